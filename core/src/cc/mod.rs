@@ -1,0 +1,186 @@
+//! Congestion controls, one file each: folds of transport events into a [`Window`].
+//!
+//! The transport owns the window and lends it to the law with every event, because recovery (PRR), idle restart and undo
+//! change it too, for every law alike. A law that runs its own recovery says so in [`CongestionControl::owns_recovery`].
+//!
+//! Order of calls for one ACK: `on_sample` (what it told), then `on_loss`, `on_rto` or `on_spurious_loss` if it changed the
+//! state of recovery, then `on_ack` (the window may move).
+
+pub mod cubic;
+pub mod hystart;
+pub mod reno;
+
+use crate::param::{Param, Params};
+use crate::units::{Rate, Span, Time};
+use alloc::boxed::Box;
+
+/// A threshold never reached: slow start has no end in sight.
+pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// What a sender may have in flight, in packets (of one MSS, as Linux counts) and how fast it may send.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Window {
+    /// The congestion window.
+    pub cwnd: u32,
+    /// Below it the window doubles per round trip (slow start).
+    pub ssthresh: u32,
+    /// Packets acknowledged towards the next increase in congestion avoidance.
+    pub credit: u32,
+    /// The most that `cwnd` may be.
+    pub clamp: u32,
+    /// A pacing rate the law asks for; `None` leaves sending to ACK clocking.
+    pub pacing: Option<Rate>,
+}
+
+impl Window {
+    /// At the start of a connection.
+    pub fn new(iw: u32) -> Window {
+        Window { cwnd: iw, ssthresh: INFINITE_SSTHRESH, credit: 0, clamp: u32::MAX, pacing: None }
+    }
+    /// Is the window below its threshold?
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+/// What one ACK told about the path.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sample {
+    /// When it arrived.
+    pub now: Time,
+    /// The round-trip time it measured (of its newest cumulatively or selectively acknowledged packet), if any.
+    pub rtt: Option<Span>,
+    /// Packets it acknowledged cumulatively.
+    pub acked: u32,
+    /// Bytes: everything below is acknowledged.
+    pub una: u64,
+    /// Bytes: everything below has been sent.
+    pub nxt: u64,
+    /// The pacing rate of the transport, used for bursts even where nothing is paced.
+    pub pacing: Rate,
+    /// Are packets really paced?
+    pub paced: bool,
+}
+
+/// One ACK, after loss detection has had its say.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ack {
+    /// When it arrived.
+    pub now: Time,
+    /// Packets newly acknowledged, cumulatively or selectively.
+    pub delivered: u32,
+    /// May the window grow by this ACK? Not in recovery, nor when it acknowledged nothing new in order.
+    pub may_grow: bool,
+    /// Was the window the limit of what was sent in the last round?
+    pub cwnd_limited: bool,
+    /// Bytes: everything below is acknowledged.
+    pub una: u64,
+    /// Bytes: everything below has been sent.
+    pub nxt: u64,
+    /// Packets in flight after it.
+    pub in_flight: u32,
+}
+
+/// The window must shrink: at most once per round trip.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Loss {
+    /// When it was found.
+    pub now: Time,
+    /// How it was found.
+    pub cause: Cause,
+    /// Packets in flight.
+    pub in_flight: u32,
+}
+
+/// How congestion showed.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Packets were found lost by the ACKs of later ones.
+    Loss,
+    /// The network marked packets (ECN).
+    Mark,
+    /// A tail loss probe repaired a loss.
+    TailProbe,
+    /// The retransmission timer fired.
+    Timeout,
+}
+
+/// Packets leave.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sent {
+    /// When.
+    pub now: Time,
+    /// Was nothing in flight before?
+    pub from_idle: bool,
+    /// When data was last sent before this.
+    pub last_sent: Option<Time>,
+}
+
+macro_rules! event_at {
+    ($($event:ident { $($field:ident : $value:expr),* $(,)? })*) => {$(
+        impl $event {
+            /// An event at `now` with everything else at rest; fill in what you know.
+            pub fn at(now: Time) -> $event {
+                $event { now, $($field: $value),* }
+            }
+        }
+    )*};
+}
+event_at! {
+    Sample { rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false }
+    Ack { delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0 }
+    Loss { cause: Cause::Loss, in_flight: 0 }
+    Sent { from_idle: false, last_sent: None }
+}
+
+/// A congestion control.
+pub trait CongestionControl: Send + Sync {
+    /// Packets leave.
+    fn on_sent(&mut self, _w: &mut Window, _ev: &Sent) {}
+    /// What an ACK told, before loss detection.
+    fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
+    /// An ACK, after loss detection: grow here.
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack);
+    /// Congestion: set `w.ssthresh` (and with [`owns_recovery`](Self::owns_recovery) the window too); PRR brings the window there.
+    fn on_loss(&mut self, w: &mut Window, ev: &Loss);
+    /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if this was a new episode).
+    fn on_rto(&mut self, _w: &mut Window, _now: Time) {}
+    /// The reduction was a mistake: the window to go back to, given that before it. The transport restores the threshold.
+    fn on_spurious_loss(&mut self, w: &mut Window, prior_cwnd: u32) {
+        w.cwnd = w.cwnd.max(prior_cwnd);
+    }
+    /// Does the law set the window in recovery itself? Then PRR stays out.
+    fn owns_recovery(&self) -> bool {
+        false
+    }
+    /// Does it ask for pacing?
+    fn needs_pacing(&self) -> bool {
+        false
+    }
+    /// Named numbers for traces (`w_max`, `k_s` …).
+    fn describe(&self, _visit: &mut dyn FnMut(&'static str, f64)) {}
+    /// A copy in its present state.
+    fn fork(&self) -> Box<dyn CongestionControl>;
+}
+
+/// One congestion control of a registry.
+#[derive(Clone)]
+pub struct CcKind {
+    /// The kernel's name where it has one.
+    pub name: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// The specification it is written from.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Makes one; `hz` is the host's tick, which some laws of Linux show.
+    pub make: fn(&Params, hz: u32) -> Box<dyn CongestionControl>,
+}
+
+/// The congestion controls that narrows ships.
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND];

@@ -1,0 +1,98 @@
+//! Reno, as Linux runs it: one packet per round trip, half on loss.
+//!
+//! Law: slow start `cwnd += acked` up to `ssthresh`; avoidance `cwnd += 1` per `cwnd` packets acknowledged; on congestion
+//! `ssthresh = max(cwnd / 2, 2)`.
+//! Sources: RFC 5681; Linux 6.12 for the details: packets, not bytes; what an ACK has left over when it crosses the
+//! threshold counts in avoidance; the reduction takes `cwnd`, not the flight size; credit for more than a window is
+//! given at once, one packet if it was already there before (the window had shrunk).
+
+use super::{Ack, CcKind, CongestionControl, Loss, Window};
+use alloc::boxed::Box;
+
+/// Slow start: doubles per round trip, stops at the threshold; answers the acknowledged packets left over.
+pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
+    let grown = w.cwnd.saturating_add(acked).min(w.ssthresh);
+    let rest = acked - (grown - w.cwnd);
+    w.cwnd = grown.min(w.clamp);
+    rest
+}
+
+/// Additive increase: one packet for every `per` packets acknowledged.
+pub fn avoid(w: &mut Window, per: u32, acked: u32) {
+    let per = per.max(1);
+    if w.credit >= per {
+        w.credit = 0;
+        w.cwnd += 1;
+    }
+    w.credit = w.credit.saturating_add(acked);
+    if w.credit >= per {
+        let steps = w.credit / per;
+        w.credit -= steps * per;
+        w.cwnd = w.cwnd.saturating_add(steps);
+    }
+    w.cwnd = w.cwnd.min(w.clamp);
+}
+
+/// Reno's state: all of it is the window.
+#[derive(Clone, Debug, Default)]
+pub struct Reno;
+
+impl CongestionControl for Reno {
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !ev.may_grow || !ev.cwnd_limited {
+            return;
+        }
+        let mut acked = ev.delivered;
+        if w.in_slow_start() {
+            acked = slow_start(w, acked);
+        }
+        if acked > 0 {
+            avoid(w, w.cwnd, acked);
+        }
+    }
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        w.ssthresh = (w.cwnd / 2).max(2);
+    }
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "reno",
+    help: "additive increase by one packet per round trip, half on loss",
+    source: "RFC 5681; Linux 6.12",
+    params: &[],
+    make: |_, _| Box::new(Reno),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ack_that_crosses_the_threshold_spends_the_rest_in_avoidance() {
+        let mut w = Window::new(10);
+        w.ssthresh = 12;
+        assert_eq!(slow_start(&mut w, 5), 3);
+        assert_eq!(w.cwnd, 12);
+    }
+
+    #[test]
+    fn a_full_window_of_acks_gives_one_packet() {
+        let mut w = Window::new(10);
+        w.ssthresh = 10;
+        for _ in 0..5 {
+            avoid(&mut w, 10, 2);
+        }
+        assert_eq!((w.cwnd, w.credit), (11, 0));
+    }
+
+    #[test]
+    fn credit_from_before_the_window_shrank_is_worth_one_packet() {
+        let mut w = Window { credit: 90, ..Window::new(10) };
+        avoid(&mut w, 10, 1);
+        assert_eq!((w.cwnd, w.credit), (11, 1));
+    }
+}

@@ -1,0 +1,34 @@
+//! The laws of narrows.
+//!
+//! Everything between an application and the wire is a fold: (parameters, seed, events) → state. What lives here is told
+//! the time (`now` is an argument), never asks for it, does no I/O and draws randomness only from a seed it was given.
+//! Drivers (`narrows-sim`, later the live engine) own the clock and move the packets.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`] | `Time`, `Span`, `Bytes`, `Rate`, `Gain`: only physics compiles |
+//! | [`param`] | parameters, declared once: name, unit, default, range, help, source |
+//! | [`registry`] | congestion controls and queue disciplines by name; open to other crates |
+//! | [`rng`] | randomness from a named seed |
+//! | [`packet`] | what a queue may see of a packet |
+//! | [`cc`] | congestion controls, one file each |
+//! | [`queue`] | queue disciplines, one file each |
+//! | [`net`] | what lies between hosts |
+//! | [`tcp`] | Linux's sender and receiver |
+//! | [`scenario`] | the scenario format: the only parser, its errors, its defaults |
+//! | [`figures`] | goodput, percentiles, Jain: computed here once for every engine |
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+pub mod cc;
+pub mod figures;
+pub mod net;
+pub mod packet;
+pub mod param;
+pub mod queue;
+pub mod registry;
+pub mod rng;
+pub mod scenario;
+pub mod tcp;
+pub mod units;

@@ -1,0 +1,32 @@
+//! What lies between hosts: networks are folds too.
+
+pub mod path;
+
+use crate::queue::Sink;
+use crate::units::Time;
+
+/// A place where hosts hang on a network.
+pub type Port = u8;
+
+/// The sending side of a [`path::Path`]: data enters and ACKs leave here.
+pub const NEAR: Port = 0;
+/// The receiving side of a [`path::Path`].
+pub const FAR: Port = 1;
+
+/// What comes out of a network: packets at ports, and what its queues dropped or marked.
+pub trait Out<P>: Sink<P> {
+    /// `packet` arrives at `port` now.
+    fn arrived(&mut self, now: Time, port: Port, packet: P);
+    /// `packet` left the bottleneck's queue now (its delay: since `enqueued_at`).
+    fn departed(&mut self, _now: Time, _packet: &P) {}
+}
+
+/// A network: told what enters and when, it says what comes out and when it wants to be asked again.
+pub trait Network<P> {
+    /// `packet` enters at `port`.
+    fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);
+    /// When `poll` has something to do; `None` while nothing moves.
+    fn next_wakeup(&self) -> Option<Time>;
+    /// Emits everything due at `now`.
+    fn poll<O: Out<P>>(&mut self, now: Time, out: &mut O);
+}

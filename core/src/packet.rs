@@ -1,0 +1,37 @@
+//! What a queue discipline may see of a packet.
+
+use crate::units::{Bytes, Time};
+
+/// The two ECN bits of the IP header (RFC 3168).
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct,
+    /// ECN-capable, codepoint ECT(1) (L4S).
+    Ect1,
+    /// ECN-capable, codepoint ECT(0).
+    Ect0,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// A packet as a network sees it. Drivers choose the type: a 32-byte struct in simulation, a frame buffer live.
+pub trait Packet {
+    /// Bytes on the wire (whole frames: 1514 for a full segment).
+    fn size(&self) -> Bytes;
+    /// When it entered the queue it is in; disciplines and delay figures read it.
+    fn enqueued_at(&self) -> Time;
+    /// Called once by the queue's host when the packet enters.
+    fn set_enqueued_at(&mut self, now: Time);
+    /// A hash of the 5-tuple under `seed`.
+    fn flow_hash(&self, seed: u64) -> u32;
+    /// The ECN bits.
+    fn ecn(&self) -> Ecn;
+    /// Sets "congestion experienced".
+    fn set_ce(&mut self);
+    /// The differentiated-services code point.
+    fn dscp(&self) -> u8 {
+        0
+    }
+}

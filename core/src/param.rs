@@ -1,0 +1,123 @@
+//! Parameters, declared once: from the one table come validation, `narrows list --verbose`, the docs and the report.
+
+use crate::units::{Bytes, Rate, Span};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+/// The value of a parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// On or off.
+    Bool(bool),
+    /// A count.
+    Count(u64),
+    /// A number without dimension.
+    Number(f64),
+    /// A length of time.
+    Span(Span),
+    /// A number of bytes.
+    Bytes(Bytes),
+    /// A rate.
+    Rate(Rate),
+    /// One of the words of a [`Kind::Word`].
+    Word(String),
+}
+
+/// The kind of a parameter, its default and its range (both ends included).
+#[derive(Clone, PartialEq, Debug)]
+pub enum Kind {
+    /// On or off.
+    Bool(bool),
+    /// A bare count: default, least, most.
+    Count(u64, u64, u64),
+    /// A bare number: default, least, most.
+    Number(f64, f64, f64),
+    /// A span: default, least, most.
+    Span(Span, Span, Span),
+    /// Bytes: default, least, most.
+    Bytes(Bytes, Bytes, Bytes),
+    /// A rate: default, least, most.
+    Rate(Rate, Rate, Rate),
+    /// One word of several; the first is the default.
+    Word(&'static [&'static str]),
+}
+
+/// One row of a parameter table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// The name as written in a scenario (tc's or sysctl's where they have one).
+    pub name: &'static str,
+    /// Kind, default and range.
+    pub kind: Kind,
+    /// One line of help.
+    pub help: &'static str,
+    /// Where the default comes from.
+    pub source: &'static str,
+}
+
+impl Param {
+    /// The default value.
+    pub fn default(&self) -> Value {
+        match &self.kind {
+            Kind::Bool(b) => Value::Bool(*b),
+            Kind::Count(d, ..) => Value::Count(*d),
+            Kind::Number(d, ..) => Value::Number(*d),
+            Kind::Span(d, ..) => Value::Span(*d),
+            Kind::Bytes(d, ..) => Value::Bytes(*d),
+            Kind::Rate(d, ..) => Value::Rate(*d),
+            Kind::Word(words) => Value::Word(String::from(words.first().copied().unwrap_or(""))),
+        }
+    }
+}
+
+/// Validated values for every row of one table. The getters are for tables' owners: they answer the type's zero for a
+/// name that the table does not have (asserted in tests).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Params(BTreeMap<&'static str, Value>);
+
+impl Params {
+    /// Every parameter at its default.
+    pub fn defaults(table: &[Param]) -> Params {
+        Params(table.iter().map(|p| (p.name, p.default())).collect())
+    }
+    /// Replaces one value; the scenario parser has validated it.
+    pub fn set(&mut self, name: &'static str, value: Value) {
+        self.0.insert(name, value);
+    }
+    /// All values by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.0.iter().map(|(k, v)| (*k, v))
+    }
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+    /// A switch.
+    pub fn bool(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Value::Bool(true)))
+    }
+    /// A count.
+    pub fn count(&self, name: &str) -> u64 {
+        if let Some(Value::Count(n)) = self.get(name) { *n } else { 0 }
+    }
+    /// A number.
+    pub fn number(&self, name: &str) -> f64 {
+        if let Some(Value::Number(x)) = self.get(name) { *x } else { 0.0 }
+    }
+    /// A span.
+    pub fn span(&self, name: &str) -> Span {
+        if let Some(Value::Span(s)) = self.get(name) { *s } else { Span::ZERO }
+    }
+    /// Bytes.
+    pub fn bytes(&self, name: &str) -> Bytes {
+        if let Some(Value::Bytes(b)) = self.get(name) { *b } else { Bytes::ZERO }
+    }
+    /// A rate.
+    pub fn rate(&self, name: &str) -> Rate {
+        if let Some(Value::Rate(r)) = self.get(name) { *r } else { Rate::default() }
+    }
+    /// A word.
+    pub fn word(&self, name: &str) -> &str {
+        if let Some(Value::Word(w)) = self.get(name) { w } else { "" }
+    }
+}

@@ -1,0 +1,95 @@
+//! Queue disciplines, one file each. A discipline decides which packet leaves next, which is dropped and which is marked;
+//! the link that serves it decides when.
+
+pub mod fifo;
+
+use crate::packet::Packet;
+use crate::param::{Param, Params};
+use crate::units::{Bytes, Rate, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Why a packet was dropped or marked.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// The buffer was full.
+    Overflow,
+    /// The discipline's control law decided so.
+    Law,
+    /// The path lost it at random (`loss`).
+    Loss,
+    /// A policer found it over its rate.
+    Policer,
+}
+
+/// Where dropped and marked packets go. Fair queues drop other flows' packets, hence a sink and not a result.
+pub trait Sink<P> {
+    /// `packet` is gone.
+    fn dropped(&mut self, now: Time, packet: P, why: Why);
+    /// `packet` was marked CE and goes on.
+    fn marked(&mut self, _now: Time, _packet: &P, _why: Why) {}
+}
+
+/// What waits in a discipline.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Bytes on the wire.
+    pub bytes: Bytes,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// A queue discipline: a fold of arrivals and departures. The caller stamps `enqueued_at` before `enqueue`.
+pub trait QueueDiscipline<P>: Send {
+    /// A packet arrives: kept, or handed to `sink`.
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
+    /// The link is free: the next packet, if any.
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
+    /// When `on_wakeup` wants to be called although no packet moves.
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+    /// A time asked for by `next_wakeup` has come.
+    fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {}
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+}
+
+/// A scenario's `buffer`, resolved: `bdp` has become bytes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// At most so many bytes of whole frames.
+    Bytes(Bytes),
+    /// At most so many packets.
+    Packets(u64),
+}
+
+/// What a discipline is told of its place when it is made.
+#[derive(Copy, Clone, Debug)]
+pub struct Place {
+    /// The scenario's `buffer`, if it gives one; otherwise the discipline's own default holds.
+    pub limit: Option<Limit>,
+    /// The rate of the link that serves the queue.
+    pub rate: Rate,
+    /// The seed of this queue's randomness and hashes.
+    pub seed: u64,
+}
+
+/// One queue discipline of a registry.
+pub struct QueueKind<P> {
+    /// tc's name.
+    pub name: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// The specification it is written from.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Makes one.
+    pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
+}
+
+/// The disciplines that narrows ships.
+pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
+    alloc::vec![fifo::kind()]
+}

@@ -1,0 +1,45 @@
+//! Congestion controls and queue disciplines by name. Adding one, in this crate or in yours, is a registration.
+
+use crate::cc::{self, CcKind};
+use crate::packet::Packet;
+use crate::queue::{self, QueueKind};
+use alloc::vec::Vec;
+
+/// Everything a scenario may name. `P` is the driver's packet.
+pub struct Registry<P> {
+    ccs: Vec<CcKind>,
+    queues: Vec<QueueKind<P>>,
+}
+
+impl<P: Packet + Send + 'static> Registry<P> {
+    /// What narrows ships.
+    pub fn standard() -> Registry<P> {
+        Registry { ccs: cc::KINDS.to_vec(), queues: queue::kinds() }
+    }
+    /// Adds a congestion control; one of the same name is replaced.
+    pub fn register_cc(&mut self, kind: CcKind) {
+        self.ccs.retain(|k| k.name != kind.name);
+        self.ccs.push(kind);
+    }
+    /// Adds a queue discipline; one of the same name is replaced.
+    pub fn register_queue(&mut self, kind: QueueKind<P>) {
+        self.queues.retain(|k| k.name != kind.name);
+        self.queues.push(kind);
+    }
+    /// Congestion controls in order of registration.
+    pub fn ccs(&self) -> &[CcKind] {
+        &self.ccs
+    }
+    /// Queue disciplines in order of registration.
+    pub fn queues(&self) -> &[QueueKind<P>] {
+        &self.queues
+    }
+    /// The congestion control called `name`.
+    pub fn cc(&self, name: &str) -> Option<&CcKind> {
+        self.ccs.iter().find(|k| k.name == name)
+    }
+    /// The queue discipline called `name`.
+    pub fn queue(&self, name: &str) -> Option<&QueueKind<P>> {
+        self.queues.iter().find(|k| k.name == name)
+    }
+}

@@ -1,0 +1,144 @@
+//! The scenario: what the path is, who sends, what is watched. Never how it is run.
+//!
+//! Plain data here; reading it from TOML or from another language's values, its defaults and its errors in `parse`.
+
+use crate::param::Params;
+use crate::queue::Limit;
+use crate::units::{Bytes, Rate, Span};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A scenario with every default filled in.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// What a person calls it.
+    pub title: String,
+    /// How long it runs.
+    pub duration: Span,
+    /// Left out of the summary (20 % of the duration unless given).
+    pub warmup: Span,
+    /// Of every random choice.
+    pub seed: u64,
+    /// The most that a flow's start is moved at random (one RTT unless given).
+    pub start_jitter: Span,
+    /// What lies between the hosts.
+    pub path: PathSpec,
+    /// Both ends.
+    pub host: HostSpec,
+    /// Who sends; `count` has been expanded, every flow has its id.
+    pub flows: Vec<FlowSpec>,
+    /// What is measured beside the flows.
+    pub probes: Vec<ProbeSpec>,
+}
+
+/// One hop and the propagation around it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathSpec {
+    /// Of the bottleneck.
+    pub rate: Rate,
+    /// Two-way propagation.
+    pub rtt: Span,
+    /// The part of it towards the receiver (half unless given).
+    pub delay_forward: Span,
+    /// As the scenario says it.
+    pub buffer: Option<Buffer>,
+    /// The discipline at the bottleneck.
+    pub queue: Choice,
+    /// How the rate is kept.
+    pub link: Link,
+    /// The probability that a packet in the data direction is lost before the bottleneck.
+    pub loss: f64,
+}
+
+/// A buffer as the scenario says it.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub enum Buffer {
+    /// `"250kB"`.
+    Bytes(Bytes),
+    /// `"170p"`.
+    Packets(u64),
+    /// `"1.5bdp"`: times rate × rtt.
+    Bdp(f64),
+}
+
+impl PathSpec {
+    /// rate × rtt.
+    pub fn bdp(&self) -> Bytes {
+        self.rate * self.rtt
+    }
+    /// The buffer with `bdp` resolved to bytes (at least one full frame).
+    pub fn limit(&self) -> Option<Limit> {
+        self.buffer.map(|b| match b {
+            Buffer::Bytes(n) => Limit::Bytes(n),
+            Buffer::Packets(n) => Limit::Packets(n),
+            Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((self.bdp().get() as f64 * x) as u64).max(1514))),
+        })
+    }
+}
+
+/// A registered name with its parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// The name in the registry.
+    pub kind: String,
+    /// Its whole table, defaults filled in.
+    pub params: Params,
+}
+
+/// How a rate is kept.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub enum Link {
+    /// One packet after the other, each for its time on the wire.
+    Serial,
+    /// A token bucket, as tc's tbf.
+    Tbf {
+        /// Bytes that may leave back to back after idleness.
+        burst: Bytes,
+    },
+}
+
+/// Both ends of every flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostSpec {
+    /// Dated rules: `linux-6.12`.
+    pub like: String,
+    /// Initial window in packets.
+    pub iw: u32,
+    /// The kernel's tick.
+    pub hz: u32,
+    /// Receive buffer at the start.
+    pub rmem_default: Bytes,
+    /// The most that auto-tuning may give it.
+    pub rmem_max: Bytes,
+}
+
+/// One flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowSpec {
+    /// Unique; `<cc><n>` unless given.
+    pub id: String,
+    /// Its congestion control.
+    pub cc: Choice,
+    /// When it connects.
+    pub start: Span,
+    /// When it stops sending, if before the end.
+    pub stop: Option<Span>,
+    /// A transfer of so many bytes; unbounded otherwise.
+    pub size: Option<Bytes>,
+}
+
+/// Something measured beside the flows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ProbeSpec {
+    /// `ping`: UDP, 64 bytes of payload, through the same bottleneck, the first at t = 0.
+    pub kind: ProbeKind,
+    /// From one to the next.
+    pub interval: Span,
+}
+
+/// Kinds of probes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum ProbeKind {
+    /// UDP echo.
+    Ping,
+}

@@ -1,0 +1,72 @@
+//! TCP as Linux 6.12 runs it: a sender and a receiver, both folds.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`wire`] | what travels: segments and ACKs, and their size on the wire |
+
+pub mod wire;
+
+use crate::units::{Bytes, Rate, Span};
+
+/// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
+pub const MSS: u32 = 1448;
+
+/// What both ends of a connection are told when they are made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Initial window in packets.
+    pub iw: u32,
+    /// The kernel's tick: timers fire on it.
+    pub hz: u32,
+    /// Receive buffer at the start.
+    pub rmem_default: Bytes,
+    /// The most that auto-tuning may give it.
+    pub rmem_max: Bytes,
+}
+
+/// What TCP_INFO shows of a sender, and a little more.
+#[derive(Copy, Clone, PartialEq, Debug, Default)]
+pub struct Info {
+    /// Bytes acknowledged cumulatively.
+    pub bytes_acked: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes retransmitted.
+    pub bytes_retrans: u64,
+    /// Packets retransmitted.
+    pub retransmits: u64,
+    /// Congestion window in packets.
+    pub cwnd: u32,
+    /// Slow-start threshold in packets; `None` while it was never set.
+    pub ssthresh: Option<u32>,
+    /// Packets in flight, as the sender counts them.
+    pub in_flight: u32,
+    /// Smoothed round-trip time.
+    pub srtt: Span,
+    /// The round-trip time measured last.
+    pub rtt: Span,
+    /// The least round-trip time of the connection.
+    pub min_rtt: Span,
+    /// The rate at which bursts are sized (and packets paced, where they are).
+    pub pacing: Rate,
+    /// The state of recovery.
+    pub state: State,
+    /// The peer's window in bytes.
+    pub peer_window: u64,
+}
+
+/// Linux's states of recovery.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum State {
+    /// All is well.
+    #[default]
+    Open,
+    /// Selective or duplicate ACKs, nothing lost yet.
+    Disorder,
+    /// The window is being reduced without loss (ECN, tail probe).
+    Cwr,
+    /// Lost packets are being repaired.
+    Recovery,
+    /// The timer fired.
+    Loss,
+}

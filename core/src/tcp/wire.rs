@@ -1,0 +1,72 @@
+//! What travels between a sender and a receiver.
+//!
+//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN take no sequence space here; they
+//! are flags.
+
+use crate::units::Bytes;
+
+/// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
+pub const HEADERS: u64 = 66;
+/// A SYN or SYN-ACK with its options.
+pub const SYN_SIZE: u64 = 74;
+/// The most SACK blocks that fit beside timestamps.
+pub const MAX_SACKS: usize = 3;
+
+/// Bytes `[start, end)` of the stream.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Range {
+    /// The first byte.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+}
+
+/// From the sender to the receiver: data, a SYN, or the ACK that ends the handshake (`len` 0, no flag).
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// Offset of the first byte.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// The sender's timestamp clock, in ms.
+    pub tsval: u32,
+    /// Opens the connection.
+    pub syn: bool,
+    /// The end of a write: the receiver should not sit on its ACK.
+    pub psh: bool,
+}
+
+impl Segment {
+    /// Bytes on the wire.
+    pub fn size(&self) -> Bytes {
+        Bytes::new(if self.syn { SYN_SIZE } else { HEADERS + u64::from(self.len) })
+    }
+}
+
+/// From the receiver to the sender, frozen when it was sent.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct AckSegment {
+    /// Every byte below has arrived.
+    pub ack: u64,
+    /// Bytes the receiver can take beyond `ack`.
+    pub window: u64,
+    /// Echo of the timestamp of the segment that advanced the window's left edge.
+    pub tsecr: u32,
+    /// How many of `sacks` are valid.
+    pub n_sacks: u8,
+    /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data.
+    pub sacks: [Range; MAX_SACKS],
+    /// Answers a SYN.
+    pub syn: bool,
+}
+
+impl AckSegment {
+    /// Bytes on the wire: 66, and 12, 20, 28 more with 1, 2, 3 SACK blocks.
+    pub fn size(&self) -> Bytes {
+        Bytes::new(match (self.syn, self.n_sacks) {
+            (true, _) => SYN_SIZE,
+            (_, 0) => HEADERS,
+            (_, n) => HEADERS + 4 + 8 * u64::from(n),
+        })
+    }
+}
