@@ -1,0 +1,1 @@
+//! The extension module `narrows._core` (to be written).
