@@ -2,6 +2,17 @@
 
 use narrows_core::units::*;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+/// The same cases in every run.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 512,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 #[test]
 fn quantities_are_read_exactly() {
@@ -127,6 +138,8 @@ fn the_shortest_text_is_the_one_a_person_would_write() {
 }
 
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn what_is_written_is_read_back(n in any::<u64>(), shift in 0u32..64) {
         let n = n >> shift;

@@ -94,7 +94,10 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let host = host(out, &top);
     let flows = flows(out, &top, known, end);
     let probes = probes(out, &top);
-    if top.field("flow").is_none() && top.field("probe").is_none() {
+    if ["flow", "probe"]
+        .iter()
+        .all(|name| top.field(name).is_none() && !misspelt(&top, name))
+    {
         let line = "[[flow]] with cc = \"cubic\"".into();
         out.missing(
             "flow".into(),
@@ -124,9 +127,22 @@ fn optional<'t, T>(f: Option<Field<'t>>, default: T, read: impl FnOnce(Field<'t>
     }
 }
 
+/// Notes that a required key is absent, unless it is there misspelt, which has been told.
 fn missing<T>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, line: &str) -> Option<T> {
+    if misspelt(s, name) {
+        return None;
+    }
     out.missing(s.path_of(name), s.at.as_ref(), "is missing", line.into());
     None
+}
+
+fn misspelt(s: &Section<'_>, name: &str) -> bool {
+    let mut unknown = s
+        .table
+        .entries
+        .iter()
+        .filter(|e| keys::of(s.name).all(|k| k.name != e.key));
+    unknown.any(|e| keys::nearest(&e.key, keys::of(s.name).map(|k| k.name)) == Some(name))
 }
 
 /// The section called `name`, if it was written as one. `Err` where it is something else.
@@ -199,13 +215,7 @@ fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Pat
     };
     let whole = rtt.unwrap_or(HOUR);
     let delay_forward = optional(s.field("delay_forward"), Span::ns(whole.as_ns() / 2), |f| {
-        let delay = out.quantity(&f, "ms", Span::ZERO, HOUR)?;
-        if delay > whole {
-            let half = crate::units::format_span(Span::ns(whole.as_ns() / 2));
-            out.refuse(&f, "is more than rtt, which it is a part of", Fix::Value(quote(&half)));
-            return None;
-        }
-        Some(delay)
+        out.quantity(&f, "ms", Span::ZERO, whole)
     });
     let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
     let fifo = || match known.queues.iter().find(|(name, _)| *name == "fifo") {
