@@ -47,6 +47,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
         self.bytes = self.bytes - packet.size();
         Some(packet)
     }
+    fn peek(&self) -> Option<Bytes> {
+        self.packets.front().map(Packet::size)
+    }
     fn backlog(&self) -> Backlog {
         Backlog {
             bytes: self.bytes,
