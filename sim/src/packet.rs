@@ -4,7 +4,7 @@
 //! places back as ACKs arrive: in the steady state nothing is allocated.
 
 use narrows_core::packet::{self, Ecn};
-use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
 use narrows_core::units::{Bytes, Time};
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
@@ -14,13 +14,24 @@ pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A segment of a flow, towards its receiver.
-    Data,
+    Data(Flag),
     /// An ACK of a flow, towards its sender.
     Ack,
     /// A probe, towards the far end.
     Ping,
     /// Its answer.
     Pong,
+}
+
+/// The flag of a segment: no segment has both.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Neither.
+    None,
+    /// Opens the connection.
+    Syn,
+    /// The end of a write.
+    Psh,
 }
 
 /// A packet of the virtual world.
@@ -33,26 +44,23 @@ pub struct Packet {
     flow: u32,
     /// Data: the sender's timestamp. ACK: its place in the slab.
     word: u32,
+    /// Data: the echo of the receiver's timestamp.
+    tsecr: u32,
     size: u16,
-    payload: u16,
     kind: Kind,
     ecn: Ecn,
-    syn: bool,
-    psh: bool,
 }
 
 impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        Packet {
-            seq: segment.seq,
-            word: segment.tsval,
-            size: segment.size().get() as u16,
-            payload: segment.len as u16,
-            syn: segment.syn,
-            psh: segment.psh,
-            ..Packet::blank(flow, Kind::Data)
-        }
+        let flag = match (segment.syn, segment.psh) {
+            (true, _) => Flag::Syn,
+            (_, true) => Flag::Psh,
+            _ => Flag::None,
+        };
+        let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
+        Packet { seq, word, tsecr, size, ..Packet::blank(flow, Kind::Data(flag)) }
     }
     /// An ACK of `flow` whose content lies at `place`.
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
@@ -67,18 +75,7 @@ impl Packet {
         Packet { kind: Kind::Pong, ecn: Ecn::NotEct, ..self }
     }
     fn blank(flow: u32, kind: Kind) -> Packet {
-        Packet {
-            seq: 0,
-            enqueued_at: Time::ZERO,
-            flow,
-            word: 0,
-            size: 0,
-            payload: 0,
-            kind,
-            ecn: Ecn::NotEct,
-            syn: false,
-            psh: false,
-        }
+        Packet { seq: 0, enqueued_at: Time::ZERO, flow, word: 0, tsecr: 0, size: 0, kind, ecn: Ecn::NotEct }
     }
     /// What it is.
     pub fn kind(&self) -> Kind {
@@ -94,7 +91,9 @@ impl Packet {
     }
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
-        Segment { seq: self.seq, len: u32::from(self.payload), tsval: self.word, syn: self.syn, psh: self.psh }
+        let (syn, psh) = (self.kind == Kind::Data(Flag::Syn), self.kind == Kind::Data(Flag::Psh));
+        let len = if syn { 0 } else { u32::from(self.size).saturating_sub(HEADERS as u32) };
+        Segment { seq: self.seq, len, tsval: self.word, tsecr: self.tsecr, syn, psh }
     }
 }
 
@@ -165,9 +164,11 @@ mod tests {
 
     #[test]
     fn a_segment_survives_its_packet() {
-        let segment = Segment { seq: 1 << 40, len: 1448, tsval: 77, syn: false, psh: true };
+        let segment = Segment { seq: 1 << 40, len: 1448, tsval: 77, tsecr: 78, syn: false, psh: true };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));
+        let syn = Segment { syn: true, ..Segment::default() };
+        assert_eq!((Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()), (syn, Bytes::new(74)));
     }
 
     #[test]

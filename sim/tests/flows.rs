@@ -31,7 +31,8 @@ fn same_seed_same_bytes() {
     for s in [&mut s, &mut other] {
         (s.path.loss, s.start_jitter) = (0.0, Span::ZERO);
     }
-    assert_eq!(play(&s).flows, play(&other).flows);
+    let flows = |s: &Scenario| serde_json::to_string(&play(s).flows).unwrap();
+    assert_eq!(flows(&s), flows(&other));
 }
 
 #[test]
@@ -141,5 +142,5 @@ fn laws_of_other_crates_run_by_registration_alone() {
     assert!((5.0..6.0).contains(&fifo.flows[0].goodput_mbit), "{}", fifo.flows[0].goodput_mbit);
     s.path.queue = common::choice("lifo");
     let lifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
-    assert!(lifo.queue.drops > 0 || lifo.flows[0].goodput_mbit != fifo.flows[0].goodput_mbit);
+    assert!(lifo.queue.drops > 0 && fifo.queue.drops == 0);
 }
