@@ -60,22 +60,49 @@ impl Packet {
             _ => Flag::None,
         };
         let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
-        Packet { seq, word, tsecr, size, ..Packet::blank(flow, Kind::Data(flag)) }
+        Packet {
+            seq,
+            word,
+            tsecr,
+            size,
+            ..Packet::blank(flow, Kind::Data(flag))
+        }
     }
     /// An ACK of `flow` whose content lies at `place`.
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
-        Packet { word: place, size: ack.size().get() as u16, ..Packet::blank(flow, Kind::Ack) }
+        Packet {
+            word: place,
+            size: ack.size().get() as u16,
+            ..Packet::blank(flow, Kind::Ack)
+        }
     }
     /// The `number`th packet of a probe.
     pub fn ping(flow: u32, number: u64) -> Packet {
-        Packet { seq: number, size: PING_SIZE, ..Packet::blank(flow, Kind::Ping) }
+        Packet {
+            seq: number,
+            size: PING_SIZE,
+            ..Packet::blank(flow, Kind::Ping)
+        }
     }
     /// The answer to this ping.
     pub fn pong(self) -> Packet {
-        Packet { kind: Kind::Pong, ecn: Ecn::NotEct, ..self }
+        Packet {
+            kind: Kind::Pong,
+            ecn: Ecn::NotEct,
+            ..self
+        }
     }
     fn blank(flow: u32, kind: Kind) -> Packet {
-        Packet { seq: 0, enqueued_at: Time::ZERO, flow, word: 0, tsecr: 0, size: 0, kind, ecn: Ecn::NotEct }
+        Packet {
+            seq: 0,
+            enqueued_at: Time::ZERO,
+            flow,
+            word: 0,
+            tsecr: 0,
+            size: 0,
+            kind,
+            ecn: Ecn::NotEct,
+        }
     }
     /// What it is.
     pub fn kind(&self) -> Kind {
@@ -92,8 +119,19 @@ impl Packet {
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
         let (syn, psh) = (self.kind == Kind::Data(Flag::Syn), self.kind == Kind::Data(Flag::Psh));
-        let len = if syn { 0 } else { u32::from(self.size).saturating_sub(HEADERS as u32) };
-        Segment { seq: self.seq, len, tsval: self.word, tsecr: self.tsecr, syn, psh }
+        let len = if syn {
+            0
+        } else {
+            u32::from(self.size).saturating_sub(HEADERS as u32)
+        };
+        Segment {
+            seq: self.seq,
+            len,
+            tsval: self.word,
+            tsecr: self.tsecr,
+            syn,
+            psh,
+        }
     }
 }
 
@@ -164,18 +202,34 @@ mod tests {
 
     #[test]
     fn a_segment_survives_its_packet() {
-        let segment = Segment { seq: 1 << 40, len: 1448, tsval: 77, tsecr: 78, syn: false, psh: true };
+        let segment = Segment {
+            seq: 1 << 40,
+            len: 1448,
+            tsval: 77,
+            tsecr: 78,
+            syn: false,
+            psh: true,
+        };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));
-        let syn = Segment { syn: true, ..Segment::default() };
-        assert_eq!((Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()), (syn, Bytes::new(74)));
+        let syn = Segment {
+            syn: true,
+            ..Segment::default()
+        };
+        assert_eq!(
+            (Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()),
+            (syn, Bytes::new(74))
+        );
     }
 
     #[test]
     fn places_of_acks_are_used_again() {
         let mut acks = Acks::default();
         for ack in 0..1000 {
-            let sent = AckSegment { ack, ..AckSegment::default() };
+            let sent = AckSegment {
+                ack,
+                ..AckSegment::default()
+            };
             let packet = acks.packet(0, sent);
             assert_eq!(acks.take(&packet), sent);
         }

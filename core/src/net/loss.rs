@@ -18,7 +18,7 @@ impl Independent {
         Independent { threshold, rng }
     }
     /// Is the next packet lost?
-    pub fn next(&mut self) -> bool {
+    pub fn is_lost(&mut self) -> bool {
         match self.threshold {
             Some(threshold) => self.rng.next_u64() < threshold,
             None => false,

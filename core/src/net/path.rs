@@ -143,7 +143,11 @@ impl<P: Packet> Path<P> {
                 self.server_due = later;
                 return;
             }
-            let head = if peeked.is_some() { self.queue.dequeue(now, out) } else { self.held.take() };
+            let head = if peeked.is_some() {
+                self.queue.dequeue(now, out)
+            } else {
+                self.held.take()
+            };
             match head {
                 Some(packet) => self.depart(now, packet, out),
                 None => return,
@@ -165,7 +169,7 @@ impl<P: Packet> Network<P> for Path<P> {
         }
         debug_assert_eq!(port, NEAR);
         self.serve(now, out);
-        if self.loss.next() {
+        if self.loss.is_lost() {
             return out.dropped(now, packet, Why::Loss);
         }
         if let Server::Bucket(bucket) = &self.server {
@@ -182,7 +186,11 @@ impl<P: Packet> Network<P> for Path<P> {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        let next = self.server_due.min(self.queue_due).min(self.there.next()).min(self.back.next());
+        let next = self
+            .server_due
+            .min(self.queue_due)
+            .min(self.there.next())
+            .min(self.back.next());
         (next != Time::MAX).then_some(next)
     }
 
