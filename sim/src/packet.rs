@@ -32,6 +32,10 @@ pub enum Flag {
     Syn,
     /// The end of a write.
     Psh,
+    /// Joined to the packet before it.
+    Joined,
+    /// Joined, and the end of a write.
+    JoinedPsh,
 }
 
 /// A packet of the virtual world.
@@ -54,10 +58,12 @@ pub struct Packet {
 impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flag = match (segment.syn, segment.psh) {
-            (true, _) => Flag::Syn,
-            (_, true) => Flag::Psh,
-            _ => Flag::None,
+        let flag = match (segment.syn, segment.joined, segment.psh) {
+            (true, ..) => Flag::Syn,
+            (_, false, false) => Flag::None,
+            (_, false, true) => Flag::Psh,
+            (_, true, false) => Flag::Joined,
+            (_, true, true) => Flag::JoinedPsh,
         };
         let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
         Packet {
@@ -118,7 +124,9 @@ impl Packet {
     }
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
-        let (syn, psh) = (self.kind == Kind::Data(Flag::Syn), self.kind == Kind::Data(Flag::Psh));
+        let syn = self.kind == Kind::Data(Flag::Syn);
+        let psh = matches!(self.kind, Kind::Data(Flag::Psh | Flag::JoinedPsh));
+        let joined = packet::Packet::joined(self);
         let len = if syn {
             0
         } else {
@@ -131,6 +139,7 @@ impl Packet {
             tsecr: self.tsecr,
             syn,
             psh,
+            joined,
         }
     }
 }
@@ -144,6 +153,9 @@ impl packet::Packet for Packet {
     }
     fn set_enqueued_at(&mut self, now: Time) {
         self.enqueued_at = now;
+    }
+    fn joined(&self) -> bool {
+        matches!(self.kind, Kind::Data(Flag::Joined | Flag::JoinedPsh))
     }
     fn flow_hash(&self, seed: u64) -> u32 {
         // The finalizer of SplitMix64: every bit of flow and seed moves every bit of the hash.

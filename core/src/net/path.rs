@@ -58,7 +58,7 @@ impl<P: Packet> Path<P> {
         };
         let forward = spec.delay_forward.min(spec.rtt);
         Path {
-            loss: Independent::new(spec.loss, Rng::named(seed, "path/loss")),
+            loss: Independent::new(&spec.loss, Rng::named(seed, "path/loss")),
             queue_due: queue.next_wakeup().unwrap_or(Time::MAX),
             queue,
             server,
@@ -169,7 +169,7 @@ impl<P: Packet> Network<P> for Path<P> {
         }
         debug_assert_eq!(port, NEAR);
         self.serve(now, out);
-        if self.loss.is_lost() {
+        if self.loss.is_lost(packet.joined()) {
             return out.dropped(now, packet, Why::Loss);
         }
         if let Server::Bucket(bucket) = &self.server {
