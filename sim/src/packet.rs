@@ -14,7 +14,7 @@ pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A segment of a flow, towards its receiver.
-    Data(Flag),
+    Data,
     /// An ACK of a flow, towards its sender.
     Ack,
     /// A probe, towards the far end.
@@ -23,16 +23,11 @@ pub enum Kind {
     Pong,
 }
 
-/// The flag of a segment: no segment has both.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Flag {
-    /// Neither.
-    None,
-    /// Opens the connection.
-    Syn,
-    /// The end of a write.
-    Psh,
-}
+/// Flags of a packet: the lowest two bits are ECN's.
+const ECN: u8 = 0b11;
+const SYN: u8 = 1 << 2;
+const PSH: u8 = 1 << 3;
+const JOINED: u8 = 1 << 4;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -48,24 +43,23 @@ pub struct Packet {
     tsecr: u32,
     size: u16,
     kind: Kind,
-    ecn: Ecn,
+    /// ECN and what a segment carries.
+    flags: u8,
 }
 
 impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flag = match (segment.syn, segment.psh) {
-            (true, _) => Flag::Syn,
-            (_, true) => Flag::Psh,
-            _ => Flag::None,
-        };
+        let flag = |set, bit| if set { bit } else { 0 };
+        let flags = flag(segment.syn, SYN) | flag(segment.psh, PSH) | flag(segment.joined, JOINED);
         let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
         Packet {
             seq,
             word,
             tsecr,
             size,
-            ..Packet::blank(flow, Kind::Data(flag))
+            flags,
+            ..Packet::blank(flow, Kind::Data)
         }
     }
     /// An ACK of `flow` whose content lies at `place`.
@@ -88,7 +82,7 @@ impl Packet {
     pub fn pong(self) -> Packet {
         Packet {
             kind: Kind::Pong,
-            ecn: Ecn::NotEct,
+            flags: 0,
             ..self
         }
     }
@@ -101,7 +95,7 @@ impl Packet {
             tsecr: 0,
             size: 0,
             kind,
-            ecn: Ecn::NotEct,
+            flags: 0,
         }
     }
     /// What it is.
@@ -118,7 +112,7 @@ impl Packet {
     }
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
-        let (syn, psh) = (self.kind == Kind::Data(Flag::Syn), self.kind == Kind::Data(Flag::Psh));
+        let [syn, psh, joined] = [SYN, PSH, JOINED].map(|bit| self.flags & bit != 0);
         let len = if syn {
             0
         } else {
@@ -131,6 +125,7 @@ impl Packet {
             tsecr: self.tsecr,
             syn,
             psh,
+            joined,
         }
     }
 }
@@ -153,10 +148,18 @@ impl packet::Packet for Packet {
         ((z ^ (z >> 31)) >> 32) as u32
     }
     fn ecn(&self) -> Ecn {
-        self.ecn
+        match self.flags & ECN {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+    fn joined(&self) -> bool {
+        self.flags & JOINED != 0
     }
     fn set_ce(&mut self) {
-        self.ecn = Ecn::Ce;
+        self.flags |= ECN;
     }
 }
 
@@ -209,6 +212,7 @@ mod tests {
             tsecr: 78,
             syn: false,
             psh: true,
+            joined: true,
         };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));

@@ -5,6 +5,9 @@
 //!   NEAR ◀────────────────────────────── propagation ◀── FAR       ACKs, answers: never lost, never queued
 //! ```
 //!
+//! **Loss** takes whole super-packets, as `netem` at the sender does (see [`loss`](super::loss)); queue and link see single
+//! packets.
+//!
 //! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket
 //! as tc's `tbf`: the head of the queue stays in the buffer until the tokens suffice. A discipline whose head is not known
 //! before `dequeue` decides (CoDel's is not) gives it up to the bucket, which holds it outside of the buffer; Linux does
@@ -169,7 +172,7 @@ impl<P: Packet> Network<P> for Path<P> {
         }
         debug_assert_eq!(port, NEAR);
         self.serve(now, out);
-        if self.loss.is_lost() {
+        if self.loss.is_lost(packet.joined()) {
             return out.dropped(now, packet, Why::Loss);
         }
         if let Server::Bucket(bucket) = &self.server {

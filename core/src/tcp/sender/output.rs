@@ -192,7 +192,7 @@ impl Sender {
             let seq = self.board.nxt();
             self.board.push(len, now.as_us(), self.delivered, !last);
             self.bytes_sent += u64::from(len);
-            wire(self.data(now, seq, len, psh));
+            wire(Segment { joined: sent > 1, ..self.data(now, seq, len, psh) });
             // A short buffer is filled up from the next one.
             self.chunk_left = if self.chunk_left > 1 {
                 self.chunk_left - 1
@@ -213,6 +213,7 @@ impl Sender {
             tsecr: self.ts_recent,
             syn: false,
             psh,
+            joined: false,
         }
     }
 
