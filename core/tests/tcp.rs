@@ -12,7 +12,7 @@ fn at_ms(ms: u64) -> Time {
 #[test]
 #[ignore = "prints a trace to look at"]
 fn trace() {
-    let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(40), 250_000, 0.0, None, 1);
+    let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(100), 2_500_000, 0.0, None, 1);
     p.keep_log = true;
     let mut last = 0;
     for ms in 0..1500 {
