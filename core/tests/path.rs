@@ -14,6 +14,7 @@ use proptest::prelude::*;
 struct Frame {
     number: u64,
     size: u64,
+    joined: bool,
     entered: Time,
 }
 
@@ -29,6 +30,9 @@ impl Packet for Frame {
     }
     fn flow_hash(&self, _seed: u64) -> u32 {
         0
+    }
+    fn joined(&self) -> bool {
+        self.joined
     }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
@@ -87,6 +91,7 @@ fn frame(number: u64, size: u64) -> Frame {
     Frame {
         number,
         size,
+        joined: false,
         entered: Time::ZERO,
     }
 }
@@ -185,6 +190,27 @@ fn loss_takes_its_share_before_the_queue() {
     assert!(log.dropped.iter().all(|d| d.2 == Why::Loss));
     // Five standard deviations of a binomial.
     assert!(log.dropped.len().abs_diff(10_000) < 475, "{}", log.dropped.len());
+}
+
+#[test]
+fn a_super_packet_is_lost_as_one() {
+    let (mut path, mut log) = (path(SERIAL, Limit::Packets(1 << 20), 0.1, 3), Log::default());
+    for number in 0..90_000 {
+        path.push(
+            Time::ZERO,
+            NEAR,
+            Frame {
+                joined: number % 3 != 0,
+                ..frame(number, 100)
+            },
+            &mut log,
+        );
+    }
+    let lost: Vec<u64> = log.dropped.iter().map(|d| d.1).collect();
+    assert!(lost.len().abs_diff(9000) < 3 * 260, "{}", lost.len());
+    assert!(lost
+        .chunks(3)
+        .all(|three| three[0] % 3 == 0 && three[2] == three[0] + 2));
 }
 
 #[test]

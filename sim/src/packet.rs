@@ -14,7 +14,7 @@ pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A segment of a flow, towards its receiver.
-    Data(Flag),
+    Data,
     /// An ACK of a flow, towards its sender.
     Ack,
     /// A probe, towards the far end.
@@ -52,7 +52,8 @@ pub struct Packet {
     tsecr: u32,
     size: u16,
     kind: Kind,
-    ecn: Ecn,
+    /// ECN and what a segment carries.
+    flags: u8,
 }
 
 impl Packet {
@@ -71,7 +72,8 @@ impl Packet {
             word,
             tsecr,
             size,
-            ..Packet::blank(flow, Kind::Data(flag))
+            flags,
+            ..Packet::blank(flow, Kind::Data)
         }
     }
     /// An ACK of `flow` whose content lies at `place`.
@@ -94,7 +96,7 @@ impl Packet {
     pub fn pong(self) -> Packet {
         Packet {
             kind: Kind::Pong,
-            ecn: Ecn::NotEct,
+            flags: 0,
             ..self
         }
     }
@@ -107,7 +109,7 @@ impl Packet {
             tsecr: 0,
             size: 0,
             kind,
-            ecn: Ecn::NotEct,
+            flags: 0,
         }
     }
     /// What it is.
@@ -165,10 +167,18 @@ impl packet::Packet for Packet {
         ((z ^ (z >> 31)) >> 32) as u32
     }
     fn ecn(&self) -> Ecn {
-        self.ecn
+        match self.flags & ECN {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+    fn joined(&self) -> bool {
+        self.flags & JOINED != 0
     }
     fn set_ce(&mut self) {
-        self.ecn = Ecn::Ce;
+        self.flags |= ECN;
     }
 }
 
@@ -221,6 +231,7 @@ mod tests {
             tsecr: 78,
             syn: false,
             psh: true,
+            joined: true,
         };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));

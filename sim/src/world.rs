@@ -123,7 +123,7 @@ impl Sink<Packet> for Watch {
     fn dropped(&mut self, _now: Time, packet: Packet, why: Why) {
         self.queue.dropped(why);
         match packet.kind() {
-            Kind::Data(_) => {}
+            Kind::Data => {}
             Kind::Ack => drop(self.acks.take(&packet)),
             Kind::Ping | Kind::Pong => self.pings -= 1,
         }
@@ -271,7 +271,7 @@ impl World {
             let (path, watch) = (&mut self.path, &mut self.watch);
             let id = packet.flow();
             match packet.kind() {
-                Kind::Data(_) => {
+                Kind::Data => {
                     let flow = &mut self.flows[id as usize];
                     flow.receiver.on_segment(now, &packet.segment(), &mut |ack| {
                         let packet = watch.acks.packet(id, ack);

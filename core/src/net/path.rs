@@ -5,6 +5,9 @@
 //!   NEAR ◀────────────────────────────── propagation ◀── FAR       ACKs, answers: never lost, never queued
 //! ```
 //!
+//! **Loss** takes whole super-packets, as `netem` at the sender does (see [`loss`](super::loss)); queue and link see single
+//! packets.
+//!
 //! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket
 //! as tc's `tbf`: the head of the queue stays in the buffer until the tokens suffice. A discipline whose head is not known
 //! before `dequeue` decides (CoDel's is not) gives it up to the bucket, which holds it outside of the buffer; Linux does
