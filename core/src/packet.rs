@@ -26,10 +26,6 @@ pub trait Packet {
     fn set_enqueued_at(&mut self, now: Time);
     /// A hash of the 5-tuple under `seed`.
     fn flow_hash(&self, seed: u64) -> u32;
-    /// Does it share a super-packet with the packet before it? What lies near the sender treats them as one.
-    fn joined(&self) -> bool {
-        false
-    }
     /// The ECN bits.
     fn ecn(&self) -> Ecn;
     /// Sets "congestion experienced".

@@ -23,20 +23,11 @@ pub enum Kind {
     Pong,
 }
 
-/// The flag of a segment: no segment has both.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Flag {
-    /// Neither.
-    None,
-    /// Opens the connection.
-    Syn,
-    /// The end of a write.
-    Psh,
-    /// Joined to the packet before it.
-    Joined,
-    /// Joined, and the end of a write.
-    JoinedPsh,
-}
+/// Flags of a packet: the lowest two bits are ECN's.
+const ECN: u8 = 0b11;
+const SYN: u8 = 1 << 2;
+const PSH: u8 = 1 << 3;
+const JOINED: u8 = 1 << 4;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -59,13 +50,8 @@ pub struct Packet {
 impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flag = match (segment.syn, segment.joined, segment.psh) {
-            (true, ..) => Flag::Syn,
-            (_, false, false) => Flag::None,
-            (_, false, true) => Flag::Psh,
-            (_, true, false) => Flag::Joined,
-            (_, true, true) => Flag::JoinedPsh,
-        };
+        let flag = |set, bit| if set { bit } else { 0 };
+        let flags = flag(segment.syn, SYN) | flag(segment.psh, PSH) | flag(segment.joined, JOINED);
         let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
         Packet {
             seq,
@@ -126,9 +112,7 @@ impl Packet {
     }
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
-        let syn = self.kind == Kind::Data(Flag::Syn);
-        let psh = matches!(self.kind, Kind::Data(Flag::Psh | Flag::JoinedPsh));
-        let joined = packet::Packet::joined(self);
+        let [syn, psh, joined] = [SYN, PSH, JOINED].map(|bit| self.flags & bit != 0);
         let len = if syn {
             0
         } else {
@@ -155,9 +139,6 @@ impl packet::Packet for Packet {
     }
     fn set_enqueued_at(&mut self, now: Time) {
         self.enqueued_at = now;
-    }
-    fn joined(&self) -> bool {
-        matches!(self.kind, Kind::Data(Flag::Joined | Flag::JoinedPsh))
     }
     fn flow_hash(&self, seed: u64) -> u32 {
         // The finalizer of SplitMix64: every bit of flow and seed moves every bit of the hash.

@@ -15,7 +15,6 @@ pub struct Independent {
     lost_before: bool,
     /// A packet is lost when its 64 random bits are below; `None` draws nothing.
     threshold: Option<u64>,
-    lost: bool,
     rng: Rng,
 }
 
