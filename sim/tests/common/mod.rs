@@ -45,7 +45,7 @@ pub fn scenario(duration: Span) -> Scenario {
             buffer: Some(Buffer::Bdp(1.0)),
             queue: choice("fifo"),
             link: Link::Serial,
-            loss: 0.0,
+            loss: narrows_core::scenario::Loss::NONE,
         },
         host: HostSpec {
             like: "linux-6.12".into(),
