@@ -1,0 +1,2 @@
+"""narrows."""
+from narrows._core import __version__

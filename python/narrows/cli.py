@@ -1,0 +1,5 @@
+"""CLI."""
+import click
+@click.group()
+def main() -> None:
+    """Narrows."""
