@@ -6,10 +6,13 @@ MAKEFLAGS     += --no-print-directory
 
 VENV   := .venv
 BIN    := $(VENV)/bin
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# Beside the build, so that either being removed is noticed.
+WHEEL  := $(TARGET)/wheels/.installed
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3.10 python3))
 # Clippy must see the variables that maturin sets, or each of the two would build pyo3 anew after the other.
 AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python \
-             PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt)" \
+             PYO3_CONFIG_FILE="$$(ls $(TARGET)/maturin/pyo3-config-*.txt)" \
              PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -23,17 +26,17 @@ TESTED         := --release --workspace --exclude narrows-bench
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.wheel ## Build everything; afterwards .venv/bin/narrows works
+setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
 
 $(VENV)/.tools: python/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps --requirement $<
 	touch $@
 
-$(VENV)/.wheel: $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
-	rm -rf target/wheels
-	$(BIN)/maturin build --quiet --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python
-	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall target/wheels/narrows-*.whl
+$(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
+	rm -rf $(@D)
+	$(BIN)/maturin build --quiet --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
 	touch $@
 
 demo: setup ## The demonstration
@@ -41,7 +44,7 @@ demo: setup ## The demonstration
 
 test: setup ## Every exact test
 	$(AS_MATURIN) cargo test $(TESTED)
-	cd python && ../$(BIN)/python -m pytest
+	cd python && ../$(BIN)/pytest --doctest-modules --pyargs narrows tests
 
 lint: setup ## Style, types and lints; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
