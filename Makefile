@@ -9,7 +9,9 @@ BIN    := $(VENV)/bin
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Beside the build, so that either being removed is noticed.
 WHEEL  := $(TARGET)/wheels/.installed
-PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3.10 python3))
+# The first Python that is new enough for the tools; the package itself is content with 3.10.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+            $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$p && break; done)
 # Clippy must see the variables that maturin sets, or each of the two would build pyo3 anew after the other.
 AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python \
              PYO3_CONFIG_FILE="$$(ls $(TARGET)/maturin/pyo3-config-*.txt)" \
@@ -29,7 +31,11 @@ help: ## This list
 setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
 
 $(VENV)/.tools: python/requirements.txt
-	$(PYTHON) -m venv --clear $(VENV)
+	@[ -n "$(PYTHON)" ] || { echo 'make setup needs Python 3.11 or newer'; exit 1; }
+	# Debian has venv without ensurepip unless python3-venv is there; its own pip can fill the gap.
+	$(PYTHON) -m venv --clear $(VENV) > /dev/null || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet --break-system-packages pip; } \
+	  || { rm -rf $(VENV); echo 'make setup needs pip: install python3-venv or python3-pip'; exit 1; }
 	$(BIN)/python -m pip install --quiet --no-deps --requirement $<
 	touch $@
 

@@ -102,7 +102,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             file,
             seed=seed,
             engine=cast("Engine", engine),
-            sample_interval=sample_interval,
+            sample_interval=sample_interval or ("off" if out is None else None),
             progress=bar,
         )
     if out is not None:
@@ -167,7 +167,10 @@ def list_(what: str, name: str | None, verbose: bool, as_json: bool) -> None:
 def _describe(kind: dict[str, Any]) -> None:
     click.echo(f"{'':12} source: {kind['source']}")
     for param in kind["params"]:
-        click.echo(f"{'':12} {param['name']} = {json.dumps(param['default'])}: {param['help']} ({param['source']})")
+        accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
+        default = json.dumps(param["default"])
+        click.echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
+        click.echo(f"{'':16} {param['help']} ({param['source']})")
 
 
 @main.command()

@@ -150,7 +150,7 @@ def run(
         scenario: What to run.
         seed: Instead of the scenario's own.
         engine: Who runs it.
-        sample_interval: The time between two samples of the tables (`"100ms"`).
+        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none.
         progress: Called now and then; what it raises stops the run.
 
     Raises:

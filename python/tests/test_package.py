@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import pickle
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import LONG, ROOT, TINY, scenario
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import narrows as nw
 from narrows import _core
@@ -120,6 +123,21 @@ def test_every_mistake_has_its_structure(tmp_path: Path) -> None:
     assert "10Mbit" in error.fix
 
 
+KEYS = (
+    st.sampled_from(["path", "flow", "probe", "host", "duration", "rate", "rtt", "queue", "cc", "kind", "size"])
+    | st.text()
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["1s", "1Mbit", "fifo"])
+TREES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5))
+
+
+@given(st.dictionaries(KEYS, TREES))
+@settings(deadline=None, derandomize=True, database=None)
+def test_any_tree_is_right_or_told_why_not(tree: dict[str, object]) -> None:
+    with contextlib.suppress(nw.ScenarioError):
+        _core.scenario_to_toml(tree)
+
+
 @pytest.mark.parametrize("odd", [None, 1j, b"bytes", [[[]]], {"a": {}}, float("nan"), 2**200, "\ud800"])
 def test_odd_values_are_told_and_do_not_crash(odd: object) -> None:
     with pytest.raises(nw.ScenarioError, match=r"path\.rate"):
@@ -138,6 +156,8 @@ def test_no_such_file_engine_or_table() -> None:
         nw.load("absent.toml")
     with pytest.raises(nw.EngineError, match="no engine `live`"):
         nw.run(scenario(), engine="live")  # type: ignore[arg-type]
+    with pytest.raises(nw.EngineError, match="rows of samples are more than"):
+        nw.run(scenario(duration="24h"), sample_interval="1ms")
     with pytest.raises(KeyError):
         _core.run_tree(scenario().tree()).table("nothing")
 
@@ -179,7 +199,7 @@ def test_other_threads_work_while_rust_runs() -> None:
     thread = threading.Thread(target=count)
     thread.start()
     begin = time.monotonic()
-    nw.run(scenario(duration="60s"))
+    nw.run(scenario(duration="600s"))
     took = time.monotonic() - begin
     stop.set()
     thread.join()

@@ -135,7 +135,9 @@ fn run(
 ) -> PyResult<Run> {
     scenario.seed = seed.unwrap_or(scenario.seed);
     let mut options = Options::default();
-    if let Some(text) = sample_interval {
+    if sample_interval == Some("off") {
+        options.sample_interval = None;
+    } else if let Some(text) = sample_interval {
         options.sample_interval = Some(parse_span(text).map_err(|e| {
             EngineError::new_err(format!(
                 "sample_interval = {text:?} {}\n    write: {:?}",
