@@ -62,7 +62,7 @@ bench: setup ## Benchmarks
 
 clean: ## Back to a fresh checkout
 	cargo clean --quiet
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache python/.mypy_cache python/.ruff_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help setup demo test lint bench clean
