@@ -98,26 +98,50 @@ impl Params {
     }
     /// A count.
     pub fn count(&self, name: &str) -> u64 {
-        if let Some(Value::Count(n)) = self.get(name) { *n } else { 0 }
+        if let Some(Value::Count(n)) = self.get(name) {
+            *n
+        } else {
+            0
+        }
     }
     /// A number.
     pub fn number(&self, name: &str) -> f64 {
-        if let Some(Value::Number(x)) = self.get(name) { *x } else { 0.0 }
+        if let Some(Value::Number(x)) = self.get(name) {
+            *x
+        } else {
+            0.0
+        }
     }
     /// A span.
     pub fn span(&self, name: &str) -> Span {
-        if let Some(Value::Span(s)) = self.get(name) { *s } else { Span::ZERO }
+        if let Some(Value::Span(s)) = self.get(name) {
+            *s
+        } else {
+            Span::ZERO
+        }
     }
     /// Bytes.
     pub fn bytes(&self, name: &str) -> Bytes {
-        if let Some(Value::Bytes(b)) = self.get(name) { *b } else { Bytes::ZERO }
+        if let Some(Value::Bytes(b)) = self.get(name) {
+            *b
+        } else {
+            Bytes::ZERO
+        }
     }
     /// A rate.
     pub fn rate(&self, name: &str) -> Rate {
-        if let Some(Value::Rate(r)) = self.get(name) { *r } else { Rate::default() }
+        if let Some(Value::Rate(r)) = self.get(name) {
+            *r
+        } else {
+            Rate::default()
+        }
     }
     /// A word.
     pub fn word(&self, name: &str) -> &str {
-        if let Some(Value::Word(w)) = self.get(name) { w } else { "" }
+        if let Some(Value::Word(w)) = self.get(name) {
+            w
+        } else {
+            ""
+        }
     }
 }

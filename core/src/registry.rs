@@ -14,7 +14,10 @@ pub struct Registry<P> {
 impl<P: Packet + Send + 'static> Registry<P> {
     /// What narrows ships.
     pub fn standard() -> Registry<P> {
-        Registry { ccs: cc::KINDS.to_vec(), queues: queue::kinds() }
+        Registry {
+            ccs: cc::KINDS.to_vec(),
+            queues: queue::kinds(),
+        }
     }
     /// Adds a congestion control; one of the same name is replaced.
     pub fn register_cc(&mut self, kind: CcKind) {

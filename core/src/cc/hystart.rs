@@ -1,1 +1,199 @@
-//! (to be written)
+//! Leaving slow start before the buffer overflows: HyStart as Linux runs it, and HyStart++ (RFC 9406).
+//!
+//! HyStart (Ha, Rhee 2011; Linux 6.12), from a window of 16 packets on, once per connection until a timeout:
+//! - *ACK train*: ACKs at most 2 ms apart have come for longer than half of the least round trip since the round began
+//!   (all of it where packets are paced): the path is full.
+//! - *Delay*: the least of a round's round trips, after eight, exceeds the connection's least by an eighth of it, but by
+//!   4 ms at least and 16 ms at most.
+//!
+//! Either sets `ssthresh = cwnd`.
+//!
+//! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an eighth (4 to 16 ms), slow
+//! start turns conservative: a quarter of its growth, for five rounds; should the delay fall again it was a mistake.
+
+use super::{Sample, Window};
+use crate::param::{Kind, Param};
+use crate::units::{Span, Time};
+
+const LOW_WINDOW: u32 = 16;
+const SAMPLES: u32 = 8;
+const ACK_GAP_US: u64 = 2_000;
+const DELAY_LEAST_US: u64 = 4_000;
+const DELAY_MOST_US: u64 = 16_000;
+/// The largest burst: 64 KiB less headers.
+const GSO_MAX_SIZE: u64 = 65_536 - 321;
+const CSS_DIVISOR: u32 = 4;
+const CSS_ROUNDS: u32 = 5;
+
+/// How slow start looks for its end.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Only a loss ends it.
+    Off,
+    /// Linux's HyStart.
+    Linux,
+    /// RFC 9406.
+    PlusPlus,
+}
+
+/// The parameter that laws with HyStart share.
+pub const PARAM: Param = Param {
+    name: "hystart",
+    kind: Kind::Word(&["linux", "off", "plusplus"]),
+    help: "how slow start finds its end: Linux's HyStart, not at all, or HyStart++ (RFC 9406)",
+    source: "Linux 6.12 tcp_cubic: hystart = 1, hystart_detect = 3",
+};
+
+impl Mode {
+    /// From the word of [`PARAM`].
+    pub fn from_word(word: &str) -> Mode {
+        match word {
+            "off" => Mode::Off,
+            "plusplus" => Mode::PlusPlus,
+            _ => Mode::Linux,
+        }
+    }
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+struct Conservative {
+    baseline_us: u64,
+    rounds: u32,
+}
+
+/// The search for the end of slow start.
+#[derive(Clone, Debug)]
+pub struct HyStart {
+    mode: Mode,
+    found: bool,
+    round_end: u64,
+    started: bool,
+    round_start_us: u64,
+    last_ack_us: u64,
+    samples: u32,
+    least_us: Option<u64>,
+    last_least_us: Option<u64>,
+    css: Option<Conservative>,
+}
+
+impl HyStart {
+    /// At the start of a connection.
+    pub fn new(mode: Mode) -> HyStart {
+        HyStart {
+            mode,
+            found: false,
+            round_end: 0,
+            started: false,
+            round_start_us: 0,
+            last_ack_us: 0,
+            samples: 0,
+            least_us: None,
+            last_least_us: None,
+            css: None,
+        }
+    }
+    /// A timeout: slow start begins again.
+    pub fn reset(&mut self) {
+        *self = HyStart::new(self.mode);
+    }
+    fn begin_round(&mut self, now: Time, nxt: u64) {
+        self.started = true;
+        self.round_start_us = now.as_us();
+        self.last_ack_us = now.as_us();
+        self.round_end = nxt;
+        self.last_least_us = self.least_us.or(self.last_least_us);
+        self.least_us = None;
+        self.samples = 0;
+    }
+
+    /// A round trip was measured in slow start; `least` is the connection's least. May set `w.ssthresh`.
+    pub fn on_sample(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
+        match self.mode {
+            Mode::Off => {}
+            Mode::Linux if !self.found && w.cwnd >= LOW_WINDOW => self.linux(w, ev, rtt, least),
+            Mode::Linux => {}
+            Mode::PlusPlus => self.plus_plus(w, ev, rtt),
+        }
+    }
+
+    fn linux(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
+        if !self.started || ev.una > self.round_end {
+            self.begin_round(ev.now, ev.nxt);
+        }
+        let now = ev.now.as_us();
+        let least_us = least.as_us();
+        if now.saturating_sub(self.last_ack_us) <= ACK_GAP_US {
+            self.last_ack_us = now;
+            let mut train = least_us + burst_allowance_us(ev);
+            if !ev.paced {
+                train /= 2;
+            }
+            if now.saturating_sub(self.round_start_us) > train {
+                self.found = true;
+                w.ssthresh = w.cwnd;
+            }
+        }
+        self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(rtt.as_us()));
+        if self.samples < SAMPLES {
+            self.samples += 1;
+        } else if self.least_us.is_some_and(|l| l > least_us + threshold_us(least_us)) {
+            self.found = true;
+            w.ssthresh = w.cwnd;
+        }
+    }
+
+    fn plus_plus(&mut self, w: &mut Window, ev: &Sample, rtt: Span) {
+        if self.found {
+            return;
+        }
+        if !self.started || ev.una > self.round_end {
+            self.begin_round(ev.now, ev.nxt);
+            if let Some(css) = &mut self.css {
+                css.rounds += 1;
+                if css.rounds >= CSS_ROUNDS {
+                    self.found = true;
+                    w.ssthresh = w.cwnd;
+                    return;
+                }
+            }
+        }
+        let us = rtt.as_us();
+        self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(us));
+        self.samples += 1;
+        let (Some(least), true) = (self.least_us, self.samples >= SAMPLES) else {
+            return;
+        };
+        match (self.css, self.last_least_us) {
+            (Some(css), _) if least < css.baseline_us => self.css = None,
+            (None, Some(last)) if least >= last + threshold_us(last) => {
+                self.css = Some(Conservative {
+                    baseline_us: least,
+                    rounds: 0,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// By what slow start's growth is divided now.
+    pub fn divisor(&self) -> u32 {
+        if self.css.is_some() {
+            CSS_DIVISOR
+        } else {
+            1
+        }
+    }
+}
+
+fn threshold_us(least: u64) -> u64 {
+    (least / 8).clamp(DELAY_LEAST_US, DELAY_MOST_US)
+}
+
+/// What four of the largest bursts take at the present rate, 1 ms at most: so much an ACK train may be stretched by them.
+fn burst_allowance_us(ev: &Sample) -> u64 {
+    let bytes_per_s = ev.pacing.as_bit() / 8;
+    if bytes_per_s == 0 {
+        return 0;
+    }
+    (GSO_MAX_SIZE * 4 * 1_000_000 / bytes_per_s).min(1_000)
+}

@@ -35,7 +35,13 @@ pub struct Window {
 impl Window {
     /// At the start of a connection.
     pub fn new(iw: u32) -> Window {
-        Window { cwnd: iw, ssthresh: INFINITE_SSTHRESH, credit: 0, clamp: u32::MAX, pacing: None }
+        Window {
+            cwnd: iw,
+            ssthresh: INFINITE_SSTHRESH,
+            credit: 0,
+            clamp: u32::MAX,
+            pacing: None,
+        }
     }
     /// Is the window below its threshold?
     pub fn in_slow_start(&self) -> bool {

@@ -91,7 +91,10 @@ mod tests {
 
     #[test]
     fn credit_from_before_the_window_shrank_is_worth_one_packet() {
-        let mut w = Window { credit: 90, ..Window::new(10) };
+        let mut w = Window {
+            credit: 90,
+            ..Window::new(10)
+        };
         avoid(&mut w, 10, 1);
         assert_eq!((w.cwnd, w.credit), (11, 1));
     }

@@ -1,1 +1,154 @@
-//! (to be written)
+//! Figures: what a run comes to. Computed here once for every engine, only shown elsewhere.
+//!
+//! | figure | meaning |
+//! |---|---|
+//! | `goodput_mbit` | bytes acknowledged between max(warm-up, start) and min(end, stop, last byte of a transfer), over that time |
+//! | `rtt_ms` | smoothed RTT, sampled each 100 ms from max(warm-up, start) on, while the flow runs |
+//! | `cwnd_packets` | congestion window, sampled likewise |
+//! | `retransmits`, `retransmit_rate` | packets; retransmitted over all bytes sent; the whole run |
+//! | `fct_s` | from connect to the last byte acknowledged; null when there is no last byte or it was not |
+//! | `series` | each second, and at its end for a flow that ends before the run |
+//! | `queue.drops`, `queue.marks` | the discipline's and the policer's, not `loss`; the whole run |
+//! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
+//! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
+//! | `fairness` | Jain's index of goodputs, over all flows and over those of each congestion control |
+//!
+//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value (nothing was measured) is
+//! NaN here and `null` in JSON, where numbers have six significant digits.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `histogram` | [`Histogram`]: percentiles of millions of delays |
+//! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
+//! | `run` | [`Run`]: what an engine answers, and its JSON |
+//! | `samples` | [`Samples`]: columns over time |
+
+mod histogram;
+mod meters;
+mod run;
+mod samples;
+
+pub use histogram::Histogram;
+pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
+pub use run::{CcFairness, Fairness, FlowFigures, ProbeFigures, QueueFigures, Run};
+pub use samples::{
+    phase, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples, PHASES,
+};
+
+use crate::units::Span;
+use alloc::format;
+use serde::{Serialize, Serializer};
+
+/// From one sample of a figure to the next.
+pub const FIGURE_INTERVAL: Span = Span::ms(100);
+/// From one point of a series to the next.
+pub const SERIES_INTERVAL: Span = Span::s(1);
+
+/// The rank of percentile `q` (0…1) among `n` sorted values; `None` when there are none.
+pub fn rank(q: f64, n: usize) -> Option<usize> {
+    Some(((q * n as f64) as usize).min(n.checked_sub(1)?))
+}
+
+/// Mean and percentiles of something; NaN where nothing was measured.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize)]
+pub struct Quantiles {
+    /// The mean.
+    #[serde(serialize_with = "six_digits")]
+    pub mean: f64,
+    /// The median.
+    #[serde(serialize_with = "six_digits")]
+    pub p50: f64,
+    /// The 95th percentile.
+    #[serde(serialize_with = "six_digits")]
+    pub p95: f64,
+    /// The 99th percentile.
+    #[serde(serialize_with = "six_digits")]
+    pub p99: f64,
+}
+
+impl Quantiles {
+    /// Of `values` in any order.
+    pub fn of(values: &mut [f64]) -> Quantiles {
+        let (mean, at) = sorted(values);
+        Quantiles { mean, p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+    }
+}
+
+/// Mean and spread of a congestion window in packets; NaN where nothing was measured.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize)]
+pub struct Spread {
+    /// The mean.
+    #[serde(serialize_with = "six_digits")]
+    pub mean: f64,
+    /// The 5th percentile.
+    #[serde(serialize_with = "six_digits")]
+    pub p5: f64,
+    /// The 95th percentile.
+    #[serde(serialize_with = "six_digits")]
+    pub p95: f64,
+}
+
+impl Spread {
+    /// Of `values` in any order.
+    pub fn of(values: &mut [f64]) -> Spread {
+        let (mean, at) = sorted(values);
+        Spread { mean, p5: at(0.05), p95: at(0.95) }
+    }
+}
+
+/// Sorts; answers the mean and a reader of percentiles.
+fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
+    values.sort_unstable_by(f64::total_cmp);
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    (mean, |q| rank(q, values.len()).map_or(f64::NAN, |i| values[i]))
+}
+
+/// Jain's index of `shares`: 1 when all are equal, 1/n when one has everything; NaN when nobody has anything.
+///
+/// ```
+/// use narrows_core::figures::jain;
+/// assert_eq!(jain([3.0, 3.0]), 1.0);
+/// assert_eq!(jain([3.0, 0.0]), 0.5);
+/// ```
+pub fn jain(shares: impl IntoIterator<Item = f64>) -> f64 {
+    let (n, sum, squares) =
+        shares.into_iter().fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
+    sum * sum / (n * squares)
+}
+
+/// `x` with six significant digits.
+fn round(x: f64) -> f64 {
+    // By way of text: the shortest one that reads back is then the one that is written.
+    format!("{x:.5e}").parse().unwrap_or(x)
+}
+
+/// Six significant digits; whole numbers without a fraction; `null` for what has no value.
+fn six_digits<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+    let rounded = round(*x);
+    if !rounded.is_finite() {
+        to.serialize_none()
+    } else if rounded.abs() < 1e15 && rounded == rounded as i64 as f64 {
+        to.serialize_i64(rounded as i64)
+    } else {
+        to.serialize_f64(rounded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_take_the_rank_below() {
+        let mut values = [4.0, 1.0, 3.0, 2.0];
+        let q = Quantiles::of(&mut values);
+        assert_eq!((q.mean, q.p50, q.p95, q.p99), (2.5, 3.0, 4.0, 4.0));
+        assert!(Quantiles::of(&mut []).p50.is_nan());
+    }
+
+    #[test]
+    fn json_numbers_have_six_digits() {
+        let q = Quantiles { mean: 1.0 / 3.0, p50: 40.0, p95: f64::NAN, p99: 1234567.8 };
+        assert_eq!(serde_json::to_string(&q).unwrap(), r#"{"mean":0.333333,"p50":40,"p95":null,"p99":1234570}"#);
+    }
+}

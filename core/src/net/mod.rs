@@ -1,5 +1,8 @@
 //! What lies between hosts: networks are folds too.
 
+pub mod delay;
+pub mod link;
+pub mod loss;
 pub mod path;
 
 use crate::queue::Sink;

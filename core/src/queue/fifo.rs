@@ -21,7 +21,11 @@ pub struct Fifo<P> {
 impl<P> Fifo<P> {
     /// An empty queue with this limit.
     pub fn new(limit: Limit) -> Fifo<P> {
-        Fifo { limit, bytes: Bytes::ZERO, packets: VecDeque::new() }
+        Fifo {
+            limit,
+            bytes: Bytes::ZERO,
+            packets: VecDeque::new(),
+        }
     }
 }
 
@@ -43,8 +47,14 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
         self.bytes = self.bytes - packet.size();
         Some(packet)
     }
+    fn peek(&self) -> Option<Bytes> {
+        self.packets.front().map(Packet::size)
+    }
     fn backlog(&self) -> Backlog {
-        Backlog { bytes: self.bytes, packets: self.packets.len() as u64 }
+        Backlog {
+            bytes: self.bytes,
+            packets: self.packets.len() as u64,
+        }
     }
 }
 

@@ -45,6 +45,10 @@ pub trait QueueDiscipline<P>: Send {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
     /// The link is free: the next packet, if any.
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
+    /// The size of the packet that `dequeue` would answer, where that is known before it decides (a plain queue).
+    fn peek(&self) -> Option<Bytes> {
+        None
+    }
     /// When `on_wakeup` wants to be called although no packet moves.
     fn next_wakeup(&self) -> Option<Time> {
         None

@@ -1,6 +1,27 @@
 //! The scenario: what the path is, who sends, what is watched. Never how it is run.
 //!
-//! Plain data here; reading it from TOML or from another language's values, its defaults and its errors in `parse`.
+//! Plain data here; how it comes from text and goes back:
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`value`] | the tree of values that TOML and Python share, with its places in the source |
+//! | `parse` | from a tree to a scenario: sections, defaults, what must hold between keys |
+//! | `read` | one value: its type, unit and range, and what to write instead |
+//! | [`keys`] | every key, its default, range and help |
+//! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
+//! | `write` | the way back: canonical TOML and JSON, every default explicit |
+//! | [`list`] | what may be chosen, for `narrows list` and the docs |
+
+pub mod error;
+pub mod keys;
+pub mod list;
+mod parse;
+mod read;
+pub mod value;
+mod write;
+
+pub use error::{Error, Errors};
+pub use value::Tree;
 
 use crate::param::Params;
 use crate::queue::Limit;

@@ -3,8 +3,25 @@
 //! | file | holds |
 //! |---|---|
 //! | [`wire`] | what travels: segments and ACKs, and their size on the wire |
+//! | [`sender`] | connects, sends, repairs; the states of recovery |
+//! | [`receiver`] | reassembles, acknowledges, offers a window |
+//! | [`scoreboard`] | what the sender knows of every segment in flight |
+//! | [`rack`] | which of them are lost |
+//! | [`prr`] | how the window comes down in recovery |
+//! | [`rtt`] | round-trip times and the timeout |
+//! | [`timer`] | the kernel's ticks |
 
+pub mod prr;
+pub mod rack;
+pub mod receiver;
+pub mod rtt;
+pub mod scoreboard;
+pub mod sender;
+pub mod timer;
 pub mod wire;
+
+pub use receiver::Receiver;
+pub use sender::Sender;
 
 use crate::units::{Bytes, Rate, Span};
 

@@ -30,6 +30,8 @@ pub struct Segment {
     pub len: u32,
     /// The sender's timestamp clock, in ms.
     pub tsval: u32,
+    /// Echo of the receiver's timestamp that arrived last.
+    pub tsecr: u32,
     /// Opens the connection.
     pub syn: bool,
     /// The end of a write: the receiver should not sit on its ACK.
@@ -39,7 +41,11 @@ pub struct Segment {
 impl Segment {
     /// Bytes on the wire.
     pub fn size(&self) -> Bytes {
-        Bytes::new(if self.syn { SYN_SIZE } else { HEADERS + u64::from(self.len) })
+        Bytes::new(if self.syn {
+            SYN_SIZE
+        } else {
+            HEADERS + u64::from(self.len)
+        })
     }
 }
 
@@ -50,6 +56,8 @@ pub struct AckSegment {
     pub ack: u64,
     /// Bytes the receiver can take beyond `ack`.
     pub window: u64,
+    /// The receiver's timestamp clock, in ms.
+    pub tsval: u32,
     /// Echo of the timestamp of the segment that advanced the window's left edge.
     pub tsecr: u32,
     /// How many of `sacks` are valid.

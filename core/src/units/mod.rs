@@ -4,6 +4,7 @@
 
 mod text;
 pub use text::{format_bytes, format_rate, format_span, parse_bytes, parse_rate, parse_span, UnitError};
+pub(crate) use text::{parse_bytes_near, parse_rate_near, parse_span_near};
 
 use core::ops::{Add, AddAssign, Mul, Sub};
 

@@ -1,0 +1,196 @@
+//! Meters: an engine tells them what happens, they answer figures.
+
+use super::samples::PingSample;
+use super::{FlowFigures, Histogram, PingSamples, ProbeFigures, Quantiles, QueueFigures, Spread};
+use crate::queue::Why;
+use crate::scenario::ProbeKind;
+use crate::tcp::Info;
+use crate::units::{Span, Time};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Watches one flow. The engine calls [`started`](Self::started) at connect, [`measure`](Self::measure) at
+/// [`measure_from`](Self::measure_from), the sampling calls on time, and [`ended`](Self::ended) once.
+#[derive(Clone, Debug)]
+pub struct FlowMeter {
+    warmup: Time,
+    started: Option<Time>,
+    ended: Option<Time>,
+    /// When the summary begins and what was acknowledged before.
+    mark: Option<(Time, u64)>,
+    fct: Option<Span>,
+    rtt_ms: Vec<f64>,
+    cwnd: Vec<f64>,
+    series: Vec<(f64, u64, u32, f64)>,
+    info: Info,
+}
+
+impl FlowMeter {
+    /// A flow that has not started; figures leave out what is before `warmup`.
+    pub fn new(warmup: Time) -> FlowMeter {
+        FlowMeter {
+            warmup,
+            started: None,
+            ended: None,
+            mark: None,
+            fct: None,
+            rtt_ms: Vec::new(),
+            cwnd: Vec::new(),
+            series: Vec::new(),
+            info: Info::default(),
+        }
+    }
+    /// It connects.
+    pub fn started(&mut self, now: Time) {
+        self.started = Some(now);
+    }
+    /// Has it connected and not ended?
+    pub fn runs(&self) -> bool {
+        self.started.is_some() && self.ended.is_none()
+    }
+    /// When the summary of a flow begins that starts at `start`.
+    pub fn measure_from(&self, start: Time) -> Time {
+        self.warmup.max(start)
+    }
+    /// The summary begins.
+    pub fn measure(&mut self, now: Time, info: &Info) {
+        if self.runs() {
+            self.mark = Some((now, info.bytes_acked));
+        }
+    }
+    /// Each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL).
+    pub fn sample(&mut self, info: &Info) {
+        // No smoothed RTT before the handshake is over.
+        if self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
+            self.rtt_ms.push(info.srtt.as_ms());
+            self.cwnd.push(f64::from(info.cwnd));
+        }
+    }
+    /// Each [`SERIES_INTERVAL`](super::SERIES_INTERVAL).
+    pub fn point(&mut self, now: Time, info: &Info) {
+        if self.runs() {
+            self.series.push((now.as_s(), info.bytes_acked, info.cwnd, info.srtt.as_ms()));
+        }
+    }
+    /// The last byte of its transfer was acknowledged.
+    pub fn finished(&mut self, now: Time, info: &Info) {
+        if self.runs() {
+            self.fct = self.started.map(|start| now.since(start));
+            self.point(now, info);
+            self.ended(now, info);
+        }
+    }
+    /// It was stopped before the end of the run.
+    pub fn stopped(&mut self, now: Time, info: &Info) {
+        self.point(now, info);
+        self.ended(now, info);
+    }
+    /// The run is over for it; later calls are ignored.
+    pub fn ended(&mut self, now: Time, info: &Info) {
+        if self.runs() {
+            self.ended = Some(now);
+            self.info = *info;
+        }
+    }
+    /// Its figures, under its names.
+    pub fn figures(mut self, id: String, cc: String) -> FlowFigures {
+        let goodput = match (self.mark, self.ended) {
+            (Some((from, before)), Some(to)) if to > from => {
+                (self.info.bytes_acked - before) as f64 * 8.0 / to.since(from).as_s() / 1e6
+            }
+            _ => f64::NAN,
+        };
+        FlowFigures {
+            id,
+            cc,
+            goodput_mbit: goodput,
+            retransmits: self.info.retransmits,
+            retransmit_rate: self.info.bytes_retrans as f64 / self.info.bytes_sent.max(1) as f64,
+            rtt_ms: Quantiles::of(&mut self.rtt_ms),
+            cwnd_packets: Spread::of(&mut self.cwnd),
+            fct_s: self.fct.map_or(f64::NAN, Span::as_s),
+            series: self.series,
+        }
+    }
+}
+
+/// Watches a bottleneck.
+#[derive(Clone, Debug)]
+pub struct QueueMeter {
+    warmup: Time,
+    drops: u64,
+    marks: u64,
+    delay: Histogram,
+}
+
+impl QueueMeter {
+    /// Delays count from `warmup` on, drops and marks from the start.
+    pub fn new(warmup: Time) -> QueueMeter {
+        QueueMeter { warmup, drops: 0, marks: 0, delay: Histogram::new() }
+    }
+    /// A packet was dropped; random loss does not count.
+    pub fn dropped(&mut self, why: Why) {
+        self.drops += u64::from(why != Why::Loss);
+    }
+    /// A packet was marked.
+    pub fn marked(&mut self) {
+        self.marks += 1;
+    }
+    /// A packet left that had entered at `entered`.
+    pub fn departed(&mut self, now: Time, entered: Time) {
+        if now >= self.warmup {
+            self.delay.record(now.since(entered));
+        }
+    }
+    /// Drops so far.
+    pub fn drops(&self) -> u64 {
+        self.drops
+    }
+    /// The figures so far.
+    pub fn figures(&self) -> QueueFigures {
+        QueueFigures { drops: self.drops, marks: self.marks, delay_ms: self.delay.quantiles() }
+    }
+}
+
+/// Watches one probe.
+#[derive(Clone, Debug, Default)]
+pub struct ProbeMeter {
+    sent: Vec<(Time, Option<Span>)>,
+}
+
+impl ProbeMeter {
+    /// A probe that has sent nothing.
+    pub fn new() -> ProbeMeter {
+        ProbeMeter::default()
+    }
+    /// The next ping leaves; answers its number.
+    pub fn sent(&mut self, now: Time) -> u64 {
+        self.sent.push((now, None));
+        self.sent.len() as u64 - 1
+    }
+    /// The answer to ping `number` is back.
+    pub fn received(&mut self, now: Time, number: u64) {
+        if let Some((sent, rtt)) = usize::try_from(number).ok().and_then(|i| self.sent.get_mut(i)) {
+            *rtt = Some(now.since(*sent));
+        }
+    }
+    /// The figures; round-trip times of pings sent from `warmup` on.
+    pub fn figures(&self, kind: ProbeKind, warmup: Time) -> ProbeFigures {
+        let answered = || self.sent.iter().filter_map(|(sent, rtt)| Some((*sent, (*rtt)?)));
+        let mut rtts: Vec<f64> = answered().filter(|(sent, _)| *sent >= warmup).map(|(_, rtt)| rtt.as_ms()).collect();
+        ProbeFigures {
+            kind: match kind {
+                ProbeKind::Ping => "ping",
+            },
+            sent: self.sent.len() as u64,
+            received: answered().count() as u64,
+            rtt_ms: Quantiles::of(&mut rtts),
+        }
+    }
+    /// Every ping in order of sending.
+    pub fn samples(&self, probe: u32, to: &mut PingSamples) {
+        for (sent, rtt) in &self.sent {
+            to.push(PingSample { t_s: sent.as_s(), probe, rtt_ms: rtt.map_or(f64::NAN, Span::as_ms) });
+        }
+    }
+}

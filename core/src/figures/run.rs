@@ -1,0 +1,169 @@
+//! What an engine answers, and how it reads as JSON.
+
+use super::{jain, round, six_digits, Quantiles, Samples, Spread};
+use crate::scenario::Scenario;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// One scenario run by one engine.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// `"sim"`, `"live"` …
+    pub engine: &'static str,
+    /// What was run.
+    pub scenario: Scenario,
+    /// Of every random choice.
+    pub seed: u64,
+    /// Per flow, in the scenario's order.
+    pub flows: Vec<FlowFigures>,
+    /// Of the bottleneck.
+    pub queue: QueueFigures,
+    /// Per probe, in the scenario's order.
+    pub probes: Vec<ProbeFigures>,
+    /// Over the flows.
+    pub fairness: Fairness,
+    /// Columns over time.
+    pub samples: Samples,
+}
+
+/// The figures of one flow; see the [module](super) for their meaning.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowFigures {
+    /// Unique in the scenario.
+    pub id: String,
+    /// Its congestion control.
+    pub cc: String,
+    /// Mbit/s; NaN when the flow did not run after the warm-up.
+    #[serde(serialize_with = "six_digits")]
+    pub goodput_mbit: f64,
+    /// Packets.
+    pub retransmits: u64,
+    /// Retransmitted over all bytes sent.
+    #[serde(serialize_with = "six_digits")]
+    pub retransmit_rate: f64,
+    /// Milliseconds.
+    pub rtt_ms: Quantiles,
+    /// Packets.
+    pub cwnd_packets: Spread,
+    /// Seconds; NaN for a flow that is no transfer or did not finish.
+    #[serde(serialize_with = "six_digits")]
+    pub fct_s: f64,
+    /// Seconds, bytes acknowledged, congestion window in packets, smoothed RTT in milliseconds.
+    #[serde(serialize_with = "points")]
+    pub series: Vec<(f64, u64, u32, f64)>,
+}
+
+/// The figures of a bottleneck.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueueFigures {
+    /// Packets.
+    pub drops: u64,
+    /// Packets.
+    pub marks: u64,
+    /// Milliseconds.
+    pub delay_ms: Quantiles,
+}
+
+/// The figures of a probe.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ProbeFigures {
+    /// `"ping"`.
+    pub kind: &'static str,
+    /// Packets.
+    pub sent: u64,
+    /// Answers.
+    pub received: u64,
+    /// Milliseconds.
+    pub rtt_ms: Quantiles,
+}
+
+/// How goodput was shared by the flows that have one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Fairness {
+    /// Jain's index over all of them.
+    #[serde(serialize_with = "six_digits")]
+    pub jain: f64,
+    /// By congestion control.
+    pub by_cc: BTreeMap<String, CcFairness>,
+}
+
+/// The flows of one congestion control.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CcFairness {
+    /// How many.
+    pub flows: u32,
+    /// Their goodput together, Mbit/s.
+    #[serde(serialize_with = "six_digits")]
+    pub goodput_mbit: f64,
+    /// Jain's index among them.
+    #[serde(serialize_with = "six_digits")]
+    pub jain: f64,
+}
+
+impl Fairness {
+    /// Of these flows.
+    pub fn of(flows: &[FlowFigures]) -> Fairness {
+        let mut by_cc: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for flow in flows.iter().filter(|f| !f.goodput_mbit.is_nan()) {
+            by_cc.entry(flow.cc.clone()).or_default().push(flow.goodput_mbit);
+        }
+        Fairness {
+            jain: jain(by_cc.values().flatten().copied()),
+            by_cc: by_cc
+                .into_iter()
+                .map(|(cc, goodputs)| {
+                    let flows = goodputs.len() as u32;
+                    let (goodput_mbit, jain) = (goodputs.iter().sum(), jain(goodputs));
+                    (cc, CcFairness { flows, goodput_mbit, jain })
+                })
+                .collect(),
+        }
+    }
+}
+
+fn points<S: Serializer>(series: &[(f64, u64, u32, f64)], to: S) -> Result<S::Ok, S::Error> {
+    let mut list = to.serialize_seq(Some(series.len()))?;
+    for (t_s, bytes, cwnd, rtt_ms) in series {
+        list.serialize_element(&(round(*t_s), bytes, cwnd, round(*rtt_ms)))?;
+    }
+    list.end()
+}
+
+/// A run as it is written; the order of the keys is that of the file.
+#[derive(Serialize)]
+struct Document<'a> {
+    narrows: &'a str,
+    engine: &'a str,
+    seed: u64,
+    scenario: &'a Value,
+    flows: &'a [FlowFigures],
+    queue: &'a QueueFigures,
+    probes: &'a [ProbeFigures],
+    fairness: &'a Fairness,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provenance: Option<&'a Value>,
+}
+
+impl Run {
+    /// The run in JSON, without the samples. The caller knows the version of `narrows`, how a `scenario` is written, and
+    /// the `provenance`, the only key that is not the same for the same seed.
+    pub fn to_json(&self, narrows: &str, scenario: &Value, provenance: Option<&Value>) -> String {
+        let document = Document {
+            narrows,
+            engine: self.engine,
+            seed: self.seed,
+            scenario,
+            flows: &self.flows,
+            queue: &self.queue,
+            probes: &self.probes,
+            fairness: &self.fairness,
+            provenance,
+        };
+        // Writing to memory fails only for keys that are not text, and there are none.
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+}

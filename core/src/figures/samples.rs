@@ -1,0 +1,145 @@
+//! Samples: columns over time, one vector per column so that other languages can take them without a copy of each row.
+
+use crate::cc::INFINITE_SSTHRESH;
+use crate::queue::Backlog;
+use crate::tcp::{Info, State};
+use crate::units::Time;
+use alloc::vec::Vec;
+
+/// What a flow is doing; `phase` columns hold indices into this.
+pub const PHASES: &[&str] = &["slow_start", "avoidance", "disorder", "cwr", "recovery", "loss"];
+
+/// The index into [`PHASES`] of a sender's state.
+pub fn phase(info: &Info) -> u8 {
+    match info.state {
+        State::Open if info.ssthresh.is_none_or(|threshold| info.cwnd < threshold) => 0,
+        State::Open => 1,
+        State::Disorder => 2,
+        State::Cwr => 3,
+        State::Recovery => 4,
+        State::Loss => 5,
+    }
+}
+
+/// Everything that was sampled over time.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Samples {
+    /// A row per flow and instant, while the flow runs.
+    pub flows: FlowSamples,
+    /// A row per instant.
+    pub queue: QueueSamples,
+    /// A row per ping.
+    pub pings: PingSamples,
+}
+
+macro_rules! table {
+    ($(#[$doc:meta])* $table:ident, $(#[$row_doc:meta])* $row:ident { $($(#[$help:meta])* $column:ident: $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug, Default)]
+        pub struct $table { $($(#[$help])* pub $column: Vec<$type>),* }
+        $(#[$row_doc])*
+        #[derive(Copy, Clone, PartialEq, Debug)]
+        pub struct $row { $($(#[$help])* pub $column: $type),* }
+        impl $table {
+            /// Appends a row.
+            pub fn push(&mut self, row: $row) {
+                $(self.$column.push(row.$column);)*
+            }
+            /// Rows.
+            pub fn len(&self) -> usize {
+                self.t_s.len()
+            }
+            /// Is there no row?
+            pub fn is_empty(&self) -> bool {
+                self.t_s.is_empty()
+            }
+        }
+    };
+}
+
+table! {
+    /// Columns of the flows.
+    FlowSamples,
+    /// A row of [`FlowSamples`].
+    FlowSample {
+        /// When, in seconds.
+        t_s: f64,
+        /// Which flow, by its place in the scenario.
+        flow: u32,
+        /// Congestion window in packets.
+        cwnd_packets: u32,
+        /// Slow-start threshold in packets; [`INFINITE_SSTHRESH`] while it was never set.
+        ssthresh_packets: u32,
+        /// Packets in flight, as the sender counts them.
+        in_flight_packets: u32,
+        /// Smoothed round-trip time in milliseconds.
+        rtt_ms: f64,
+        /// The round-trip time measured last in milliseconds.
+        ack_rtt_ms: f64,
+        /// Bytes acknowledged in order.
+        delivered_bytes: u64,
+        /// Packets retransmitted so far.
+        retransmits: u64,
+        /// The rate at which bursts are sized (and packets paced, where they are) in Mbit/s.
+        pacing_mbit: f64,
+        /// Index into [`PHASES`].
+        phase: u8,
+    }
+}
+
+table! {
+    /// Columns of the bottleneck.
+    QueueSamples,
+    /// A row of [`QueueSamples`].
+    QueueSample {
+        /// When, in seconds.
+        t_s: f64,
+        /// Bytes that wait.
+        backlog_bytes: u64,
+        /// Packets that wait.
+        backlog_packets: u64,
+        /// Packets dropped so far by the discipline.
+        drops: u64,
+    }
+}
+
+table! {
+    /// Columns of the pings.
+    PingSamples,
+    /// A row of [`PingSamples`].
+    PingSample {
+        /// When it was sent, in seconds.
+        t_s: f64,
+        /// Which probe, by its place in the scenario.
+        probe: u32,
+        /// Round-trip time in milliseconds; NaN for a lost one.
+        rtt_ms: f64,
+    }
+}
+
+impl FlowSamples {
+    /// Appends what a sender says of itself.
+    pub fn push_info(&mut self, now: Time, flow: u32, info: &Info) {
+        self.push(FlowSample {
+            t_s: now.as_s(),
+            flow,
+            cwnd_packets: info.cwnd,
+            ssthresh_packets: info.ssthresh.unwrap_or(INFINITE_SSTHRESH),
+            in_flight_packets: info.in_flight,
+            rtt_ms: info.srtt.as_ms(),
+            ack_rtt_ms: info.rtt.as_ms(),
+            delivered_bytes: info.bytes_acked,
+            retransmits: info.retransmits,
+            pacing_mbit: info.pacing.as_mbit(),
+            phase: phase(info),
+        });
+    }
+}
+
+impl QueueSamples {
+    /// Appends what waits at `now`.
+    pub fn push_backlog(&mut self, now: Time, backlog: Backlog, drops: u64) {
+        let (backlog_bytes, backlog_packets) = (backlog.bytes.get(), backlog.packets);
+        self.push(QueueSample { t_s: now.as_s(), backlog_bytes, backlog_packets, drops });
+    }
+}

@@ -1,0 +1,126 @@
+//! How a rate is kept, exactly: no nanosecond is lost or won over any number of packets.
+//!
+//! Work is counted in bit-nanoseconds: a packet of `L` bytes is `L × 8 × 10⁹` of them, and a link of `r` bit/s does `r` of
+//! them per nanosecond. Both links compute in these integers; only the instants that they tell are rounded (up, or with the
+//! remainder carried), so the error never grows beyond one nanosecond.
+//!
+//! - [`Serial`]: a wire. A packet has left `L / r` after it got the server.
+//! - [`TokenBucket`]: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of them; the head of the queue leaves at
+//!   once while they suffice, else at the very instant when they do. The bucket starts full. Source: tc-tbf(8),
+//!   Linux 6.12 `sch_tbf`; Linux keeps tokens in whole nanoseconds, here the remainder is kept as well.
+
+use crate::units::{Bytes, Rate, Span, Time};
+
+/// Bit-nanoseconds in a byte.
+const PER_BYTE: u64 = 8_000_000_000;
+
+/// The work of sending `size`.
+fn work(size: Bytes) -> u64 {
+    size.get().saturating_mul(PER_BYTE)
+}
+
+/// A wire of a fixed rate: one packet after the other.
+#[derive(Clone, Debug)]
+pub struct Serial {
+    bits: u64,
+    free_at: Time,
+    remainder: u64,
+}
+
+impl Serial {
+    /// An idle wire.
+    pub fn new(rate: Rate) -> Serial {
+        Serial { bits: rate.as_bit().max(1), free_at: Time::ZERO, remainder: 0 }
+    }
+    /// When a packet of `size` bytes that gets the server at `now` has left. Call it at the instant answered last to send
+    /// back to back, later after idleness.
+    pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
+        if now != self.free_at {
+            self.remainder = 0;
+        }
+        let work = work(size).saturating_add(self.remainder);
+        self.free_at = now + Span::ns(work / self.bits);
+        self.remainder = work % self.bits;
+        self.free_at
+    }
+}
+
+/// A token bucket.
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    bits: u64,
+    burst: Bytes,
+    tokens: u64,
+    at: Time,
+}
+
+impl TokenBucket {
+    /// A full bucket of `burst` bytes.
+    pub fn new(rate: Rate, burst: Bytes) -> TokenBucket {
+        TokenBucket { bits: rate.as_bit().max(1), burst, tokens: work(burst), at: Time::ZERO }
+    }
+    /// Bytes of a full bucket: a bigger packet never leaves.
+    pub fn burst(&self) -> Bytes {
+        self.burst
+    }
+    /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
+    pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
+        let earned = now.since(self.at).as_ns().saturating_mul(self.bits);
+        self.tokens = self.tokens.saturating_add(earned).min(work(self.burst));
+        self.at = self.at.max(now);
+        match self.tokens.checked_sub(work(size)) {
+            Some(rest) => {
+                self.tokens = rest;
+                Ok(())
+            }
+            None => Err(now + Span::ns((work(size) - self.tokens).div_ceil(self.bits))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_small_packets_at_100_gbit_take_exactly_their_time() {
+        // 64 B at 100 Gbit/s is 5.12 ns.
+        let mut wire = Serial::new(Rate::mbit(100_000));
+        let mut now = Time::from_ns(7);
+        for _ in 0..1_000_000 {
+            now = wire.serve(now, Bytes::new(64));
+        }
+        assert_eq!(now, Time::from_ns(7 + 5_120_000));
+    }
+
+    #[test]
+    fn idleness_forgets_the_remainder() {
+        let mut wire = Serial::new(Rate::mbit(100_000));
+        assert_eq!(wire.serve(Time::ZERO, Bytes::new(64)), Time::from_ns(5));
+        assert_eq!(wire.serve(Time::from_ns(100), Bytes::new(64)), Time::from_ns(105));
+    }
+
+    #[test]
+    fn a_bucket_holds_its_burst_and_no_more() {
+        let mut bucket = TokenBucket::new(Rate::mbit(8), Bytes::new(3000));
+        let now = Time::from_ns(5_000_000_000);
+        assert_eq!(bucket.take(now, Bytes::new(1500)), Ok(()));
+        assert_eq!(bucket.take(now, Bytes::new(1500)), Ok(()));
+        // 1500 B at 1 B/us.
+        assert_eq!(bucket.take(now, Bytes::new(1500)), Err(now + Span::us(1500)));
+        assert_eq!(bucket.take(now + Span::us(1500), Bytes::new(1500)), Ok(()));
+    }
+
+    #[test]
+    fn a_bucket_keeps_its_rate_over_a_million_packets() {
+        // 1514 B at 7 Mbit/s is 1730285.714… ns.
+        let mut bucket = TokenBucket::new(Rate::mbit(7), Bytes::new(2 * 1514));
+        let mut now = Time::ZERO;
+        for _ in 0..1_000_002 {
+            while let Err(later) = bucket.take(now, Bytes::new(1514)) {
+                now = later;
+            }
+        }
+        assert_eq!(now, Time::from_ns((1514 * PER_BYTE * 1_000_000).div_ceil(7_000_000)));
+    }
+}

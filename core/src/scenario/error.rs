@@ -1,0 +1,303 @@
+//! Errors of a scenario: each says where, what, and what to write instead. All of them are told at once.
+
+use super::value::{Node, Table, Value};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+use core::ops::Range;
+
+/// More than this helps nobody; the rest is counted.
+const MOST: usize = 50;
+
+/// One thing wrong with a scenario.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The file's name as it was given; empty where there is no file.
+    pub file: String,
+    /// Its line, from 1; `None` for a scenario that is not text.
+    pub line: Option<usize>,
+    /// Its column in characters, from 1; told for errors of syntax only.
+    pub column: Option<usize>,
+    /// The key's path: `path.rtt`, `flow[1].cc`; empty for errors of syntax.
+    pub key: String,
+    /// The value as it was written, if there is one.
+    pub value: Option<String>,
+    /// What is wrong; reads on from "`key = value`".
+    pub problem: String,
+    /// The corrected line, where there is one.
+    pub fix: Option<String>,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.is_empty() {
+            f.write_str(&self.file)?;
+            for n in [self.line, self.column].into_iter().flatten() {
+                write!(f, ":{n}")?;
+            }
+            f.write_str(": ")?;
+        }
+        if !self.key.is_empty() {
+            f.write_str(&self.key)?;
+            if let Some(value) = &self.value {
+                write!(f, " = {value}")?;
+            }
+            f.write_str(" ")?;
+        }
+        f.write_str(&self.problem)?;
+        if let Some(fix) = &self.fix {
+            write!(f, "\n    write: {fix}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything wrong with a scenario, in the order of its lines.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Errors {
+    list: Vec<Error>,
+    omitted: usize,
+}
+
+impl Errors {
+    /// The errors, one by one (the first fifty).
+    pub fn list(&self) -> &[Error] {
+        &self.list
+    }
+
+    /// TOML that is not TOML.
+    pub(super) fn syntax(file: &str, source: &str, message: &str, at: Option<Range<usize>>) -> Errors {
+        let start = at.map_or(source.len(), |at| at.start);
+        let (line, column) = position(source, start);
+        let written = source.lines().nth(line - 1).unwrap_or("");
+        Errors {
+            list: alloc::vec![Error {
+                file: file.into(),
+                line: Some(line),
+                column: Some(column),
+                key: String::new(),
+                value: None,
+                problem: format!("not TOML: {}", printable(message, 200)),
+                fix: quoted(written),
+            }],
+            omitted: 0,
+        }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, e) in self.list.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            e.fmt(f)?;
+        }
+        if self.omitted > 0 {
+            write!(f, "\n… and {} more", self.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Error {}
+impl core::error::Error for Errors {}
+
+/// The commonest mistake, `rtt = 40ms`, with its quotes.
+fn quoted(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let value = value.split('#').next()?.trim();
+    let bare = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '%' | '/' | '…');
+    let plain = !value.is_empty() && value.chars().all(bare) && value.chars().any(|c| !c.is_ascii_digit());
+    plain.then(|| format!("{} = \"{value}\"", key.trim()))
+}
+
+/// Line and column of a byte, both from 1.
+fn position(source: &str, byte: usize) -> (usize, usize) {
+    let mut byte = byte.min(source.len());
+    while !source.is_char_boundary(byte) {
+        byte -= 1;
+    }
+    let before = &source[..byte];
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+/// `text` on one line and not too long, whatever it holds.
+pub(super) fn printable(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    for (i, c) in text.chars().enumerate() {
+        if i == most {
+            out.push('…');
+            break;
+        }
+        if c.is_control() {
+            out.extend(c.escape_default())
+        } else {
+            out.push(c)
+        }
+    }
+    out
+}
+
+/// `value` as TOML on one line, cut where it is long.
+pub(super) fn show(value: &Value) -> String {
+    let mut out = String::new();
+    write_value(&mut out, value, 0);
+    printable(&out, 72)
+}
+
+/// Values deeper and longer than this are cut: the text is for a person.
+fn write_value(out: &mut String, value: &Value, depth: usize) {
+    if depth > 4 || out.len() > 400 {
+        out.push('…');
+        return;
+    }
+    match value {
+        Value::String(s) => {
+            let cut: String = s.chars().take(80).collect();
+            out.push_str(&super::write::quote(&cut));
+        }
+        Value::Other(s) => out.push_str(s),
+        Value::Integer(n) => out.push_str(&n.to_string()),
+        Value::Float(x) => out.push_str(&super::write::float(*x)),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().take(8).enumerate() {
+                out.push_str(if i > 0 { ", " } else { "" });
+                write_value(out, &item.value, depth + 1);
+            }
+            out.push(']');
+        }
+        Value::Table(Table { entries }) => {
+            out.push('{');
+            for (i, e) in entries.iter().take(8).enumerate() {
+                let _ = write!(out, "{} {} = ", if i > 0 { "," } else { "" }, super::write::key(&e.key));
+                write_value(out, &e.node.value, depth + 1);
+            }
+            out.push_str(" }");
+        }
+    }
+}
+
+/// How an error is corrected.
+pub(super) enum Fix {
+    /// By another value (as TOML).
+    Value(String),
+    /// By another key.
+    Key(&'static str),
+    /// By this line.
+    Line(String),
+    /// By taking it out.
+    None,
+}
+
+/// Collects the errors of one document.
+pub(super) struct Collector<'a> {
+    pub file: &'a str,
+    pub source: Option<&'a str>,
+    /// With the byte they start at, to be told in the order of the file.
+    errors: Vec<(usize, Error)>,
+    omitted: usize,
+}
+
+impl<'a> Collector<'a> {
+    pub fn new(file: &'a str, source: Option<&'a str>) -> Collector<'a> {
+        Collector {
+            file,
+            source,
+            errors: Vec::new(),
+            omitted: 0,
+        }
+    }
+
+    /// Something about a value that is there; `key_at` is where its key stands.
+    pub fn value(
+        &mut self,
+        path: String,
+        key_at: Option<&Range<usize>>,
+        node: &Node,
+        problem: impl Into<String>,
+        fix: Fix,
+    ) {
+        let at = key_at.or(node.at.as_ref());
+        let key = path.rsplit('.').next().unwrap_or(&path).to_string();
+        let line = match fix {
+            Fix::Value(v) => Some(
+                self.replaced(node.at.as_ref(), &v)
+                    .unwrap_or_else(|| format!("{key} = {v}")),
+            ),
+            Fix::Key(k) => Some(self.replaced(key_at, k).unwrap_or_else(|| match &node.value {
+                Value::Table(_) => format!("[{k}]"),
+                v => format!("{k} = {}", show(v)),
+            })),
+            Fix::Line(line) => Some(line),
+            Fix::None => None,
+        };
+        self.push(at, path, Some(show(&node.value)), problem.into(), line);
+    }
+
+    /// Something that is not there; `near` is where it should be.
+    pub fn missing(&mut self, path: String, near: Option<&Range<usize>>, problem: impl Into<String>, line: String) {
+        self.push(near, path, None, problem.into(), Some(line));
+    }
+
+    fn push(
+        &mut self,
+        at: Option<&Range<usize>>,
+        key: String,
+        value: Option<String>,
+        problem: String,
+        fix: Option<String>,
+    ) {
+        if self.errors.len() >= MOST {
+            self.omitted += 1;
+            return;
+        }
+        let start = at.map_or(0, |at| at.start);
+        let line = self.source.map(|source| position(source, start).0);
+        let error = Error {
+            file: self.file.into(),
+            line,
+            column: None,
+            key: printable(&key, 120),
+            value,
+            problem,
+            fix,
+        };
+        self.errors.push((start, error));
+    }
+
+    /// The line of the source with `at` replaced; `None` without source, or where that is more than one line.
+    fn replaced(&self, at: Option<&Range<usize>>, by: &str) -> Option<String> {
+        let (source, at) = (self.source?, at?);
+        if source.get(at.clone())?.contains('\n') {
+            return None;
+        }
+        let start = source[..at.start].rfind('\n').map_or(0, |i| i + 1);
+        let end = source[at.end..].find('\n').map_or(source.len(), |i| at.end + i);
+        let (before, mut after) = (source[start..at.start].trim_start(), source[at.end..end].trim_end());
+        if after.trim_start().starts_with('#') {
+            after = "";
+        }
+        Some(printable(&format!("{before}{by}{after}"), 400))
+    }
+
+    /// The errors, if any, else `ok`.
+    pub fn finish<T>(mut self, ok: Option<T>) -> Result<T, Errors> {
+        self.errors.sort_by_key(|(start, _)| *start);
+        let list: Vec<Error> = self.errors.into_iter().map(|(_, e)| e).collect();
+        match ok {
+            Some(ok) if list.is_empty() => Ok(ok),
+            _ => Err(Errors {
+                list,
+                omitted: self.omitted,
+            }),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The keys of a scenario: one table for the parser's suggestions, for `narrows list` and for the docs.
+
+/// One key.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// The section it stands in; empty for the top level.
+    pub section: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes: `time`, `rate`, `bytes`, `count` …
+    pub takes: &'static str,
+    /// The default, in a person's words; `required` where there is none.
+    pub default: &'static str,
+    /// The values accepted, in a person's words.
+    pub range: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// Does this version understand it? What it does not yet is refused, never ignored.
+    pub built: bool,
+}
+
+const fn key(
+    section: &'static str,
+    name: &'static str,
+    takes: &'static str,
+    default: &'static str,
+    range: &'static str,
+    help: &'static str,
+) -> Key {
+    Key {
+        section,
+        name,
+        takes,
+        default,
+        range,
+        help,
+        built: true,
+    }
+}
+
+const fn later(section: &'static str, name: &'static str, help: &'static str) -> Key {
+    Key {
+        section,
+        name,
+        takes: "",
+        default: "",
+        range: "",
+        help,
+        built: false,
+    }
+}
+
+/// Every key, those to come included.
+pub const KEYS: &[Key] = &[
+    key(
+        "",
+        "title",
+        "text",
+        "empty",
+        "up to 200 characters",
+        "what a person calls it",
+    ),
+    key("", "duration", "time", "required", "1ms to 24h", "how long it runs"),
+    key(
+        "",
+        "warmup",
+        "time",
+        "20% of duration",
+        "0s to duration",
+        "left out of the summary",
+    ),
+    key("", "seed", "count", "1", "0 to 2^64 - 1", "of every random choice"),
+    key(
+        "",
+        "start_jitter",
+        "time",
+        "one rtt",
+        "0s to 1h",
+        "the most that a flow's start is moved at random",
+    ),
+    key("", "path", "section", "required", "", "what lies between the hosts"),
+    key("", "host", "section", "Linux 6.12", "", "both ends"),
+    key(
+        "",
+        "flow",
+        "list of sections",
+        "at least one flow or probe",
+        "",
+        "who sends",
+    ),
+    key(
+        "",
+        "probe",
+        "list of sections",
+        "none",
+        "",
+        "what is measured beside the flows",
+    ),
+    key(
+        "path",
+        "rate",
+        "rate",
+        "required",
+        "1bit to 10Tbit",
+        "of the bottleneck",
+    ),
+    key("path", "rtt", "time", "required", "1us to 1h", "two-way propagation"),
+    key(
+        "path",
+        "delay_forward",
+        "time",
+        "half of rtt",
+        "0s to rtt",
+        "the part of rtt towards the receiver",
+    ),
+    key(
+        "path",
+        "buffer",
+        "buffer",
+        "the discipline's own limit",
+        "1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp",
+        "of the bottleneck: bytes, packets (170p) or bandwidth-delay products (0.5bdp)",
+    ),
+    key(
+        "path",
+        "queue",
+        "name or { kind, parameters }",
+        "fifo",
+        "",
+        "the discipline at the bottleneck",
+    ),
+    key(
+        "path",
+        "link",
+        "name or { kind, burst }",
+        "serial",
+        "serial, tbf",
+        "how the rate is kept",
+    ),
+    key(
+        "path",
+        "loss",
+        "probability",
+        "0",
+        "0 to 1, or 0% to 100%",
+        "of each packet in the data direction",
+    ),
+    later("path", "trace", "a rate that follows a file"),
+    later("path", "jitter", "delay that varies"),
+    later("path", "reorder", "packets that overtake"),
+    later("path", "duplicate", "packets that arrive twice"),
+    later("path", "corrupt", "packets that arrive damaged"),
+    later("path", "policer", "a policer before the queue"),
+    later("path", "reverse", "a bottleneck for ACKs"),
+    later("path", "hop", "several bottlenecks"),
+    key("host", "like", "word", "linux-6.12", "linux-6.12", "dated rules"),
+    key("host", "iw", "count", "10", "1 to 1000", "initial window in packets"),
+    key("host", "hz", "count", "1000", "100 to 1000", "the kernel's tick"),
+    key(
+        "host",
+        "rmem",
+        "bytes…bytes",
+        "128KiB…512MiB",
+        "4KiB to 2GiB",
+        "receive buffer: at the start…at most",
+    ),
+    later("host", "pacing", "pacing by the host or by fq"),
+    later("host", "gso", "segmentation offload"),
+    later("host", "tsq", "TCP small queues"),
+    later("host", "bql", "byte queue limits"),
+    later("host", "ring", "the device's ring"),
+    later("host", "wmem", "send buffer"),
+    later("host", "notsent_lowat", "unsent data kept in the kernel"),
+    later("host", "ecn", "explicit congestion notification"),
+    later("host", "clock", "the host's clock"),
+    key(
+        "flow",
+        "cc",
+        "name or { kind, parameters }",
+        "required",
+        "",
+        "its congestion control",
+    ),
+    key(
+        "flow",
+        "count",
+        "count",
+        "1",
+        "1 to 100000, in all flows together",
+        "how many of them",
+    ),
+    key("flow", "start", "time", "0s", "0s to duration", "when it connects"),
+    key(
+        "flow",
+        "stop",
+        "time",
+        "the end",
+        "after start, to 24h",
+        "when it stops sending",
+    ),
+    key(
+        "flow",
+        "size",
+        "bytes",
+        "unbounded",
+        "1B to 1000000GB",
+        "a transfer of so many bytes",
+    ),
+    key(
+        "flow",
+        "id",
+        "text",
+        "<cc><n>",
+        "up to 64 letters, digits, _ - .",
+        "its name; with a count, followed by 0, 1, 2 …",
+    ),
+    later("flow", "rtt", "an RTT of its own"),
+    later("flow", "ecn", "explicit congestion notification"),
+    later("flow", "direction", "flows against the path's direction"),
+    later("flow", "workload", "web, video, voice"),
+    key(
+        "probe",
+        "kind",
+        "word",
+        "required",
+        "ping",
+        "ping: UDP, 64 bytes of payload, through the same bottleneck",
+    ),
+    key(
+        "probe",
+        "interval",
+        "time",
+        "20ms",
+        "100us to 1h",
+        "from one to the next",
+    ),
+];
+
+/// Names that the format knows and this version does not: refused as such, unless a registry has them.
+pub(super) const LATER_QUEUES: &[&str] = &[
+    "codel", "fq_codel", "fq", "cake", "pie", "fq_pie", "red", "choke", "sfq", "sfb", "dualpi2", "hhf", "pfifo",
+    "bfifo",
+];
+/// As [`LATER_QUEUES`], for congestion controls.
+pub(super) const LATER_CCS: &[&str] = &[
+    "cubic",
+    "bbr",
+    "bbr1",
+    "bbr2",
+    "bbr3",
+    "vegas",
+    "westwood",
+    "htcp",
+    "hybla",
+    "illinois",
+    "bic",
+    "cdg",
+    "dctcp",
+    "prague",
+    "nv",
+    "scalable",
+    "veno",
+    "yeah",
+    "lp",
+    "highspeed",
+    "copa",
+    "ledbat",
+];
+
+/// The keys of one section.
+pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
+    KEYS.iter().filter(move |k| k.section == section)
+}
+
+/// The name nearest to `written`, if it is near enough to have been meant.
+pub(super) fn nearest(written: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    if written.len() > 40 {
+        return None;
+    }
+    let low = written.to_lowercase().replace('-', "_");
+    names
+        .map(|name| (distance(&low, name), name))
+        .filter(|(d, name)| *d <= (name.len().min(low.len()) / 3).max(1) && *d < name.len())
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, name)| name)
+}
+
+/// Edits (insert, delete, replace, swap of neighbours) from one word to the other.
+fn distance(a: &str, b: &str) -> usize {
+    use alloc::vec::Vec;
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = alloc::vec![i];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut d = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                d = d.min(before[j - 2] + 1);
+            }
+            row.push(d);
+        }
+        before = core::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}

@@ -1,0 +1,91 @@
+//! What a scenario may say, as data: congestion controls and queues with their parameters, and the scenario's own keys.
+//! From here come `narrows list --verbose` and the reference pages.
+
+use super::keys::KEYS;
+use super::value::{Node, Tree};
+use super::write::param_node;
+use crate::packet::Packet;
+use crate::param::{Kind, Param, Value};
+use crate::registry::Registry;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// `{"cc": […], "queue": […], "scenario": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
+/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words`, `help` and `source`; a key
+/// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`.
+pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
+    let ccs = registry
+        .ccs()
+        .iter()
+        .map(|k| kind(k.name, k.help, k.source, k.params))
+        .collect();
+    let queues = registry
+        .queues()
+        .iter()
+        .map(|k| kind(k.name, k.help, k.source, k.params))
+        .collect();
+    let keys = KEYS
+        .iter()
+        .map(|k| {
+            Node::table(alloc::vec![
+                ("section".into(), Node::string(k.section)),
+                ("name".into(), Node::string(k.name)),
+                ("takes".into(), Node::string(k.takes)),
+                ("default".into(), Node::string(k.default)),
+                ("range".into(), Node::string(k.range)),
+                ("help".into(), Node::string(k.help)),
+                ("supported".into(), Node::bool(k.built)),
+            ])
+        })
+        .collect();
+    Tree::new(alloc::vec![
+        ("cc".into(), Node::array(ccs)),
+        ("queue".into(), Node::array(queues)),
+        ("scenario".into(), Node::array(keys)),
+    ])
+}
+
+/// [`describe`] as JSON.
+pub fn describe_json<P: Packet + Send + 'static>(registry: &Registry<P>) -> String {
+    describe(registry).to_json()
+}
+
+fn kind(name: &str, help: &str, source: &str, params: &[Param]) -> Node {
+    Node::table(alloc::vec![
+        ("name".into(), Node::string(name)),
+        ("help".into(), Node::string(help)),
+        ("source".into(), Node::string(source)),
+        ("params".into(), Node::array(params.iter().map(param).collect())),
+    ])
+}
+
+fn param(p: &Param) -> Node {
+    let range = |name: &'static str, least: Value, most: Value| (name, Some((least, most)));
+    let (kind, ends) = match &p.kind {
+        Kind::Bool(_) => ("bool", None),
+        Kind::Word(_) => ("word", None),
+        Kind::Count(_, a, b) => range("count", Value::Count(*a), Value::Count(*b)),
+        Kind::Number(_, a, b) => range("number", Value::Number(*a), Value::Number(*b)),
+        Kind::Span(_, a, b) => range("time", Value::Span(*a), Value::Span(*b)),
+        Kind::Bytes(_, a, b) => range("bytes", Value::Bytes(*a), Value::Bytes(*b)),
+        Kind::Rate(_, a, b) => range("rate", Value::Rate(*a), Value::Rate(*b)),
+    };
+    let mut entries: Vec<(String, Node)> = alloc::vec![
+        ("name".into(), Node::string(p.name)),
+        ("kind".into(), Node::string(kind)),
+        ("default".into(), param_node(&p.default())),
+    ];
+    if let Some((least, most)) = ends {
+        entries.push(("min".into(), param_node(&least)));
+        entries.push(("max".into(), param_node(&most)));
+    }
+    if let Kind::Word(words) = &p.kind {
+        entries.push((
+            "words".into(),
+            Node::array(words.iter().map(|w| Node::string(*w)).collect()),
+        ));
+    }
+    entries.push(("help".into(), Node::string(p.help)));
+    entries.push(("source".into(), Node::string(p.source)));
+    Node::table(entries)
+}

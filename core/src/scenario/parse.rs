@@ -1,0 +1,602 @@
+//! From a tree to a scenario: sections, defaults, and what must hold between keys.
+
+use super::error::{Collector, Errors, Fix};
+use super::keys::{self, LATER_CCS, LATER_QUEUES};
+use super::read::{listed, within, Field, Section};
+use super::value::{Tree, Value};
+use super::write::{quote, rmem_text};
+use super::{Buffer, Choice, FlowSpec, HostSpec, Link, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use crate::packet::Packet;
+use crate::param::{Param, Params};
+use crate::registry::Registry;
+use crate::units::{format_bytes, Bytes, Rate, Span};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// A full frame: what a buffer or a bucket must hold for anything to pass.
+const FRAME: Bytes = Bytes::new(1514);
+const DAY: Span = Span::s(24 * 3600);
+const HOUR: Span = Span::s(3600);
+const MOST_FLOWS: u64 = 100_000;
+const MOST_BDP: f64 = 10_000.0;
+const RMEM_DEFAULT: Bytes = Bytes::new(131_072);
+const RMEM_MAX: Bytes = Bytes::new(536_870_912);
+
+impl Scenario {
+    /// Reads a TOML document. `file_name` is what errors call it.
+    pub fn from_toml<P: Packet + Send + 'static>(
+        text: &str,
+        file_name: &str,
+        registry: &Registry<P>,
+    ) -> Result<Scenario, Errors> {
+        let tree = Tree::from_toml(text, file_name)?;
+        Scenario::from_tree(&tree, file_name, Some(text), registry)
+    }
+
+    /// Reads a tree, from TOML or from another language's values. Errors name lines of `source_text` where the tree has
+    /// positions in it, else the key's path.
+    pub fn from_tree<P: Packet + Send + 'static>(
+        tree: &Tree,
+        file_name: &str,
+        source_text: Option<&str>,
+        registry: &Registry<P>,
+    ) -> Result<Scenario, Errors> {
+        let known = Known {
+            ccs: registry.ccs().iter().map(|k| (k.name, k.params)).collect(),
+            queues: registry.queues().iter().map(|k| (k.name, k.params)).collect(),
+        };
+        let mut out = Collector::new(file_name, source_text);
+        let scenario = scenario(&mut out, tree, &known);
+        out.finish(scenario)
+    }
+}
+
+/// What a registry has, without its packet type.
+struct Known {
+    ccs: Vec<(&'static str, &'static [Param])>,
+    queues: Vec<(&'static str, &'static [Param])>,
+}
+
+/// Reads every section whatever the others hold, so that all errors are told at once.
+fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scenario> {
+    let top = Section {
+        name: "",
+        path: String::new(),
+        table: &tree.root,
+        at: None,
+    };
+    out.known_keys(&top);
+
+    let title = optional(top.field("title"), String::new(), |f| out.text(&f, 200).map(Into::into));
+    let duration = match top.field("duration") {
+        Some(f) => out.quantity(&f, "s", Span::ms(1), DAY),
+        None => missing(out, &top, "duration", "duration = \"60s\""),
+    };
+    let end = duration.unwrap_or(DAY);
+    let warmup = optional(top.field("warmup"), Span::ns(end.as_ns() / 5), |f| {
+        let before_end = Span::ns(end.as_ns() - 1);
+        let warmup = out.quantity(&f, "s", Span::ZERO, DAY)?;
+        if warmup > before_end {
+            let fix = crate::units::format_span(Span::ns(end.as_ns() / 5));
+            out.refuse(&f, "leaves nothing of the duration", Fix::Value(quote(&fix)));
+            return None;
+        }
+        Some(warmup)
+    });
+    let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
+    let path = path(out, &top, known);
+    let rtt = path.as_ref().map_or(Span::ZERO, |p| p.rtt);
+    let start_jitter = optional(top.field("start_jitter"), rtt, |f| {
+        out.quantity(&f, "ms", Span::ZERO, HOUR)
+    });
+    let host = host(out, &top);
+    let flows = flows(out, &top, known, end);
+    let probes = probes(out, &top);
+    if ["flow", "probe"]
+        .iter()
+        .all(|name| top.field(name).is_none() && !misspelt(&top, name))
+    {
+        let line = "[[flow]] with cc = \"cubic\"".into();
+        out.missing(
+            "flow".into(),
+            None,
+            "is missing: a scenario has at least one flow or probe",
+            line,
+        );
+    }
+    Some(Scenario {
+        title: title?,
+        duration: duration?,
+        warmup: warmup?,
+        seed: seed?,
+        start_jitter: start_jitter?,
+        path: path?,
+        host: host?,
+        flows: flows?,
+        probes: probes?,
+    })
+}
+
+/// The default where a field is absent; `None` where it is wrong.
+fn optional<'t, T>(f: Option<Field<'t>>, default: T, read: impl FnOnce(Field<'t>) -> Option<T>) -> Option<T> {
+    match f {
+        Some(f) => read(f),
+        None => Some(default),
+    }
+}
+
+/// Notes that a required key is absent, unless it is there misspelt, which has been told.
+fn missing<T>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, line: &str) -> Option<T> {
+    if misspelt(s, name) {
+        return None;
+    }
+    out.missing(s.path_of(name), s.at.as_ref(), "is missing", line.into());
+    None
+}
+
+fn misspelt(s: &Section<'_>, name: &str) -> bool {
+    let mut unknown = s
+        .table
+        .entries
+        .iter()
+        .filter(|e| keys::of(s.name).all(|k| k.name != e.key));
+    unknown.any(|e| keys::nearest(&e.key, keys::of(s.name).map(|k| k.name)) == Some(name))
+}
+
+/// The section called `name`, if it was written as one. `Err` where it is something else.
+fn section<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) -> Result<Option<Section<'t>>, ()> {
+    let Some(f) = top.field(name) else { return Ok(None) };
+    match &f.entry.node.value {
+        Value::Table(table) => {
+            let s = Section {
+                name,
+                path: name.into(),
+                table,
+                at: f.entry.key_at.clone(),
+            };
+            out.known_keys(&s);
+            Ok(Some(s))
+        }
+        _ => {
+            out.refuse(&f, "is not a section", Fix::Line(format!("[{name}]")));
+            Err(())
+        }
+    }
+}
+
+/// The sections of a list, `[[name]]`.
+fn sections<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) -> Option<Vec<Section<'t>>> {
+    let Some(f) = top.field(name) else {
+        return Some(Vec::new());
+    };
+    let line = || Fix::Line(format!("[[{name}]]"));
+    let Value::Array(items) = &f.entry.node.value else {
+        out.refuse(&f, "is not a list of sections", line());
+        return None;
+    };
+    if items.is_empty() {
+        out.refuse(&f, "is an empty list", line());
+        return None;
+    }
+    let mut list = Vec::new();
+    let mut good = true;
+    for (i, item) in items.iter().enumerate() {
+        let path = format!("{name}[{i}]");
+        if let Value::Table(table) = &item.value {
+            let s = Section {
+                name,
+                path,
+                table,
+                at: item.at.clone(),
+            };
+            out.known_keys(&s);
+            list.push(s);
+        } else {
+            out.value(path, item.at.as_ref(), item, "is not a section", line());
+            good = false;
+        }
+    }
+    good.then_some(list)
+}
+
+fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<PathSpec> {
+    let Some(s) = section(out, top, "path").ok()? else {
+        return missing(out, top, "path", "[path] with rate = \"20Mbit\" and rtt = \"40ms\"");
+    };
+    let rate = match s.field("rate") {
+        Some(f) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
+        None => missing(out, &s, "rate", "rate = \"20Mbit\""),
+    };
+    let rtt = match s.field("rtt") {
+        Some(f) => out.quantity(&f, "ms", Span::us(1), HOUR),
+        None => missing(out, &s, "rtt", "rtt = \"40ms\""),
+    };
+    let whole = rtt.unwrap_or(HOUR);
+    let delay_forward = optional(s.field("delay_forward"), Span::ns(whole.as_ns() / 2), |f| {
+        out.quantity(&f, "ms", Span::ZERO, whole)
+    });
+    let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
+    let fifo = || match known.queues.iter().find(|(name, _)| *name == "fifo") {
+        Some((name, table)) => Choice {
+            kind: (*name).into(),
+            params: Params::defaults(table),
+        },
+        None => Choice {
+            kind: "fifo".into(),
+            params: Params::default(),
+        },
+    };
+    let queue = match s.field("queue") {
+        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        None => Some(fifo()),
+    };
+    let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
+    let loss = optional(s.field("loss"), 0.0, |f| out.probability(&f));
+    Some(PathSpec {
+        rate: rate?,
+        rtt: rtt?,
+        delay_forward: delay_forward?,
+        buffer: buffer?,
+        queue: queue?,
+        link: link?,
+        loss: loss?,
+    })
+}
+
+/// `"0.5bdp"`, `"170p"`, `"250kB"`.
+fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
+    const FORM: &str = "needs a unit: bdp, p (packets) or bytes";
+    let text = match &f.entry.node.value {
+        Value::String(text) => text.trim(),
+        Value::Integer(n) => {
+            // Small numbers were meant as products, middling ones as packets, large ones as bytes.
+            let fix = match n {
+                i128::MIN..=0 => "1bdp".into(),
+                1..=10 => format!("{n}bdp"),
+                11..=10_000 => format!("{n}p"),
+                n => format_bytes(Bytes::new(u64::try_from(*n).unwrap_or(u64::MAX).min(MOST_BUFFER.get()))),
+            };
+            out.refuse(f, FORM, Fix::Value(quote(&fix)));
+            return None;
+        }
+        Value::Float(x) => {
+            let x = if *x > 0.0 && *x <= MOST_BDP { *x } else { 1.0 };
+            out.refuse(f, FORM, Fix::Value(quote(&format!("{x}bdp"))));
+            return None;
+        }
+        _ => {
+            out.refuse(
+                f,
+                "is not a buffer: bdp, p (packets) or bytes",
+                Fix::Value("\"1bdp\"".into()),
+            );
+            return None;
+        }
+    };
+    let unit_at = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(text.len());
+    let (number, unit) = (text[..unit_at].trim(), text[unit_at..].trim());
+    if number.is_empty() {
+        out.refuse(
+            f,
+            "is not a buffer: bdp, p (packets) or bytes",
+            Fix::Value("\"1bdp\"".into()),
+        );
+        return None;
+    }
+    match unit.to_lowercase().as_str() {
+        "bdp" | "bdps" => {
+            let x: f64 = number.parse().unwrap_or(f64::NAN);
+            let good = x > 0.0 && x <= MOST_BDP;
+            if good && unit == "bdp" {
+                return Some(Buffer::Bdp(x));
+            }
+            let problem = if good {
+                "has a unit that is written bdp"
+            } else {
+                "must be above 0bdp and at most 10000bdp"
+            };
+            let fix = if good {
+                x
+            } else if x > MOST_BDP {
+                MOST_BDP
+            } else {
+                1.0
+            };
+            out.refuse(f, problem, Fix::Value(quote(&format!("{fix}bdp"))));
+            None
+        }
+        "p" | "pkt" | "pkts" | "packet" | "packets" => {
+            let n: Option<u64> = number.parse().ok();
+            match n {
+                Some(n @ 1..=10_000_000) if unit == "p" => return Some(Buffer::Packets(n)),
+                Some(n @ 1..=10_000_000) => {
+                    out.refuse(f, "has a unit that is written p", Fix::Value(quote(&format!("{n}p"))));
+                }
+                _ => {
+                    let near = number.parse::<f64>().map_or(1000.0, |x| libm::round(x).clamp(1.0, 1e7));
+                    out.refuse(
+                        f,
+                        "must be whole packets from 1p to 10000000p",
+                        Fix::Value(quote(&format!("{near}p"))),
+                    );
+                }
+            }
+            None
+        }
+        "" => {
+            let x: f64 = number.parse().unwrap_or(1.0);
+            let fix = if x > 0.0 && x <= 10.0 {
+                format!("{x}bdp")
+            } else {
+                "1bdp".into()
+            };
+            out.refuse(f, FORM, Fix::Value(quote(&fix)));
+            None
+        }
+        _ => out.quantity(f, "kB", FRAME, MOST_BUFFER).map(Buffer::Bytes),
+    }
+}
+const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
+
+/// `"serial"`, `"tbf"`, `{ kind = "tbf", burst = "3080B" }`.
+fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
+    let (name, field) = out.kind(f, "link")?;
+    let parameters: &[&str] = match name {
+        "serial" => &[],
+        "tbf" => &["burst"],
+        _ => {
+            let fix = keys::nearest(name, ["serial", "tbf"].into_iter()).unwrap_or("tbf");
+            let problem = match name {
+                "htb" => "is not supported yet by this version; links it has: serial, tbf",
+                _ => "is not a known link; known: serial, tbf",
+            };
+            out.refuse(field.as_ref().unwrap_or(f), problem, Fix::Value(quote(fix)));
+            return None;
+        }
+    };
+    let mut burst = tbf_burst(rate.unwrap_or_default());
+    if let Value::Table(table) = &f.entry.node.value {
+        for entry in table.entries.iter().filter(|e| e.key != "kind") {
+            let field = Field {
+                path: format!("{}.{}", f.path, entry.key),
+                entry,
+            };
+            if !parameters.contains(&field.name()) {
+                let fix = keys::nearest(&entry.key, ["burst"].into_iter().filter(|_| name == "tbf"));
+                let problem = format!("is not a parameter of {name}; it has: {}", listed(parameters));
+                out.refuse(&field, problem, fix.map_or(Fix::None, Fix::Key));
+                return None;
+            }
+            burst = out.quantity(&field, "B", FRAME, Bytes::new(1_000_000_000))?;
+        }
+    }
+    Some(if name == "tbf" {
+        Link::Tbf { burst }
+    } else {
+        Link::Serial
+    })
+}
+
+/// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is more.
+fn tbf_burst(rate: Rate) -> Bytes {
+    Bytes::new(3080)
+        .max(rate * Span::us(250))
+        .min(Bytes::new(1_000_000_000))
+}
+
+fn host(out: &mut Collector<'_>, top: &Section<'_>) -> Option<HostSpec> {
+    let default = HostSpec {
+        like: "linux-6.12".into(),
+        iw: 10,
+        hz: 1000,
+        rmem_default: RMEM_DEFAULT,
+        rmem_max: RMEM_MAX,
+    };
+    let Some(s) = section(out, top, "host").ok()? else {
+        return Some(default);
+    };
+    let like = optional(s.field("like"), default.like, |f| {
+        let like = out.text(&f, 100)?;
+        if like == "linux-6.12" {
+            return Some(like.into());
+        }
+        let problem = match like.strip_prefix("linux-") {
+            Some(_) => "is not supported yet by this version; it has: linux-6.12",
+            None => "is not a known host; known: linux-6.12",
+        };
+        out.refuse(&f, problem, Fix::Value("\"linux-6.12\"".into()));
+        None
+    });
+    let iw = optional(s.field("iw"), 10, |f| out.count(&f, 1, 1000));
+    let hz = optional(s.field("hz"), 1000, |f| out.count(&f, 100, 1000));
+    let rmem = optional(s.field("rmem"), (RMEM_DEFAULT, RMEM_MAX), |f| rmem(out, &f));
+    let (rmem_default, rmem_max) = rmem?;
+    // Both counts are at most 1000.
+    Some(HostSpec {
+        like: like?,
+        iw: iw? as u32,
+        hz: hz? as u32,
+        rmem_default,
+        rmem_max,
+    })
+}
+
+/// `"128kB…512MB"`, also with two or three dots.
+fn rmem(out: &mut Collector<'_>, f: &Field<'_>) -> Option<(Bytes, Bytes)> {
+    let (least, most) = (Bytes::new(4096), Bytes::new(1 << 31));
+    let text = match &f.entry.node.value {
+        Value::String(text) => text.as_str(),
+        _ => {
+            let fix = quote(&rmem_text(RMEM_DEFAULT, RMEM_MAX));
+            out.refuse(f, "is not a range of bytes: at the start…at most", Fix::Value(fix));
+            return None;
+        }
+    };
+    let parts = text
+        .split_once('…')
+        .or_else(|| text.split_once("..."))
+        .or_else(|| text.split_once(".."));
+    let Some((low, high)) = parts else {
+        let (problem, high) = match within(text, "B", least, most) {
+            Ok(n) => ("is not a range of bytes: at the start…at most".into(), format_bytes(n)),
+            Err(e) => (format!("is not a range of bytes, and {}", e.problem), e.fix),
+        };
+        let low = within(&high, "B", least, most).map_or(least, |h| h.min(RMEM_DEFAULT));
+        out.refuse(f, problem, Fix::Value(quote(&format!("{}…{high}", format_bytes(low)))));
+        return None;
+    };
+    match (within(low, "B", least, most), within(high, "B", least, most)) {
+        (Ok(low), Ok(high)) if low <= high => Some((low, high)),
+        (Ok(low), Ok(high)) => {
+            out.refuse(f, "starts above its most", Fix::Value(quote(&rmem_text(high, low))));
+            None
+        }
+        (low_read, high_read) => {
+            let problems: Vec<String> = [(low, &low_read), (high, &high_read)]
+                .iter()
+                .filter_map(|(text, read)| read.as_ref().err().map(|e| format!("({}) {}", text.trim(), e.problem)))
+                .map(|p| super::error::printable(&p, 120))
+                .collect();
+            let text = |read: Result<Bytes, crate::units::UnitError>| read.map_or_else(|e| e.fix, format_bytes);
+            let fix = format!("{}…{}", text(low_read), text(high_read));
+            out.refuse(f, problems.join(" and "), Fix::Value(quote(&fix)));
+            None
+        }
+    }
+}
+
+fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span) -> Option<Vec<FlowSpec>> {
+    let list = sections(out, top, "flow")?;
+    let mut flows = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut unnamed: BTreeMap<String, u64> = BTreeMap::new();
+    let mut good = true;
+    for s in &list {
+        let room = MOST_FLOWS - flows.len() as u64;
+        let Some((template, count, named)) = flow(out, s, known, end) else {
+            good = false;
+            continue;
+        };
+        if count > room {
+            let f = s.field("count");
+            let near = f.as_ref().and_then(|f| f.entry.key_at.as_ref()).or(s.at.as_ref());
+            let problem = format!("is too much: {MOST_FLOWS} flows at most, all together");
+            out.missing(s.path_of("count"), near, problem, format!("count = {room}"));
+            return None;
+        }
+        for i in 0..count {
+            let id = match &named {
+                Some(id) if count == 1 => id.clone(),
+                Some(id) => format!("{id}{i}"),
+                None => {
+                    let n = unnamed.entry(template.cc.kind.clone()).or_default();
+                    *n += 1;
+                    format!("{}{}", template.cc.kind, *n - 1)
+                }
+            };
+            if !ids.insert(id.clone()) {
+                let near = s.field("id").and_then(|f| f.entry.key_at.clone()).or(s.at.clone());
+                let mut other = id.clone();
+                while ids.contains(&other) {
+                    other.push_str("-2");
+                }
+                let problem = format!("is \"{id}\", which another flow is called already");
+                out.missing(
+                    s.path_of("id"),
+                    near.as_ref(),
+                    problem,
+                    format!("id = {}", quote(&other)),
+                );
+                good = false;
+                break;
+            }
+            flows.push(FlowSpec { id, ..template.clone() });
+        }
+    }
+    good.then_some(flows)
+}
+
+/// One `[[flow]]`: the flow, how many of it, and the id it was given.
+fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> Option<(FlowSpec, u64, Option<String>)> {
+    let cc = match s.field("cc") {
+        Some(f) => out.choice(&f, "congestion control", &known.ccs, LATER_CCS),
+        None => missing(
+            out,
+            s,
+            "cc",
+            &format!("cc = \"{}\"", known.ccs.first().map_or("cubic", |(name, _)| name)),
+        ),
+    };
+    let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_FLOWS));
+    let start = optional(s.field("start"), Span::ZERO, |f| {
+        let start = out.quantity(&f, "s", Span::ZERO, DAY)?;
+        if start >= end {
+            out.refuse(&f, "is not before the end of the scenario", Fix::Value("\"0s\"".into()));
+            return None;
+        }
+        Some(start)
+    });
+    let stop = optional(s.field("stop"), None, |f| {
+        let stop = out.quantity(&f, "s", Span::ns(1), DAY)?;
+        if start.is_some_and(|start| stop <= start) {
+            let fix = crate::units::format_span(end);
+            out.refuse(&f, "is not after the flow's start", Fix::Value(quote(&fix)));
+            return None;
+        }
+        Some(Some(stop))
+    });
+    let size = optional(s.field("size"), None, |f| {
+        out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
+            .map(Some)
+    });
+    let named = optional(s.field("id"), None, |f| {
+        let id = out.text(&f, 64)?;
+        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if id.is_empty() || !id.chars().all(fine) {
+            let cleaned: String = id.chars().map(|c| if fine(c) { c } else { '_' }).collect();
+            let fix = if cleaned.is_empty() { "a".into() } else { cleaned };
+            out.refuse(&f, "is not an id: letters, digits, _ - .", Fix::Value(quote(&fix)));
+            return None;
+        }
+        Some(Some(id.to_string()))
+    });
+    let flow = FlowSpec {
+        id: String::new(),
+        cc: cc?,
+        start: start?,
+        stop: stop?,
+        size: size?,
+    };
+    Some((flow, count?, named?))
+}
+
+fn probes(out: &mut Collector<'_>, top: &Section<'_>) -> Option<Vec<ProbeSpec>> {
+    let list = sections(out, top, "probe")?;
+    let read: Vec<Option<ProbeSpec>> = list
+        .iter()
+        .map(|s| {
+            let kind = match s.field("kind") {
+                Some(f) => out.text(&f, 100).and_then(|kind| {
+                    if kind == "ping" {
+                        return Some(ProbeKind::Ping);
+                    }
+                    out.refuse(&f, "is not a known probe; known: ping", Fix::Value("\"ping\"".into()));
+                    None
+                }),
+                None => missing(out, s, "kind", "kind = \"ping\""),
+            };
+            let interval = optional(s.field("interval"), Span::ms(20), |f| {
+                out.quantity(&f, "ms", Span::us(100), HOUR)
+            });
+            Some(ProbeSpec {
+                kind: kind?,
+                interval: interval?,
+            })
+        })
+        .collect();
+    read.into_iter().collect()
+}

@@ -1,0 +1,446 @@
+//! Reading one value: its type, its unit, its range; and what to write instead.
+
+use super::error::{show, Collector, Fix};
+use super::keys;
+use super::value::{Entry, Node, Table, Value};
+use super::write::{float, quote};
+use super::Choice;
+use crate::param::{self, Kind, Param, Params};
+use crate::units::{self, Bytes, Rate, Span, UnitError};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// One section being read.
+pub(super) struct Section<'t> {
+    /// Its name in [`keys::KEYS`].
+    pub name: &'static str,
+    /// As errors tell it: `flow[1]`; empty for the top level.
+    pub path: String,
+    /// What was written.
+    pub table: &'t Table,
+    /// Where it begins.
+    pub at: Option<Range<usize>>,
+}
+
+/// One key of a section, present.
+pub(super) struct Field<'t> {
+    /// As errors tell it: `path.rtt`.
+    pub path: String,
+    /// What was written.
+    pub entry: &'t Entry,
+}
+
+impl<'t> Section<'t> {
+    /// The key called `name`, if it was written.
+    pub fn field(&self, name: &str) -> Option<Field<'t>> {
+        self.table.get(name).map(|entry| Field {
+            path: self.path_of(name),
+            entry,
+        })
+    }
+    /// The path of a key in this section.
+    pub fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() {
+            name.into()
+        } else {
+            format!("{}.{name}", self.path)
+        }
+    }
+}
+
+impl Field<'_> {
+    fn node(&self) -> &Node {
+        &self.entry.node
+    }
+    /// The name of the key.
+    pub fn name(&self) -> &str {
+        &self.entry.key
+    }
+}
+
+/// What has a dimension.
+pub(super) trait Quantity: Copy + Ord {
+    const WHAT: &'static str;
+    /// Reads a text; `bare` is the unit to propose where there is none.
+    fn read(text: &str, bare: &str) -> Result<Self, UnitError>;
+    fn text(self) -> String;
+}
+impl Quantity for Span {
+    const WHAT: &'static str = "a time";
+    fn read(text: &str, bare: &str) -> Result<Span, UnitError> {
+        units::parse_span_near(text, bare)
+    }
+    fn text(self) -> String {
+        units::format_span(self)
+    }
+}
+impl Quantity for Bytes {
+    const WHAT: &'static str = "a number of bytes";
+    fn read(text: &str, bare: &str) -> Result<Bytes, UnitError> {
+        units::parse_bytes_near(text, bare)
+    }
+    fn text(self) -> String {
+        units::format_bytes(self)
+    }
+}
+impl Quantity for Rate {
+    const WHAT: &'static str = "a rate";
+    fn read(text: &str, bare: &str) -> Result<Rate, UnitError> {
+        units::parse_rate_near(text, bare)
+    }
+    fn text(self) -> String {
+        units::format_rate(self)
+    }
+}
+
+/// Reads `text` as a quantity between `least` and `most`: the quantity, or what is wrong and the corrected text.
+pub(super) fn within<Q: Quantity>(text: &str, bare: &str, least: Q, most: Q) -> Result<Q, UnitError> {
+    match Q::read(text, bare) {
+        Ok(q) if q < least => Err(UnitError {
+            problem: format!("must be at least {}", least.text()),
+            fix: least.text(),
+        }),
+        Ok(q) if q > most => Err(UnitError {
+            problem: format!("must be at most {}", most.text()),
+            fix: most.text(),
+        }),
+        Ok(q) => Ok(q),
+        Err(e) => {
+            let fix = match Q::read(&e.fix, bare) {
+                Ok(q) if q < least => least.text(),
+                Ok(q) if q > most => most.text(),
+                _ => e.fix,
+            };
+            Err(UnitError {
+                problem: e.problem,
+                fix,
+            })
+        }
+    }
+}
+
+/// The quantity in `node`, or what is wrong and the corrected TOML.
+fn quantity<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Q, (String, Fix)> {
+    let text = match &node.value {
+        Value::String(text) => text.clone(),
+        Value::Integer(n) => n.to_string(),
+        Value::Float(x) => float(*x),
+        // An example in range: the default of nothing in particular.
+        _ => {
+            let example = Q::read("", bare).err().map(|e| e.fix).unwrap_or_default();
+            let fix = within(&example, bare, least, most).map_or_else(|e| e.fix, Q::text);
+            return Err((format!("is not {}", Q::WHAT), Fix::Value(quote(&fix))));
+        }
+    };
+    within(&text, bare, least, most).map_err(|e| (e.problem, Fix::Value(quote(&e.fix))))
+}
+
+/// A bare number that a `u64` holds.
+fn whole(value: &Value) -> Option<i128> {
+    match value {
+        Value::Integer(n) => Some(*n),
+        Value::Float(x) if libm::trunc(*x) == *x && libm::fabs(*x) < 9e15 => Some(*x as i128),
+        Value::String(s) => s.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The count in `node`, or what is wrong and the corrected TOML.
+fn count(node: &Node, least: u64, most: u64) -> Result<u64, (String, Fix)> {
+    let clamped = whole(&node.value).map_or(i128::from(least.max(1).min(most)), |n| {
+        n.clamp(least.into(), most.into())
+    });
+    let fix = Fix::Value(clamped.to_string());
+    match node.value {
+        Value::Integer(n) if n < i128::from(least) => Err((format!("must be at least {least}"), fix)),
+        Value::Integer(n) if n > i128::from(most) => Err((format!("must be at most {most}"), fix)),
+        Value::Integer(n) => u64::try_from(n).map_err(|_| ("is not a count".into(), fix)),
+        _ => Err(("is not a count (a bare whole number)".into(), fix)),
+    }
+}
+
+/// The number in `node`, or what is wrong and the corrected TOML.
+fn number(node: &Node, default: f64, least: f64, most: f64) -> Result<f64, (String, Fix)> {
+    let (x, bare) = match &node.value {
+        Value::Integer(n) => (*n as f64, true),
+        Value::Float(x) => (*x, true),
+        Value::String(s) => (s.trim().parse().unwrap_or(f64::NAN), false),
+        _ => (f64::NAN, false),
+    };
+    let fix = Fix::Value(float(if x.is_nan() { default } else { x.clamp(least, most) }));
+    if !bare || x.is_nan() {
+        Err(("is not a number (a bare one)".into(), fix))
+    } else if x < least {
+        Err((format!("must be at least {}", float(least)), fix))
+    } else if x > most {
+        Err((format!("must be at most {}", float(most)), fix))
+    } else {
+        Ok(x)
+    }
+}
+
+/// The probability in `node`: `0.01` or `"1%"`.
+fn probability(node: &Node) -> Result<f64, (String, Fix)> {
+    let (x, percent) = match &node.value {
+        Value::Integer(n) => (*n as f64, false),
+        Value::Float(x) => (*x, false),
+        Value::String(s) => match s.trim().strip_suffix('%') {
+            Some(n) => (n.trim().parse::<f64>().unwrap_or(f64::NAN) / 100.0, true),
+            None => {
+                let fix = match s.trim().parse::<f64>() {
+                    Ok(x) if (0.0..=1.0).contains(&x) => float(x),
+                    Ok(x) if (0.0..=100.0).contains(&x) => quote(&format!("{x}%")),
+                    _ => "\"1%\"".into(),
+                };
+                return Err((
+                    "is not a probability: a bare number from 0 to 1, or percent".into(),
+                    Fix::Value(fix),
+                ));
+            }
+        },
+        Value::Table(_) => {
+            let problem = "(a model of loss) is not supported yet by this version; a probability is".into();
+            return Err((problem, Fix::Value("\"1%\"".into())));
+        }
+        _ => (f64::NAN, false),
+    };
+    if (0.0..=1.0).contains(&x) {
+        // No -0: it would be written back differently.
+        return Ok(x + 0.0);
+    }
+    let fix = match (percent, x) {
+        (_, x) if x.is_nan() => "\"1%\"".into(),
+        (_, x) if x < 0.0 => "0.0".into(),
+        (false, x) if x <= 100.0 => quote(&format!("{x}%")),
+        _ => "\"100%\"".into(),
+    };
+    Err(("is not a probability: 0 to 1, or 0% to 100%".into(), Fix::Value(fix)))
+}
+
+/// Percent and quotes taken off a list for a person: `a, b, c`.
+pub(super) fn listed(names: &[&str]) -> String {
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
+}
+
+impl Collector<'_> {
+    /// Keeps what was read, or notes what was wrong.
+    fn keep<T>(&mut self, f: &Field<'_>, read: Result<T, (String, Fix)>) -> Option<T> {
+        read.map_err(|(problem, fix)| self.refuse(f, problem, fix)).ok()
+    }
+    /// Notes what is wrong with a field.
+    pub fn refuse(&mut self, f: &Field<'_>, problem: impl Into<String>, fix: Fix) {
+        self.value(f.path.clone(), f.entry.key_at.as_ref(), &f.entry.node, problem, fix);
+    }
+    /// A quantity.
+    pub fn quantity<Q: Quantity>(&mut self, f: &Field<'_>, bare: &str, least: Q, most: Q) -> Option<Q> {
+        self.keep(f, quantity(f.node(), bare, least, most))
+    }
+    /// A count.
+    pub fn count(&mut self, f: &Field<'_>, least: u64, most: u64) -> Option<u64> {
+        self.keep(f, count(f.node(), least, most))
+    }
+    /// A probability.
+    pub fn probability(&mut self, f: &Field<'_>) -> Option<f64> {
+        self.keep(f, probability(f.node()))
+    }
+    /// A text of at most `most` characters.
+    pub fn text<'t>(&mut self, f: &Field<'t>, most: usize) -> Option<&'t str> {
+        match &f.entry.node.value {
+            Value::String(s) if s.chars().count() <= most => Some(s),
+            Value::String(s) => {
+                let cut: String = s.chars().take(most).collect();
+                self.refuse(f, format!("is longer than {most} characters"), Fix::Value(quote(&cut)));
+                None
+            }
+            other => {
+                self.refuse(f, "is not a text", Fix::Value(quote(&show(other))));
+                None
+            }
+        }
+    }
+
+    /// Refuses the keys of a section that nobody will read.
+    pub fn known_keys(&mut self, s: &Section<'_>) {
+        for entry in &s.table.entries {
+            let f = Field {
+                path: s.path_of(&super::write::key(&entry.key)),
+                entry,
+            };
+            match keys::of(s.name).find(|k| k.name == entry.key) {
+                Some(k) if k.built => {}
+                Some(k) => {
+                    let problem = format!("({}) is not supported yet by this version; take it out", k.help);
+                    self.refuse(&f, problem, Fix::None);
+                }
+                None => {
+                    let names: Vec<&str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
+                    let place = if s.name.is_empty() {
+                        "the top level".into()
+                    } else {
+                        format!("[{}]", s.name)
+                    };
+                    let problem = format!("is not a key of {place}; known: {}", listed(&names));
+                    let near = keys::nearest(&entry.key, keys::of(s.name).map(|k| k.name));
+                    let elsewhere = || {
+                        keys::KEYS
+                            .iter()
+                            .find(|k| k.built && k.name == entry.key && !k.section.is_empty())
+                    };
+                    match (near, elsewhere()) {
+                        (_, Some(k)) => {
+                            let problem = format!("is not a key of {place}: it belongs into [{}]", k.section);
+                            self.refuse(&f, problem, Fix::None);
+                        }
+                        (Some(near), _) => self.refuse(&f, problem, Fix::Key(near)),
+                        _ => self.refuse(&f, problem, Fix::None),
+                    }
+                }
+            }
+        }
+    }
+
+    /// A registered name, bare or as `{ kind = …, parameters }`. `known` gives the names and their tables.
+    pub fn choice(
+        &mut self,
+        f: &Field<'_>,
+        what: &str,
+        known: &[(&'static str, &'static [Param])],
+        later: &'static [&'static str],
+    ) -> Option<Choice> {
+        let kind = self.kind(f, what)?;
+        let name = kind.0;
+        let names: Vec<&'static str> = known.iter().map(|(name, _)| *name).collect();
+        let Some((_, table)) = known.iter().find(|(n, _)| *n == name) else {
+            let with = |near: &str| {
+                // Only the name is wrong: keep the parameters.
+                match kind.1 {
+                    Some(field) => (field, Fix::Value(quote(near))),
+                    None => (
+                        Field {
+                            path: f.path.clone(),
+                            entry: f.entry,
+                        },
+                        Fix::Value(quote(near)),
+                    ),
+                }
+            };
+            let near = keys::nearest(name, names.iter().copied().chain(later.iter().copied()));
+            if later.contains(&name) {
+                let (field, fix) = with(names.first().copied().unwrap_or(""));
+                let problem = format!(
+                    "is not supported yet by this version; {what}s it has: {}",
+                    listed(&names)
+                );
+                self.refuse(&field, problem, fix);
+            } else {
+                let near = near
+                    .filter(|n| names.contains(n))
+                    .or(names.first().copied())
+                    .unwrap_or("");
+                let (field, fix) = with(near);
+                self.refuse(&field, format!("is not a known {what}; known: {}", listed(&names)), fix);
+            }
+            return None;
+        };
+        let mut params = Params::defaults(table);
+        let mut good = true;
+        if let Value::Table(written) = &f.entry.node.value {
+            for entry in written.entries.iter().filter(|e| e.key != "kind") {
+                let field = Field {
+                    path: format!("{}.{}", f.path, super::write::key(&entry.key)),
+                    entry,
+                };
+                let value = match table.iter().find(|p| p.name == entry.key) {
+                    Some(p) => self.param(&field, p).map(|v| (p.name, v)),
+                    None => {
+                        let names: Vec<&'static str> = table.iter().map(|p| p.name).collect();
+                        let fix = keys::nearest(&entry.key, names.iter().copied()).map_or(Fix::None, Fix::Key);
+                        self.refuse(
+                            &field,
+                            format!("is not a parameter of {name}; it has: {}", listed(&names)),
+                            fix,
+                        );
+                        None
+                    }
+                };
+                match value {
+                    Some((name, value)) => params.set(name, value),
+                    None => good = false,
+                }
+            }
+        }
+        good.then(|| Choice {
+            kind: name.into(),
+            params,
+        })
+    }
+
+    /// The name in `"name"` or `{ kind = "name", … }`, and the field of `kind` in the second case.
+    pub fn kind<'t>(&mut self, f: &Field<'t>, what: &str) -> Option<(&'t str, Option<Field<'t>>)> {
+        match &f.entry.node.value {
+            Value::String(name) => Some((name, None)),
+            Value::Table(t) => match t.get("kind") {
+                Some(entry) => {
+                    let field = Field {
+                        path: format!("{}.kind", f.path),
+                        entry,
+                    };
+                    let name = self.text(&field, 200)?;
+                    Some((name, Some(field)))
+                }
+                None => {
+                    self.refuse(f, format!("has no kind: which {what}?"), Fix::None);
+                    None
+                }
+            },
+            _ => {
+                self.refuse(f, format!("is not a {what}: a name, or {{ kind = … }}"), Fix::None);
+                None
+            }
+        }
+    }
+
+    /// One parameter against its row of the table.
+    fn param(&mut self, f: &Field<'_>, p: &Param) -> Option<param::Value> {
+        let node = f.node();
+        let read = match &p.kind {
+            Kind::Bool(default) => match node.value {
+                Value::Bool(b) => Ok(param::Value::Bool(b)),
+                _ => Err(("is not true or false".into(), Fix::Value(default.to_string()))),
+            },
+            Kind::Count(_, least, most) => count(node, *least, *most).map(param::Value::Count),
+            Kind::Number(default, least, most) => number(node, *default, *least, *most).map(param::Value::Number),
+            Kind::Span(default, least, most) => {
+                quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Span)
+            }
+            Kind::Bytes(default, least, most) => {
+                quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Bytes)
+            }
+            Kind::Rate(default, least, most) => {
+                quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Rate)
+            }
+            Kind::Word(words) => match &node.value {
+                Value::String(s) if words.contains(&s.as_str()) => Ok(param::Value::Word(s.clone())),
+                other => {
+                    let written = if let Value::String(s) = other { s.as_str() } else { "" };
+                    let near = keys::nearest(written, words.iter().copied())
+                        .or(words.first().copied())
+                        .unwrap_or("");
+                    Err((format!("is none of: {}", listed(words)), Fix::Value(quote(near))))
+                }
+            },
+        };
+        self.keep(f, read)
+    }
+}
+
+/// The unit that a default is written in is the one to propose.
+fn unit_of(text: &str) -> String {
+    text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').into()
+}

@@ -1,0 +1,261 @@
+//! The way back: a scenario as a tree, as TOML and as JSON, canonical and with every default explicit, so that a run can
+//! carry what it was run from and be run again.
+
+use super::value::{Node, Table, Tree, Value};
+use super::{Buffer, Choice, FlowSpec, Link, ProbeKind, Scenario};
+use crate::param;
+use crate::units::{format_bytes, format_rate, format_span, Bytes};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+type Entries = Vec<(String, Node)>;
+
+fn put(entries: &mut Entries, key: &str, node: Node) {
+    entries.push((key.into(), node));
+}
+
+impl Scenario {
+    /// As the tree from which the parser makes the same scenario. Flows are written one by one, with their ids.
+    pub fn to_tree(&self) -> Tree {
+        let mut top = Entries::new();
+        put(&mut top, "title", Node::string(self.title.clone()));
+        put(&mut top, "duration", Node::string(format_span(self.duration)));
+        put(&mut top, "warmup", Node::string(format_span(self.warmup)));
+        put(&mut top, "seed", Node::integer(self.seed));
+        put(&mut top, "start_jitter", Node::string(format_span(self.start_jitter)));
+        put(&mut top, "path", self.path_node());
+        put(&mut top, "host", self.host_node());
+        if !self.flows.is_empty() {
+            put(
+                &mut top,
+                "flow",
+                Node::array(self.flows.iter().map(flow_node).collect()),
+            );
+        }
+        if !self.probes.is_empty() {
+            let probes = self.probes.iter().map(|p| {
+                let mut e = Entries::new();
+                put(
+                    &mut e,
+                    "kind",
+                    Node::string(match p.kind {
+                        ProbeKind::Ping => "ping",
+                    }),
+                );
+                put(&mut e, "interval", Node::string(format_span(p.interval)));
+                Node::table(e)
+            });
+            put(&mut top, "probe", Node::array(probes.collect()));
+        }
+        Tree::new(top)
+    }
+
+    /// As a TOML document from which the parser makes the same scenario.
+    pub fn to_toml(&self) -> String {
+        self.to_tree().to_toml()
+    }
+
+    /// As one JSON object of the same structure: the `"scenario"` of a run.
+    pub fn to_json(&self) -> String {
+        self.to_tree().to_json()
+    }
+
+    fn path_node(&self) -> Node {
+        let p = &self.path;
+        let mut e = Entries::new();
+        put(&mut e, "rate", Node::string(format_rate(p.rate)));
+        put(&mut e, "rtt", Node::string(format_span(p.rtt)));
+        put(&mut e, "delay_forward", Node::string(format_span(p.delay_forward)));
+        if let Some(buffer) = p.buffer {
+            let text = match buffer {
+                Buffer::Bytes(n) => format_bytes(n),
+                Buffer::Packets(n) => format!("{n}p"),
+                Buffer::Bdp(x) => format!("{x}bdp"),
+            };
+            put(&mut e, "buffer", Node::string(text));
+        }
+        put(&mut e, "queue", choice_node(&p.queue));
+        put(
+            &mut e,
+            "link",
+            match p.link {
+                Link::Serial => Node::string("serial"),
+                Link::Tbf { burst } => Node::table(alloc::vec![
+                    ("kind".into(), Node::string("tbf")),
+                    ("burst".into(), Node::string(format_bytes(burst))),
+                ]),
+            },
+        );
+        put(&mut e, "loss", Node::float(p.loss));
+        Node::table(e)
+    }
+
+    fn host_node(&self) -> Node {
+        let h = &self.host;
+        let mut e = Entries::new();
+        put(&mut e, "like", Node::string(h.like.clone()));
+        put(&mut e, "iw", Node::integer(h.iw));
+        put(&mut e, "hz", Node::integer(h.hz));
+        put(&mut e, "rmem", Node::string(rmem_text(h.rmem_default, h.rmem_max)));
+        Node::table(e)
+    }
+}
+
+/// `128KiB…512MiB`.
+pub(super) fn rmem_text(default: Bytes, max: Bytes) -> String {
+    format!("{}…{}", format_bytes(default), format_bytes(max))
+}
+
+fn flow_node(flow: &FlowSpec) -> Node {
+    let mut e = Entries::new();
+    put(&mut e, "id", Node::string(flow.id.clone()));
+    put(&mut e, "cc", choice_node(&flow.cc));
+    put(&mut e, "start", Node::string(format_span(flow.start)));
+    if let Some(stop) = flow.stop {
+        put(&mut e, "stop", Node::string(format_span(stop)));
+    }
+    if let Some(size) = flow.size {
+        put(&mut e, "size", Node::string(format_bytes(size)));
+    }
+    Node::table(e)
+}
+
+fn choice_node(choice: &Choice) -> Node {
+    let mut e = Entries::new();
+    for (name, value) in choice.params.iter() {
+        put(&mut e, name, param_node(value));
+    }
+    if e.is_empty() {
+        return Node::string(choice.kind.clone());
+    }
+    e.insert(0, ("kind".into(), Node::string(choice.kind.clone())));
+    Node::table(e)
+}
+
+/// A parameter's value as a scenario writes it.
+pub(super) fn param_node(value: &param::Value) -> Node {
+    match value {
+        param::Value::Bool(b) => Node::bool(*b),
+        param::Value::Count(n) => Node::integer(*n),
+        param::Value::Number(x) => Node::float(*x),
+        param::Value::Span(s) => Node::string(format_span(*s)),
+        param::Value::Bytes(b) => Node::string(format_bytes(*b)),
+        param::Value::Rate(r) => Node::string(format_rate(*r)),
+        param::Value::Word(w) => Node::string(w.clone()),
+    }
+}
+
+impl Tree {
+    /// As TOML: values first, then `[sections]` and `[[lists of sections]]`; what is deeper is written inline.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        for e in self.root.entries.iter().filter(|e| !is_section(&e.node.value)) {
+            line(&mut out, &e.key, &e.node.value);
+        }
+        for e in self.root.entries.iter().filter(|e| is_section(&e.node.value)) {
+            match &e.node.value {
+                Value::Table(table) => section(&mut out, &format!("[{}]", key(&e.key)), table),
+                Value::Array(items) => {
+                    for item in items {
+                        if let Value::Table(table) = &item.value {
+                            section(&mut out, &format!("[[{}]]", key(&e.key)), table);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+}
+
+fn is_section(value: &Value) -> bool {
+    match value {
+        Value::Table(_) => true,
+        Value::Array(items) => !items.is_empty() && items.iter().all(|i| matches!(i.value, Value::Table(_))),
+        _ => false,
+    }
+}
+
+fn section(out: &mut String, header: &str, table: &Table) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(header);
+    out.push('\n');
+    for e in &table.entries {
+        line(out, &e.key, &e.node.value);
+    }
+}
+
+fn line(out: &mut String, name: &str, value: &Value) {
+    out.push_str(&format!("{} = {}\n", key(name), inline(value)));
+}
+
+/// A value on one line of TOML.
+pub(super) fn inline(value: &Value) -> String {
+    match value {
+        Value::String(s) => quote(s),
+        Value::Other(s) => s.clone(),
+        Value::Integer(n) => n.to_string(),
+        Value::Float(x) => float(*x),
+        Value::Bool(b) => b.to_string(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|i| inline(&i.value)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Table(t) => {
+            let pairs: Vec<String> = t
+                .entries
+                .iter()
+                .map(|e| format!("{} = {}", key(&e.key), inline(&e.node.value)))
+                .collect();
+            if pairs.is_empty() {
+                "{}".into()
+            } else {
+                format!("{{ {} }}", pairs.join(", "))
+            }
+        }
+    }
+}
+
+/// A key, quoted where TOML wants it.
+pub(super) fn key(name: &str) -> String {
+    let bare = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare {
+        name.into()
+    } else {
+        quote(name)
+    }
+}
+
+/// A float that reads back as the same float (and as a float).
+pub(super) fn float(x: f64) -> String {
+    if x.is_nan() {
+        "nan".into()
+    } else {
+        format!("{x:?}")
+    }
+}
+
+/// A basic string of TOML.
+pub(super) fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,143 @@
+//! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
+//!
+//! Law (RFC 8985 as Linux 6.12 runs it): let `(t, end, rtt)` belong to the most recently *sent* segment known to have arrived.
+//! Every segment sent before `(t, end)` is lost once `now ≥ sent + rtt + reo_wnd`; until then a timer waits for the newest
+//! of them. `reo_wnd = 0` while no reordering was ever seen and either recovery has begun or three segments are SACKed;
+//! otherwise `min(steps · min_rtt/4, srtt)`. `steps` grows by one per round with a DSACK and returns to 1 after 16 clean
+//! recoveries.
+
+use super::rtt::Rtt;
+use super::scoreboard::{Scoreboard, EVER_RETRANS, LOST, RETRANS};
+
+/// Recoveries without DSACK after which the reordering window returns to one step.
+const PERSIST: u32 = 16;
+const MAX_STEPS: u32 = 255;
+
+/// RACK's state.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    sent_us: u64,
+    end: u64,
+    rtt_us: u64,
+    /// Something sent later than all before has arrived since losses were last looked for.
+    pub advanced: bool,
+    steps: u32,
+    persist: u32,
+    /// A DSACK waits to widen the window.
+    pub dsack_seen: bool,
+    last_delivered: u64,
+    /// Reordering was seen on this connection.
+    pub reordering_seen: bool,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            sent_us: 0,
+            end: 0,
+            rtt_us: 0,
+            advanced: false,
+            steps: 1,
+            persist: 0,
+            dsack_seen: false,
+            last_delivered: 0,
+            reordering_seen: false,
+        }
+    }
+}
+
+impl Rack {
+    /// A segment sent at `sent_us` that ends at `end` has arrived.
+    pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u8, rtt: &Rtt) {
+        let took = now_us.saturating_sub(sent_us);
+        // Faster than the path can be: the original arrived, not the retransmission that carries this time.
+        if flags & EVER_RETRANS != 0 && took < rtt.min_us().unwrap_or(u64::MAX) {
+            return;
+        }
+        self.advanced = true;
+        self.rtt_us = took;
+        if (sent_us, end) > (self.sent_us, self.end) {
+            self.sent_us = sent_us;
+            self.end = end;
+        }
+    }
+    /// How long to wait for a segment that may only be late, µs.
+    pub fn window_us(&self, board: &Scoreboard, rtt: &Rtt, in_recovery: bool, reordering: u32) -> u64 {
+        if !self.reordering_seen && (in_recovery || board.sacked_out() >= reordering) {
+            return 0;
+        }
+        let quarter = rtt.min_us().unwrap_or(u64::from(u32::MAX)) / 4;
+        (quarter * u64::from(self.steps)).min(rtt.srtt_us())
+    }
+    /// µs until a segment sent at `sent_us` counts as lost; not above zero: now.
+    pub fn remaining_us(&self, now_us: u64, sent_us: u64, window_us: u64) -> i64 {
+        (self.rtt_us + window_us) as i64 - now_us.saturating_sub(sent_us) as i64
+    }
+    /// Marks what is lost by now; answers µs until the last of those that may still be late is.
+    pub fn detect(&self, now_us: u64, board: &mut Scoreboard, window_us: u64) -> Option<u64> {
+        let mut at = board.oldest_sent();
+        while let Some(i) = at {
+            let seg = *board.seg(i);
+            at = board.next_sent(i);
+            if seg.flags & (LOST | RETRANS) == LOST {
+                continue;
+            }
+            if !self.sent_before(seg.sent_us, seg.end()) {
+                return None;
+            }
+            let remaining = self.remaining_us(now_us, seg.sent_us, window_us);
+            if remaining > 0 {
+                return Some(self.last_remaining(now_us, board, i, window_us).max(remaining) as u64);
+            }
+            board.mark_lost_by_rack(i);
+        }
+        None
+    }
+    /// Segments wait in order of transmission, so the longest wait is that of the newest one sent before RACK's. It is
+    /// looked for from the newer end when that is nearer.
+    fn last_remaining(&self, now_us: u64, board: &Scoreboard, first: u64, window_us: u64) -> i64 {
+        let (mut up, mut down) = (Some(first), board.newest_sent());
+        let mut best = first;
+        while let (Some(u), Some(d)) = (up, down) {
+            let seg = board.seg(d);
+            if self.sent_before(seg.sent_us, seg.end()) {
+                best = d;
+                break;
+            }
+            let seg = board.seg(u);
+            if !self.sent_before(seg.sent_us, seg.end()) {
+                break;
+            }
+            best = u;
+            up = board.next_sent(u);
+            down = board.previous_sent(d);
+        }
+        self.remaining_us(now_us, board.seg(best).sent_us, window_us)
+    }
+    fn sent_before(&self, sent_us: u64, end: u64) -> bool {
+        (self.sent_us, self.end) > (sent_us, end)
+    }
+    /// One ACK's say on the reordering window: `prior_delivered` is the snapshot of the newest segment it acknowledged.
+    pub fn update_window(&mut self, prior_delivered: Option<u64>, delivered: u64) {
+        let Some(prior) = prior_delivered else { return };
+        if prior < self.last_delivered {
+            self.dsack_seen = false;
+        }
+        if self.dsack_seen {
+            self.steps = (self.steps + 1).min(MAX_STEPS);
+            self.dsack_seen = false;
+            self.last_delivered = delivered;
+            self.persist = PERSIST;
+        } else if self.persist == 0 {
+            self.steps = 1;
+        }
+    }
+    /// A recovery ended without having been undone.
+    pub fn recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+    }
+    /// A recovery was undone by DSACKs.
+    pub fn undone(&mut self) {
+        self.persist = (self.persist + 1).min(PERSIST);
+    }
+}

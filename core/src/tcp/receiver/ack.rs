@@ -1,0 +1,216 @@
+//! When an ACK leaves.
+//!
+//! At once: when more than one full segment is unacknowledged; in quick-ACK mode (the first 16 segments, 16 after each
+//! duplicate, one for every segment that makes the window grow); when the last hole was filled; when a segment with PSH, or
+//! a short one, has been read. Otherwise after a delay that adapts to the gaps between segments: 40 ms at least, then
+//! half the old value plus the gap, bounded by the round trip. While something is missing: the first three duplicates
+//! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at most 44 in one.
+//! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`.
+
+use crate::tcp::timer::Ticks;
+use crate::units::{Span, Time};
+
+/// Quick ACKs granted at the start and after a duplicate.
+pub(super) const MAX_QUICK: u32 = 16;
+/// Duplicates sent uncompressed for each value of the ACK number.
+const UNCOMPRESSED: u32 = 3;
+/// `tcp_comp_sack_nr`.
+const COMPRESS_MOST: u32 = 44;
+/// `tcp_comp_sack_delay_ns`.
+const COMPRESS_NS: u64 = 1_000_000;
+/// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it is.
+const COMPRESS_SLACK_NS: u64 = 100_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Acks {
+    /// The last ACK said so.
+    pub acked: u64,
+    /// Quick ACKs left.
+    pub quick: u32,
+    /// Is an ACK owed?
+    pub scheduled: bool,
+    /// Was a write's end (PSH) or a short segment among what it is owed for?
+    pub pushed: bool,
+    /// Is it owed at once?
+    pub now: bool,
+    /// Duplicates held back.
+    pub compressed: u32,
+    ato: u64,
+    ato_min: u64,
+    delay_max: u64,
+    last_data: u64,
+    delayed: Option<(u64, Time)>, // (expires at tick, fires)
+    compress_timer: Option<Time>,
+    duplicates: u32,
+    duplicates_of: u64,
+}
+
+impl Acks {
+    pub fn new(hz: u32) -> Acks {
+        let hz = u64::from(hz);
+        Acks {
+            acked: 0,
+            quick: 0,
+            scheduled: false,
+            pushed: false,
+            now: false,
+            compressed: 0,
+            ato: 0,
+            ato_min: (hz / 25).max(1),
+            delay_max: (hz / 5).max(1),
+            last_data: 0,
+            delayed: None,
+            compress_timer: None,
+            duplicates: 0,
+            duplicates_of: 0,
+        }
+    }
+    pub fn established(&mut self, tick: u64) {
+        self.last_data = tick;
+    }
+    pub fn schedule(&mut self) {
+        self.scheduled = true;
+    }
+    pub fn enter_quick(&mut self, most: u32) {
+        self.quick = self.quick.max(most);
+        self.ato = self.ato_min;
+    }
+
+    /// Data arrived in order: the delay follows the gap since the data before.
+    pub fn data_arrived(&mut self, tick: u64, pushed: bool, quick: u32, rto: u64) {
+        self.scheduled = true;
+        self.pushed |= pushed;
+        if self.ato == 0 {
+            self.enter_quick(quick);
+        } else {
+            let gap = tick.saturating_sub(self.last_data);
+            if gap <= self.ato_min / 2 {
+                self.ato = self.ato / 2 + self.ato_min / 2;
+            } else if gap < self.ato {
+                self.ato = (self.ato / 2 + gap).min(rto);
+            } else if gap > rto {
+                self.quick = self.quick.max(quick);
+            }
+        }
+        self.last_data = tick;
+    }
+
+    /// Must an ACK leave now? Otherwise a timer has been set if one is owed.
+    #[allow(clippy::too_many_arguments)]
+    pub fn verdict(
+        &mut self,
+        now: Time,
+        ticks: Ticks,
+        nxt: u64,
+        segment: u32,
+        holes: bool,
+        handshake_rtt_us: u64,
+        rtt_us: u64,
+    ) -> bool {
+        if !self.scheduled {
+            return false;
+        }
+        if nxt - self.acked > u64::from(segment) || self.quick > 0 || self.now {
+            return true;
+        }
+        if !holes {
+            return self.delay(now, ticks, handshake_rtt_us);
+        }
+        if self.compressed >= COMPRESS_MOST {
+            return true;
+        }
+        if self.duplicates_of != nxt {
+            self.duplicates_of = nxt;
+            self.duplicates = 0;
+        }
+        if self.duplicates < UNCOMPRESSED {
+            self.duplicates += 1;
+            return true;
+        }
+        self.compressed += 1;
+        if self.compress_timer.is_none() {
+            let rtt_us = if handshake_rtt_us > 0 {
+                rtt_us.min(handshake_rtt_us)
+            } else {
+                rtt_us
+            };
+            let delay = COMPRESS_NS.min(rtt_us * 1000 / 20);
+            self.compress_timer = Some(now + Span::ns(delay + COMPRESS_SLACK_NS));
+        }
+        false
+    }
+
+    /// Sets the delayed-ACK timer; answers whether it would fire so soon that the ACK had better leave now.
+    fn delay(&mut self, now: Time, ticks: Ticks, rtt_us: u64) -> bool {
+        let mut ato = self.ato;
+        if ato > self.ato_min {
+            let mut most = if self.pushed {
+                self.delay_max
+            } else {
+                self.delay_max * 5 / 2
+            };
+            if rtt_us > 0 {
+                most = most.min(ticks.from_us(rtt_us).max(self.ato_min));
+            }
+            ato = ato.min(most);
+        }
+        ato = ato.min(self.delay_max);
+        let tick = ticks.at(now);
+        let mut expires = tick + ato;
+        if let Some((earlier, _)) = self.delayed {
+            if earlier <= tick + ato / 4 {
+                return true;
+            }
+            expires = expires.min(earlier);
+        }
+        if self.delayed.is_none_or(|(e, _)| e != expires) {
+            self.delayed = Some((expires, ticks.fires(tick, expires)));
+        }
+        false
+    }
+
+    /// Answers whether an ACK is due by now.
+    pub fn timer_fired(&mut self, now: Time, rto: u64) -> bool {
+        let mut due = false;
+        if self.delayed.is_some_and(|(_, t)| t <= now) {
+            self.delayed = None;
+            if self.scheduled {
+                // The delay was too short for this sender: double it.
+                self.ato = (self.ato * 2).min(rto);
+                due = true;
+            }
+        }
+        if self.compress_timer.is_some_and(|t| t <= now) {
+            self.compress_timer = None;
+            due |= self.compressed > 0;
+        }
+        due
+    }
+    pub fn next_wakeup(&self) -> Option<Time> {
+        match (self.delayed, self.compress_timer) {
+            (Some((_, a)), Some(b)) => Some(a.min(b)),
+            (Some((_, a)), None) => Some(a),
+            (None, b) => b,
+        }
+    }
+
+    /// An ACK up to `nxt` has left.
+    pub fn sent(&mut self, nxt: u64) {
+        if self.quick > 0 {
+            let one = u32::from(self.scheduled);
+            if one >= self.quick {
+                self.quick = 0;
+                self.ato = self.ato_min;
+            } else {
+                self.quick -= one;
+            }
+        }
+        self.acked = nxt;
+        self.scheduled = false;
+        self.pushed = false;
+        self.now = false;
+        self.delayed = None;
+        self.compressed = 0;
+        self.compress_timer = None;
+    }
+}

@@ -1,0 +1,169 @@
+//! What arrived out of order, and the SACK blocks that report it.
+//!
+//! The blocks are those of Linux: at most four are remembered, the newest first; a new segment extends the block it
+//! touches, or pushes the oldest out. Three fit in an ACK beside timestamps.
+
+use crate::tcp::wire::Range;
+use alloc::collections::VecDeque;
+
+const REMEMBERED: usize = 4;
+/// A pending compressed ACK is sent before a block at this place or a new one comes to the front.
+const EXPECTED: usize = 2;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Holes {
+    /// Disjoint and ascending, each above the next byte due.
+    arrived: VecDeque<Range>,
+    /// Kernel memory it takes, bytes.
+    pub truesize: u64,
+    blocks: [Range; REMEMBERED],
+    n_blocks: usize,
+}
+
+fn touches(a: Range, b: Range) -> bool {
+    a.start <= b.end && b.start <= a.end
+}
+fn union(a: Range, b: Range) -> Range {
+    Range {
+        start: a.start.min(b.start),
+        end: a.end.max(b.end),
+    }
+}
+
+impl Holes {
+    pub fn is_empty(&self) -> bool {
+        self.arrived.is_empty()
+    }
+    /// The place of the first range that ends at or after `start`. Arrivals are mostly at the end, fills at the front.
+    fn place(&self, start: u64) -> usize {
+        match self.arrived.back() {
+            Some(last) if last.end < start => self.arrived.len(),
+            Some(last) if last.start <= start => self.arrived.len() - 1,
+            _ => self.arrived.partition_point(|r| r.end < start),
+        }
+    }
+    /// Has all of `range` arrived before?
+    pub fn covers(&self, range: Range) -> bool {
+        self.arrived
+            .get(self.place(range.start))
+            .is_some_and(|r| r.start <= range.start && range.end <= r.end)
+    }
+    pub fn insert(&mut self, range: Range, truesize: u64) {
+        self.truesize += truesize;
+        let at = self.place(range.start);
+        let Some(&here) = self.arrived.get(at) else {
+            self.arrived.push_back(range);
+            return;
+        };
+        if !touches(here, range) {
+            self.arrived.insert(at, range);
+            return;
+        }
+        let mut whole = union(here, range);
+        while let Some(&next) = self.arrived.get(at + 1) {
+            if !touches(whole, next) {
+                break;
+            }
+            whole = union(whole, next);
+            self.arrived.remove(at + 1);
+        }
+        self.arrived[at] = whole;
+    }
+    /// Everything below `nxt` has arrived: answers the next byte due after joining what waited.
+    pub fn fill(&mut self, mut nxt: u64) -> u64 {
+        let before = self.arrived.len();
+        while let Some(&first) = self.arrived.front() {
+            if first.start > nxt {
+                break;
+            }
+            let waited = first.end.saturating_sub(first.start);
+            self.truesize = self.truesize.saturating_sub(super::window::truesize_of(waited));
+            nxt = nxt.max(first.end);
+            self.arrived.pop_front();
+        }
+        if self.arrived.is_empty() {
+            self.truesize = 0;
+            self.n_blocks = 0;
+        } else if self.arrived.len() != before || self.n_blocks > 0 {
+            let mut kept = 0;
+            for i in 0..self.n_blocks {
+                if self.blocks[i].start > nxt {
+                    self.blocks[kept] = self.blocks[i];
+                    kept += 1;
+                }
+            }
+            self.n_blocks = kept;
+        }
+        nxt
+    }
+    /// Would reporting `range` move a block that compression does not expect, or make a new one beyond them?
+    pub fn third_block_or_new(&self, range: Range) -> bool {
+        let at = self.blocks[..self.n_blocks]
+            .iter()
+            .position(|b| touches(*b, range))
+            .unwrap_or(self.n_blocks);
+        self.n_blocks > 0 && at >= EXPECTED
+    }
+    /// Brings the block of `range` to the front.
+    pub fn report(&mut self, range: Range) {
+        if let Some(at) = self.blocks[..self.n_blocks].iter().position(|b| touches(*b, range)) {
+            self.blocks[at] = union(self.blocks[at], range);
+            self.blocks[..=at].rotate_right(1);
+            // It may have grown into others.
+            let mut i = 1;
+            while i < self.n_blocks {
+                if touches(self.blocks[0], self.blocks[i]) {
+                    self.blocks[0] = union(self.blocks[0], self.blocks[i]);
+                    self.blocks[i..self.n_blocks].rotate_left(1);
+                    self.n_blocks -= 1;
+                } else {
+                    i += 1;
+                }
+            }
+            return;
+        }
+        self.n_blocks = (self.n_blocks + 1).min(REMEMBERED);
+        self.blocks[..self.n_blocks].rotate_right(1);
+        self.blocks[0] = range;
+    }
+    pub fn blocks(&self) -> impl Iterator<Item = Range> + '_ {
+        self.blocks[..self.n_blocks].iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn r(start: u64, end: u64) -> Range {
+        Range { start, end }
+    }
+
+    #[test]
+    fn a_fifth_block_pushes_the_oldest_out_and_it_comes_back_only_as_far_as_seen_again() {
+        let mut h = Holes::default();
+        for i in 1..=5 {
+            h.insert(r(i * 20, i * 20 + 10), 1);
+            h.report(r(i * 20, i * 20 + 10));
+        }
+        assert_eq!(h.blocks().next(), Some(r(100, 110)));
+        assert_eq!(h.blocks().count(), 4);
+        h.insert(r(30, 35), 1);
+        h.report(r(30, 35));
+        assert_eq!(h.blocks().next(), Some(r(30, 35)));
+        assert!(h.covers(r(20, 35)));
+    }
+
+    #[test]
+    fn filling_joins_what_waited() {
+        let mut h = Holes::default();
+        for x in [r(20, 30), r(40, 50), r(30, 40)] {
+            h.insert(x, 1);
+            h.report(x);
+        }
+        assert_eq!(h.fill(10), 10);
+        assert_eq!(h.fill(20), 50);
+        assert!(h.is_empty());
+        assert_eq!(h.blocks().count(), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! Round-trip times: the smoothed estimate, the retransmission timeout, and the connection's minimum.
+//!
+//! Law (RFC 6298 as Linux 6.12 keeps it, times in µs, `srtt` scaled by 8, deviations by 4):
+//! `srtt += (m − srtt)/8`; the deviation moves by 1/4 of its error, but only by 1/32 when the sample lies far below
+//! `srtt`; its maximum over one round trip, at least `rto_min`, becomes `rttvar` at once when it grows and by a quarter of
+//! the gap when it shrinks. `RTO = srtt + rttvar`: the 200 ms floor is inside the variance, so `RTO ≥ srtt + 200 ms`.
+
+use super::timer::Ticks;
+
+/// The least that the variance part of a timeout may be: 200 ms.
+pub const RTO_MIN_US: u64 = 200_000;
+/// The most that a timeout may be: 120 s.
+pub const RTO_MAX_US: u64 = 120_000_000;
+/// Before any sample: 1 s (RFC 6298).
+pub const RTO_INITIAL_US: u64 = 1_000_000;
+/// How long a minimum is believed: 300 s (`tcp_min_rtt_wlen`).
+const MIN_RTT_WINDOW_TICKS_S: u64 = 300;
+
+/// The estimator of one connection.
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    srtt8: u64,
+    mdev4: u64,
+    mdev_max4: u64,
+    rttvar4: u64,
+    /// The variance is renewed when this sequence number is acknowledged.
+    round_end: u64,
+    min: WindowedMin,
+    window_ticks: u64,
+    /// The sample taken last, µs.
+    pub latest_us: u64,
+}
+
+impl Rtt {
+    /// Without a sample.
+    pub fn new(hz: u32) -> Rtt {
+        Rtt {
+            srtt8: 0,
+            mdev4: 0,
+            mdev_max4: 0,
+            rttvar4: 0,
+            round_end: 0,
+            min: WindowedMin::default(),
+            window_ticks: MIN_RTT_WINDOW_TICKS_S * u64::from(hz),
+            latest_us: 0,
+        }
+    }
+    /// A sample of `m` µs arrives while `una` and `nxt` bound what is in flight.
+    pub fn sample(&mut self, m: u64, una: u64, nxt: u64) {
+        self.latest_us = m;
+        let m = m.max(1) as i64;
+        if self.srtt8 == 0 {
+            self.srtt8 = (m as u64) << 3;
+            self.mdev4 = (m as u64) << 1;
+            self.rttvar4 = self.mdev4.max(RTO_MIN_US);
+            self.mdev_max4 = self.rttvar4;
+            self.round_end = nxt;
+            return;
+        }
+        let mut err = m - (self.srtt8 >> 3) as i64;
+        self.srtt8 = (self.srtt8 as i64 + err).max(1) as u64;
+        if err < 0 {
+            err = -err - (self.mdev4 >> 2) as i64;
+            if err > 0 {
+                err >>= 3;
+            }
+        } else {
+            err -= (self.mdev4 >> 2) as i64;
+        }
+        self.mdev4 = (self.mdev4 as i64 + err).max(0) as u64;
+        if self.mdev4 > self.mdev_max4 {
+            self.mdev_max4 = self.mdev4;
+            self.rttvar4 = self.rttvar4.max(self.mdev_max4);
+        }
+        if una > self.round_end {
+            if self.mdev_max4 < self.rttvar4 {
+                self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
+            }
+            self.round_end = nxt;
+            self.mdev_max4 = RTO_MIN_US;
+        }
+    }
+    /// A sample that counts for the minimum, at tick `now`.
+    pub fn sample_min(&mut self, us: u64, now: u64) {
+        self.min.update(us.max(1), now, self.window_ticks);
+    }
+    /// The smoothed RTT scaled by 8, µs; 0 before the first sample.
+    pub fn srtt8_us(&self) -> u64 {
+        self.srtt8
+    }
+    /// The smoothed RTT, µs; 0 before the first sample.
+    pub fn srtt_us(&self) -> u64 {
+        self.srtt8 >> 3
+    }
+    /// The least RTT, µs; `None` before the first sample.
+    pub fn min_us(&self) -> Option<u64> {
+        self.min.get()
+    }
+    /// The timeout without back-off, in ticks.
+    pub fn rto_ticks(&self, ticks: Ticks) -> u64 {
+        if self.srtt8 == 0 {
+            return ticks.from_us(RTO_INITIAL_US);
+        }
+        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(RTO_MAX_US))
+    }
+}
+
+/// The least value of a sliding window, by three candidates (Nichols' filter): the best, the best since it, and the best
+/// since that. Constant state, exact whenever a new minimum arrives.
+#[derive(Clone, Debug, Default)]
+pub struct WindowedMin {
+    best: [(u64, u64); 3], // (when, value)
+    any: bool,
+}
+
+impl WindowedMin {
+    /// The least value in the window; `None` before the first.
+    pub fn get(&self) -> Option<u64> {
+        self.any.then_some(self.best[0].1)
+    }
+    /// Value `v` at `now`; candidates older than `window` are forgotten.
+    pub fn update(&mut self, v: u64, now: u64, window: u64) {
+        let s = (now, v);
+        if !self.any || v <= self.best[0].1 || now.saturating_sub(self.best[2].0) > window {
+            self.any = true;
+            self.best = [s; 3];
+            return;
+        }
+        if v <= self.best[1].1 {
+            self.best[1] = s;
+            self.best[2] = s;
+        } else if v <= self.best[2].1 {
+            self.best[2] = s;
+        }
+        let age = now.saturating_sub(self.best[0].0);
+        if age > window {
+            self.best = [self.best[1], self.best[2], s];
+            if now.saturating_sub(self.best[0].0) > window {
+                self.best = [self.best[1], self.best[2], s];
+            }
+        } else if self.best[1].0 == self.best[0].0 && age > window / 4 {
+            self.best[1] = s;
+            self.best[2] = s;
+        } else if self.best[2].0 == self.best[1].0 && age > window / 2 {
+            self.best[2] = s;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
+        let ticks = Ticks::new(1000);
+        let mut r = Rtt::new(1000);
+        assert_eq!(r.rto_ticks(ticks), 1000);
+        r.sample(300_000, 0, 1);
+        assert_eq!(r.rto_ticks(ticks), 900);
+        let mut r = Rtt::new(1000);
+        r.sample(40_000, 0, 1);
+        assert_eq!(r.rto_ticks(ticks), 240);
+    }
+
+    #[test]
+    fn a_far_lower_sample_hardly_moves_the_deviation() {
+        let (mut low, mut high) = (Rtt::new(1000), Rtt::new(1000));
+        for r in [&mut low, &mut high] {
+            for i in 0..200 {
+                r.sample(100_000, i, i + 1);
+            }
+        }
+        low.sample(50_000, 0, 0);
+        high.sample(150_000, 0, 0);
+        assert!(low.mdev4 * 4 < high.mdev4);
+    }
+
+    #[test]
+    fn the_minimum_is_forgotten_after_its_window() {
+        let mut m = WindowedMin::default();
+        m.update(10, 0, 100);
+        for t in 1..=200 {
+            m.update(20, t, 100);
+        }
+        assert_eq!(m.get(), Some(20));
+    }
+}

@@ -1,0 +1,444 @@
+//! What the sender knows of every segment in flight.
+//!
+//! One record per segment, in a ring by number. Three orders are kept, each so that an ACK costs O(1) amortised however
+//! many segments are in flight and however many holes there are:
+//!
+//! - *by sequence*: the ring itself; `skip` jumps over runs that are SACKed already (union–find with path halving);
+//! - *by time of the last transmission*: a linked list, oldest first, for RACK;
+//! - *lost and not yet retransmitted, by sequence*: a heap with lazy removal, for the next retransmission.
+//!
+//! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
+
+use super::wire::Range;
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// SACKed by the receiver.
+pub const SACKED: u8 = 1;
+/// Counts as lost.
+pub const LOST: u8 = 2;
+/// A retransmission of it counts as in flight.
+pub const RETRANS: u8 = 4;
+/// Has ever been retransmitted.
+pub const EVER_RETRANS: u8 = 8;
+const LINKED: u8 = 16;
+/// Taken out of the order of transmission by a timeout, to be put back if the timeout was spurious.
+const TIMED_OUT: u8 = 32;
+/// The next segment left in the same super-packet.
+const GLUED: u8 = 64;
+
+const NIL: u64 = u64::MAX;
+
+/// One segment in flight.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Seg {
+    /// Offset of its first byte.
+    pub seq: u64,
+    /// When it was last sent, µs.
+    pub sent_us: u64,
+    /// Packets that had been delivered when it was last sent.
+    pub delivered: u64,
+    older: u64,
+    newer: u64,
+    skip: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`.
+    pub flags: u8,
+}
+
+impl Seg {
+    /// One past its last byte.
+    pub fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+    /// Are any of `flags` set?
+    pub fn is(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+/// The scoreboard of one connection.
+#[derive(Clone, Debug)]
+pub struct Scoreboard {
+    ring: Vec<Seg>,
+    head: u64,
+    tail: u64,
+    oldest: u64,
+    newest: u64,
+    lost: BinaryHeap<Reverse<u64>>,
+    mss: u64,
+    una: u64,
+    nxt: u64,
+    sacked_out: u32,
+    lost_out: u32,
+    retrans_out: u32,
+    lost_total: u64,
+    /// One past the highest byte ever SACKed above `una`.
+    fack: u64,
+}
+
+impl Scoreboard {
+    /// Nothing in flight, the stream at 0.
+    pub fn new(mss: u32) -> Scoreboard {
+        Scoreboard {
+            ring: Vec::new(),
+            head: 0,
+            tail: 0,
+            oldest: NIL,
+            newest: NIL,
+            lost: BinaryHeap::new(),
+            mss: u64::from(mss.max(1)),
+            una: 0,
+            nxt: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            lost_total: 0,
+            fack: 0,
+        }
+    }
+    /// Every byte below is acknowledged.
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+    /// Every byte below has been sent.
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+    /// Segments sent and not acknowledged.
+    pub fn packets_out(&self) -> u32 {
+        (self.tail - self.head) as u32
+    }
+    /// Of them SACKed.
+    pub fn sacked_out(&self) -> u32 {
+        self.sacked_out
+    }
+    /// Of them lost.
+    pub fn lost_out(&self) -> u32 {
+        self.lost_out
+    }
+    /// Retransmissions in flight.
+    pub fn retrans_out(&self) -> u32 {
+        self.retrans_out
+    }
+    /// Segments found lost so far, each time it was.
+    pub fn lost_total(&self) -> u64 {
+        self.lost_total
+    }
+    /// SACKed or lost.
+    pub fn left_out(&self) -> u32 {
+        self.sacked_out + self.lost_out
+    }
+    /// What the network is thought to hold.
+    pub fn in_flight(&self) -> u32 {
+        (self.packets_out() + self.retrans_out).saturating_sub(self.left_out())
+    }
+    /// One past the highest SACKed byte; `una` while nothing is SACKed.
+    pub fn fack(&self) -> u64 {
+        if self.sacked_out == 0 {
+            self.una
+        } else {
+            self.fack
+        }
+    }
+    fn at(&self, i: u64) -> &Seg {
+        let mask = self.ring.len() - 1;
+        &self.ring[i as usize & mask]
+    }
+    fn at_mut(&mut self, i: u64) -> &mut Seg {
+        let mask = self.ring.len() - 1;
+        &mut self.ring[i as usize & mask]
+    }
+    /// The oldest segment by sequence.
+    pub fn first(&self) -> Option<&Seg> {
+        (self.head < self.tail).then(|| self.at(self.head))
+    }
+    /// The number of the newest segment by sequence.
+    pub fn last_number(&self) -> Option<u64> {
+        (self.head < self.tail).then(|| self.tail - 1)
+    }
+    /// The number of the oldest segment by sequence.
+    pub fn first_number(&self) -> Option<u64> {
+        (self.head < self.tail).then_some(self.head)
+    }
+    /// A segment by number.
+    pub fn seg(&self, number: u64) -> &Seg {
+        self.at(number)
+    }
+
+    /// New data leaves. `glued`: the segment after it leaves in the same super-packet.
+    pub fn push(&mut self, len: u32, now_us: u64, delivered: u64, glued: bool) {
+        if self.packets_out() as usize == self.ring.len() {
+            self.grow();
+        }
+        let i = self.tail;
+        self.tail += 1;
+        *self.at_mut(i) = Seg {
+            seq: self.nxt,
+            sent_us: now_us,
+            delivered,
+            older: NIL,
+            newer: NIL,
+            skip: i,
+            len,
+            flags: if glued { GLUED } else { 0 },
+        };
+        self.nxt += u64::from(len);
+        self.link_newest(i);
+    }
+    /// A segment leaves again. `counted`: it counts as a retransmission in flight (a tail loss probe does not).
+    pub fn resend(&mut self, i: u64, now_us: u64, delivered: u64, counted: bool) {
+        self.unlink(i);
+        let seg = self.at_mut(i);
+        seg.sent_us = now_us;
+        seg.delivered = delivered;
+        let newly = counted && !seg.is(RETRANS);
+        seg.flags &= !TIMED_OUT;
+        seg.flags |= EVER_RETRANS | if counted { RETRANS } else { 0 };
+        self.retrans_out += u32::from(newly);
+        self.link_newest(i);
+    }
+    fn grow(&mut self) {
+        let size = (self.ring.len() * 2).max(16);
+        let mut ring = alloc::vec![Seg::default(); size];
+        for i in self.head..self.tail {
+            ring[i as usize & (size - 1)] = *self.at(i);
+        }
+        self.ring = ring;
+    }
+
+    fn link_newest(&mut self, i: u64) {
+        let newest = self.newest;
+        let seg = self.at_mut(i);
+        seg.older = newest;
+        seg.newer = NIL;
+        seg.flags |= LINKED;
+        if newest == NIL {
+            self.oldest = i;
+        } else {
+            self.at_mut(newest).newer = i;
+        }
+        self.newest = i;
+    }
+    fn unlink(&mut self, i: u64) {
+        let Seg {
+            older, newer, flags, ..
+        } = *self.at(i);
+        if flags & LINKED == 0 {
+            return;
+        }
+        self.at_mut(i).flags &= !LINKED;
+        if older == NIL {
+            self.oldest = newer;
+        } else {
+            self.at_mut(older).newer = newer;
+        }
+        if newer == NIL {
+            self.newest = older;
+        } else {
+            self.at_mut(newer).older = older;
+        }
+    }
+    /// The segment sent longest ago of those neither acknowledged, SACKed nor found lost since.
+    pub fn oldest_sent(&self) -> Option<u64> {
+        (self.oldest != NIL).then_some(self.oldest)
+    }
+    /// The next one by time of transmission.
+    pub fn next_sent(&self, i: u64) -> Option<u64> {
+        let newer = self.at(i).newer;
+        (newer != NIL).then_some(newer)
+    }
+    /// The one before by time of transmission.
+    pub fn previous_sent(&self, i: u64) -> Option<u64> {
+        let older = self.at(i).older;
+        (older != NIL).then_some(older)
+    }
+    /// The segment sent last of those neither acknowledged, SACKed nor found lost since.
+    pub fn newest_sent(&self) -> Option<u64> {
+        (self.newest != NIL).then_some(self.newest)
+    }
+
+    /// Takes the first segment off if it lies wholly below `ack`.
+    pub fn pop_acked(&mut self, ack: u64) -> Option<Seg> {
+        if self.head == self.tail {
+            return None;
+        }
+        let i = self.head;
+        let seg = *self.at(i);
+        if seg.end() > ack {
+            return None;
+        }
+        self.unlink(i);
+        self.head += 1;
+        self.una = seg.end();
+        self.sacked_out -= u32::from(seg.is(SACKED));
+        self.lost_out -= u32::from(seg.is(LOST));
+        self.retrans_out -= u32::from(seg.is(RETRANS));
+        if self.head == self.tail {
+            self.lost.clear();
+        }
+        Some(seg)
+    }
+
+    /// The number of the first segment that starts at or after `seq`.
+    pub fn number_of(&self, seq: u64) -> u64 {
+        if seq <= self.una || self.head == self.tail {
+            return self.head;
+        }
+        if seq >= self.nxt {
+            return self.tail;
+        }
+        // No segment is longer than the MSS, so this guess is never too high.
+        let guess = (self.head + (seq - self.una) / self.mss).min(self.tail - 1);
+        if self.at(guess).seq == seq {
+            return guess;
+        }
+        let (mut low, mut high) = (self.head, self.tail);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.at(mid).seq < seq {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        low
+    }
+    /// The first segment from `i` on that is not SACKed (`tail` if there is none).
+    fn unsacked_from(&mut self, mut i: u64) -> u64 {
+        while i < self.tail && self.at(i).is(SACKED) {
+            let next = self.at(i).skip;
+            if next < self.tail {
+                let beyond = self.at(next).skip;
+                self.at_mut(i).skip = beyond.max(next);
+            }
+            i = next;
+        }
+        i
+    }
+    /// The next segment within `block`, from number `from` on, that is not SACKed yet.
+    pub fn next_unsacked(&mut self, from: u64, block: Range) -> Option<u64> {
+        let i = self.unsacked_from(from);
+        (i < self.tail && self.at(i).end() <= block.end).then_some(i)
+    }
+    /// Segment `i` has arrived, says a SACK block. Answers it as it was before.
+    pub fn sack(&mut self, i: u64) -> Seg {
+        let before = *self.at(i);
+        self.unlink(i);
+        let (lost, counted) = (before.is(LOST), before.is(RETRANS));
+        let seg = self.at_mut(i);
+        seg.flags |= SACKED;
+        seg.skip = i + 1;
+        // A retransmission of a segment that is no longer thought lost stays in flight.
+        if lost {
+            seg.flags &= !(LOST | RETRANS);
+            self.lost_out -= 1;
+            self.retrans_out -= u32::from(counted);
+        }
+        self.fack = if self.sacked_out == 0 {
+            before.end()
+        } else {
+            self.fack.max(before.end())
+        };
+        self.sacked_out += 1;
+        before
+    }
+    /// A DSACK says that the retransmission of `i` was redundant: it is no longer in flight.
+    pub fn clear_retrans(&mut self, i: u64) {
+        if self.at(i).is(RETRANS) {
+            self.at_mut(i).flags &= !RETRANS;
+            self.retrans_out -= 1;
+        }
+    }
+    /// Segment `i` counts as lost; if it was retransmitted, so does the retransmission.
+    pub fn mark_lost(&mut self, i: u64) {
+        let seg = self.at_mut(i);
+        if seg.is(SACKED) {
+            return;
+        }
+        if !seg.is(LOST) {
+            seg.flags |= LOST;
+            self.lost_out += 1;
+        } else if seg.is(RETRANS) {
+            seg.flags &= !RETRANS;
+            self.retrans_out -= 1;
+        } else {
+            return;
+        }
+        self.lost_total += 1;
+        self.lost.push(Reverse(i));
+    }
+    /// As `mark_lost`, and RACK need not look at it again until it is retransmitted.
+    pub fn mark_lost_by_rack(&mut self, i: u64) {
+        self.mark_lost(i);
+        self.unlink(i);
+    }
+    /// As `mark_lost`, by a timeout: RACK would skip it until it is retransmitted, but sees it again after an undo.
+    pub fn mark_lost_by_timeout(&mut self, i: u64) {
+        self.mark_lost(i);
+        let seg = self.at_mut(i);
+        if seg.flags & (LINKED | LOST | RETRANS) == LINKED | LOST {
+            seg.flags |= TIMED_OUT;
+            self.unlink(i);
+        }
+    }
+    /// Nothing is lost after all.
+    pub fn unmark_all_lost(&mut self) {
+        let mut put_back = false;
+        for i in self.head..self.tail {
+            let seg = self.at_mut(i);
+            seg.flags &= !LOST;
+            put_back |= seg.is(TIMED_OUT);
+        }
+        self.lost_out = 0;
+        self.lost.clear();
+        if put_back {
+            self.relink();
+        }
+    }
+    fn relink(&mut self) {
+        let mut order: Vec<(u64, u64)> = (self.head..self.tail)
+            .filter(|&i| self.at(i).is(LINKED) || self.at(i).flags & (TIMED_OUT | SACKED) == TIMED_OUT)
+            .map(|i| (self.at(i).sent_us, i))
+            .collect();
+        order.sort_unstable();
+        (self.oldest, self.newest) = (NIL, NIL);
+        for (_, i) in order {
+            self.at_mut(i).flags &= !TIMED_OUT;
+            self.link_newest(i);
+        }
+    }
+    /// The receiver went back on its SACKs (or so it must be assumed): all are forgotten.
+    pub fn forget_sacks(&mut self) {
+        for i in self.head..self.tail {
+            let seg = self.at_mut(i);
+            seg.flags &= !SACKED;
+            seg.skip = i;
+        }
+        self.sacked_out = 0;
+    }
+    /// The first segment by sequence that is lost and not retransmitted.
+    pub fn next_to_retransmit(&mut self) -> Option<u64> {
+        while let Some(&Reverse(i)) = self.lost.peek() {
+            if i >= self.head && i < self.tail && self.at(i).flags & (LOST | RETRANS | SACKED) == LOST {
+                return Some(i);
+            }
+            self.lost.pop();
+        }
+        None
+    }
+    /// Is the neighbour that left in the same super-packet waiting for retransmission too?
+    pub fn lost_with_next(&self, i: u64) -> bool {
+        self.at(i).is(GLUED) && i + 1 < self.tail && self.at(i + 1).flags & (LOST | RETRANS | SACKED) == LOST
+    }
+    /// Was the first segment, or any that counts as in flight, ever retransmitted?
+    pub fn any_retransmitted(&self) -> bool {
+        self.retrans_out > 0 || self.first().is_some_and(|s| s.is(EVER_RETRANS))
+    }
+    /// Numbers of all segments in flight, by sequence.
+    pub fn numbers(&self) -> core::ops::Range<u64> {
+        self.head..self.tail
+    }
+}

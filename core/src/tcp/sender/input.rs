@@ -1,0 +1,372 @@
+//! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery, timer, window, repairs.
+
+use super::{Sender, TailProbe, Time};
+use crate::cc::{Ack, Cause, Loss, Sample};
+use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED};
+use crate::tcp::sender::stamp;
+use crate::tcp::wire::{AckSegment, Range, Segment};
+use crate::tcp::{State, MSS};
+use crate::units::Span;
+
+/// What one ACK turned out to say.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct News {
+    /// It acknowledged new data in order.
+    pub una_advanced: bool,
+    /// It SACKed something new.
+    pub sacked: bool,
+    /// It reported duplicate data that we had sent again.
+    pub dsack: bool,
+    /// And that was the tail loss probe's.
+    pub dsack_of_probe: bool,
+    /// It (S)ACKed data never retransmitted that was sent before recovery began.
+    pub original_delivered: bool,
+    /// It cumulatively acknowledged a retransmission.
+    pub retrans_acked: bool,
+    /// It changed the peer's window, or carried nothing that makes it a duplicate.
+    pub window_update: bool,
+    /// A retransmission was found lost.
+    pub retrans_lost: bool,
+    /// The retransmission timer starts anew.
+    pub set_timer: bool,
+    /// Packets delivered, as the receiver reports them.
+    pub delivered: u32,
+    /// `una` before.
+    pub prior_una: u64,
+    /// `fack` before.
+    pub prior_fack: u64,
+    /// The lowest byte found to have been reordered.
+    pub reordered_from: u64,
+    /// The timestamp echoed, ms.
+    pub tsecr: u32,
+}
+
+/// Which repairs follow an ACK.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Repair {
+    None,
+    Lost,
+    /// F-RTO: new data first.
+    New,
+}
+
+/// RTTs of one ACK, by when the segments were sent (µs).
+#[derive(Default)]
+struct SentTimes {
+    first_acked: Option<u64>,
+    last_acked: Option<u64>,
+    first_sacked: Option<u64>,
+    last_sacked: Option<u64>,
+    /// Snapshot of the newest segment that was delivered: (sent, end, delivered then).
+    newest: Option<(u64, u64, u64)>,
+}
+
+impl SentTimes {
+    fn snapshot(&mut self, sent: u64, end: u64, delivered: u64) {
+        if self.newest.is_none_or(|(s, e, _)| (sent, end) > (s, e)) {
+            self.newest = Some((sent, end, delivered));
+        }
+    }
+}
+
+impl Sender {
+    pub(super) fn on_ack(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) {
+        if ack.ack > self.board.nxt() {
+            return; // acknowledges what was never sent
+        }
+        let prior_una = self.board.una();
+        let lost_before = self.board.lost_total();
+        let mut times = SentTimes::default();
+        let mut news = News {
+            una_advanced: ack.ack > prior_una,
+            prior_una,
+            prior_fack: self.board.fack(),
+            reordered_from: self.board.nxt(),
+            tsecr: ack.tsecr,
+            ..News::default()
+        };
+        if news.una_advanced {
+            self.timeouts = 0;
+        } else if ack.ack < prior_una && ack.n_sacks == 0 {
+            return; // an old ACK
+        }
+        if ack.ack >= prior_una && (news.una_advanced || ack.window > self.peer_window || ack.window == 0) {
+            news.window_update = true;
+            self.peer_window = ack.window;
+            self.max_window = self.max_window.max(ack.window);
+        }
+        let nothing_out = self.board.packets_out() == 0;
+        if ack.n_sacks > 0 {
+            self.tag_sacks(now, ack, &mut news, &mut times);
+        }
+        let mut acked = 0;
+        if !nothing_out && ack.ack >= prior_una {
+            acked = self.clean(now, ack.ack, &mut news, &mut times);
+        }
+        self.delivered += u64::from(news.delivered);
+        self.rack.update_window(times.newest.map(|n| n.2), self.delivered);
+        if !nothing_out {
+            let rtt = self.take_rtt(now, &mut news, &times);
+            let mut ev = Sample::at(now);
+            ev.rtt = rtt.map(Span::us);
+            ev.acked = acked;
+            ev.una = self.board.una();
+            ev.nxt = self.board.nxt();
+            ev.pacing = self.pacing;
+            self.cc.on_sample(&mut self.w, &ev);
+        }
+        if let Some(probe) = self.probe {
+            self.on_probe_acked(now, ack.ack, probe, &news);
+        }
+        let dubious =
+            !(news.una_advanced || news.window_update) || news.sacked || news.dsack || self.state != State::Open;
+        let mut repair = Repair::None;
+        if dubious && (!nothing_out || news.dsack) {
+            repair = self.on_dubious_ack(now, &mut news);
+        }
+        if nothing_out {
+            return;
+        }
+        if news.set_timer {
+            self.set_timer(now);
+        }
+        let newly_lost = (self.board.lost_total() - lost_before) as u32;
+        self.control_window(now, &news, newly_lost);
+        self.update_pacing();
+        match repair {
+            Repair::None => {}
+            Repair::Lost => self.retransmit_lost(now, wire),
+            Repair::New => {
+                self.push(now, wire);
+                if self.board.nxt() <= self.high_seq {
+                    self.frto = false;
+                    self.retransmit_lost(now, wire);
+                }
+            }
+        }
+    }
+
+    /// Reads the SACK blocks, newest first; the first may be a DSACK.
+    fn tag_sacks(&mut self, now: Time, ack: &AckSegment, news: &mut News, times: &mut SentTimes) {
+        let blocks = &ack.sacks[..usize::from(ack.n_sacks).min(ack.sacks.len())];
+        let (una, nxt) = (self.board.una().max(ack.ack), self.board.nxt());
+        let mut blocks = blocks.iter().copied().filter(|b| b.start < b.end && b.end <= nxt);
+        let mut ordered = [Range::default(); crate::tcp::wire::MAX_SACKS];
+        let mut n = 0;
+        if let Some(first) = blocks.next() {
+            let second = blocks.next();
+            let inside = |b: Range| first.start >= b.start && first.end <= b.end;
+            let dsack = first.start < ack.ack || second.is_some_and(inside);
+            if dsack {
+                self.on_dsack(first, ack.ack, news);
+            }
+            // What lies below the ACK itself says nothing of what is in flight.
+            for b in core::iter::once(first)
+                .chain(second)
+                .chain(blocks)
+                .filter(|b| b.start >= una)
+            {
+                ordered[n] = b;
+                n += 1;
+            }
+        }
+        let ordered = &mut ordered[..n];
+        ordered.sort_unstable_by_key(|b| b.start);
+        let fack = self.board.fack();
+        for block in ordered.iter() {
+            let mut at = self.board.number_of(block.start);
+            while let Some(i) = self.board.next_unsacked(at, *block) {
+                at = i + 1;
+                self.take_sack(now, i, fack, news, times);
+            }
+        }
+        if self.state != State::Loss || self.undo.is_some() {
+            self.check_reordering(news.reordered_from, fack.max(self.board.fack()), false);
+        }
+    }
+
+    fn take_sack(&mut self, now: Time, i: u64, fack: u64, news: &mut News, times: &mut SentTimes) {
+        let seg = self.board.sack(i);
+        self.rack
+            .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
+        if !seg.is(RETRANS | EVER_RETRANS) {
+            // Sent once, and others sent later had arrived before it.
+            if seg.seq < fack.max(self.board.una()) {
+                news.reordered_from = news.reordered_from.min(seg.seq);
+            }
+            if seg.end() <= self.high_seq {
+                news.original_delivered = true;
+            }
+            times.first_sacked.get_or_insert(seg.sent_us);
+            times.last_sacked = Some(seg.sent_us);
+        }
+        times.snapshot(seg.sent_us, seg.end(), seg.delivered);
+        news.sacked = true;
+        news.delivered += 1;
+    }
+
+    /// The receiver got `block` twice.
+    fn on_dsack(&mut self, block: Range, ack: u64, news: &mut News) {
+        let len = block.end - block.start;
+        if len > self.max_window {
+            return;
+        }
+        let segments = len.div_ceil(u64::from(MSS)).max(1);
+        if len <= u64::from(MSS) && self.probe.is_some_and(|p| p.high_seq == block.end) {
+            news.dsack_of_probe = true;
+        }
+        self.dsack_dups += segments;
+        if self.dsack_dups > self.retransmits {
+            return; // the network duplicates
+        }
+        if self.rack.reordering_seen && !news.dsack_of_probe {
+            self.rack.dsack_seen = true;
+        }
+        news.dsack = true;
+        news.delivered += segments as u32;
+        let Some(undo) = &mut self.undo else { return };
+        let counts = if block.end <= ack.max(news.prior_una) {
+            block.end > undo.marker
+        } else {
+            false
+        };
+        if counts {
+            undo.retransmissions = undo.retransmissions.map(|n| n.saturating_sub(segments as u32));
+        } else if block.end > ack {
+            // Duplicate data above `una`: the retransmission, if one is out, was redundant.
+            let i = self.board.number_of(block.start);
+            if self.board.numbers().contains(&i) && self.board.seg(i).is(EVER_RETRANS) {
+                if block.end > undo.marker {
+                    undo.retransmissions = undo.retransmissions.map(|n| n.saturating_sub(segments as u32));
+                }
+                self.board.clear_retrans(i);
+            }
+        }
+    }
+
+    /// Takes what is cumulatively acknowledged off the scoreboard; answers how many packets.
+    fn clean(&mut self, now: Time, ack: u64, news: &mut News, times: &mut SentTimes) -> u32 {
+        let mut packets = 0;
+        let mut reordered_from = self.board.nxt();
+        while let Some(seg) = self.board.pop_acked(ack) {
+            packets += 1;
+            if seg.is(EVER_RETRANS) {
+                news.retrans_acked = true;
+            } else if !seg.is(SACKED) {
+                times.last_acked = Some(seg.sent_us);
+                times.first_acked.get_or_insert(seg.sent_us);
+                reordered_from = reordered_from.min(seg.seq);
+                if seg.end() <= self.high_seq {
+                    news.original_delivered = true;
+                }
+            }
+            if !seg.is(SACKED) {
+                news.delivered += 1;
+                times.snapshot(seg.sent_us, seg.end(), seg.delivered);
+                // An echo older than the retransmission: the original has arrived.
+                let spurious = seg.is(EVER_RETRANS) && u64::from(news.tsecr) < seg.sent_us / 1000;
+                if !spurious {
+                    self.rack
+                        .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
+                }
+            }
+            debug_assert!(!(seg.is(SACKED) && seg.is(LOST)));
+        }
+        // A hole that was never retransmitted got filled although later data had been SACKed.
+        if packets > 0 && reordered_from < news.prior_fack {
+            self.check_reordering(reordered_from, news.prior_fack, false);
+        }
+        packets
+    }
+
+    /// Measures the round trip; answers the one that congestion controls are shown, µs.
+    fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
+        let us = now.as_us();
+        let mut sample = None;
+        let mut shown = None;
+        if let (Some(first), Some(last), false) = (times.first_acked, times.last_acked, news.retrans_acked) {
+            sample = Some(us - first);
+            shown = Some(us - last);
+        }
+        let by_sack = times.first_sacked.map(|t| us - t);
+        if let Some(last) = times.last_sacked {
+            shown = Some(us - last);
+        }
+        sample = sample.or(by_sack);
+        if sample.is_none() && news.una_advanced && news.tsecr > 0 {
+            let by_stamp = u64::from(stamp(now).saturating_sub(news.tsecr).max(1)) * 1000;
+            sample = Some(by_stamp);
+            shown = sample;
+        }
+        if let Some(m) = sample {
+            if let Some(shown) = shown {
+                self.rtt.sample_min(shown, self.ticks.at(now));
+            }
+            self.rtt.sample(m, self.board.una(), self.board.nxt());
+            self.rto_ticks = self.rtt.rto_ticks(self.ticks);
+        }
+        if news.una_advanced {
+            news.set_timer = true;
+        } else if let (Some(m), Some(first)) = (by_sack, self.board.first()) {
+            // SACKs of data sent before the first segment's last transmission must not keep extending its timeout.
+            news.set_timer = m > us.saturating_sub(first.sent_us);
+        }
+        shown
+    }
+
+    /// `from` was delivered after data up to `fack`: remembers that the path reorders, and by how many segments.
+    pub(super) fn check_reordering(&mut self, from: u64, fack: u64, by_timestamp: bool) {
+        const MOST: u32 = 300;
+        let _ = by_timestamp;
+        if from >= fack {
+            return;
+        }
+        let segments = (fack - from).div_ceil(u64::from(MSS));
+        self.reordering = self.reordering.max((segments as u32).min(MOST));
+        self.rack.reordering_seen = true;
+    }
+
+    /// Has the tail loss probe told what became of the tail? (RFC 8985 section 7.4)
+    fn on_probe_acked(&mut self, now: Time, ack: u64, probe: TailProbe, news: &News) {
+        if ack < probe.high_seq {
+            return;
+        }
+        if !probe.retransmission || news.dsack_of_probe {
+            self.probe = None;
+        } else if ack > probe.high_seq {
+            // It repaired a loss that no ACK showed: one reduction, over at once.
+            self.begin_reduction(now, Cause::TailProbe);
+            self.state = State::Cwr;
+            self.end_reduction();
+            self.keep_open();
+        } else if !(news.una_advanced || news.window_update || news.sacked) {
+            self.probe = None;
+        }
+    }
+
+    /// The window after this ACK: PRR in recovery, the law's growth otherwise.
+    fn control_window(&mut self, now: Time, news: &News, newly_lost: u32) {
+        let mut ev = Ack::at(now);
+        ev.delivered = news.delivered;
+        ev.cwnd_limited = self.window_is_limit();
+        ev.una = self.board.una();
+        ev.nxt = self.board.nxt();
+        ev.in_flight = self.board.in_flight();
+        ev.may_grow = false;
+        if self.reducing() && !self.cc.owns_recovery() {
+            self.reduce_window(news.delivered, newly_lost, news.una_advanced);
+        } else {
+            // On a path that reorders, selective ACKs are progress too.
+            ev.may_grow = news.una_advanced || (self.reordering > super::REORDERING && news.sacked);
+        }
+        self.cc.on_ack(&mut self.w, &ev);
+    }
+
+    /// Tells the law of congestion.
+    pub(super) fn tell_loss(&mut self, now: Time, cause: Cause) {
+        let mut ev = Loss::at(now);
+        ev.cause = cause;
+        ev.in_flight = self.board.in_flight();
+        self.cc.on_loss(&mut self.w, &ev);
+    }
+}

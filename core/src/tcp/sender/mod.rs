@@ -1,0 +1,312 @@
+//! The sending end of a connection, as Linux 6.12 runs it.
+//!
+//! ```text
+//!            SYN-ACK                 something (S)ACKed out of order
+//!  SynSent ──────────► Open ◄──────────────────────────────► Disorder
+//!                       ▲ │ tail probe repaired a loss            │ RACK: lost
+//!                       │ └────────► Cwr (at once back to Open)   ▼
+//!                       │  high_seq acknowledged, or undone    Recovery   (PRR)
+//!                       └───────────────────────────────────────┬─┘
+//!                       ▲                                       │ timer
+//!                       └──────────────── Loss ◄────────────────┘  (slow start, F-RTO)
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `output` | what may leave now: window, bursts, deferral |
+//! | `input` | one ACK: scoreboard, RTT, window |
+//! | `recovery` | the states above and their undo |
+//! | `timers` | retransmission, tail loss probe, reordering |
+
+mod input;
+mod output;
+mod recovery;
+mod timers;
+
+use super::prr::Prr;
+use super::rack::Rack;
+use super::rtt::Rtt;
+use super::scoreboard::Scoreboard;
+use super::timer::Ticks;
+use super::wire::{AckSegment, Segment};
+use super::{Config, Info, State, MSS};
+use crate::cc::{CongestionControl, Window, INFINITE_SSTHRESH};
+use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    Closed,
+    SynSent,
+    Established,
+    Stopped,
+}
+
+/// What the one timer of a sender waits for.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum TimerKind {
+    Retransmit,
+    Probe,
+    Reorder,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Timer {
+    kind: TimerKind,
+    fires: Time,
+}
+
+/// The tail loss probe in flight (RFC 8985 section 7).
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct TailProbe {
+    high_seq: u64,
+    retransmission: bool,
+}
+
+/// What it takes to undo a reduction of the window.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Undo {
+    /// `una` when it was made.
+    marker: u64,
+    /// Retransmissions not yet reported as redundant; `None` before the first.
+    retransmissions: Option<u32>,
+}
+
+/// One sender.
+pub struct Sender {
+    cfg: Config,
+    ticks: Ticks,
+    phase: Phase,
+    cc: Box<dyn CongestionControl>,
+    w: Window,
+    board: Scoreboard,
+    rtt: Rtt,
+    rack: Rack,
+    prr: Prr,
+    state: State,
+    /// Bytes the application wants sent; `None` without end.
+    size: Option<u64>,
+    peer_window: u64,
+    max_window: u64,
+    /// The newest timestamp of the peer, echoed in data.
+    ts_recent: u32,
+
+    // what the episode of recovery began with
+    high_seq: u64,
+    prior_cwnd: u32,
+    prior_ssthresh: Option<u32>,
+    undo: Option<Undo>,
+    retrans_stamp: Option<u32>,
+    frto: bool,
+    reordering: u32,
+    dsack_dups: u64,
+    probe: Option<TailProbe>,
+
+    timer: Option<Timer>,
+    rto_ticks: u64,
+    /// Timeouts in a row without progress.
+    timeouts: u32,
+    syn_sent: Time,
+    syn_retransmits: u32,
+
+    // is the window what limits us? (RFC 7661 as Linux has it)
+    cwnd_limited: bool,
+    max_packets_out: u32,
+    cwnd_usage_seq: u64,
+    cwnd_used: u32,
+    cwnd_stamp: u64,
+    /// When data last left, for TSO deferral.
+    last_sent: Option<Time>,
+    pacing: Rate,
+    /// Segments left in the buffer that the next burst is cut from.
+    chunk_left: u32,
+
+    delivered: u64,
+    bytes_sent: u64,
+    bytes_retrans: u64,
+    retransmits: u64,
+}
+
+/// The default degree of reordering, in segments (`tcp_reordering`).
+const REORDERING: u32 = 3;
+
+impl Sender {
+    /// A sender that will transfer `size` bytes, or send without end.
+    pub fn new(cfg: &Config, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
+        let ticks = Ticks::new(cfg.hz);
+        let rtt = Rtt::new(cfg.hz);
+        Sender {
+            cfg: cfg.clone(),
+            ticks,
+            phase: Phase::Closed,
+            cc,
+            w: Window::new(cfg.iw),
+            board: Scoreboard::new(MSS),
+            rto_ticks: rtt.rto_ticks(ticks),
+            rtt,
+            rack: Rack::default(),
+            prr: Prr::default(),
+            state: State::Open,
+            size: size.map(Bytes::get),
+            peer_window: 0,
+            max_window: 0,
+            ts_recent: 0,
+            high_seq: 0,
+            prior_cwnd: 0,
+            prior_ssthresh: None,
+            undo: None,
+            retrans_stamp: None,
+            frto: false,
+            reordering: REORDERING,
+            dsack_dups: 0,
+            probe: None,
+            timer: None,
+            timeouts: 0,
+            syn_sent: Time::ZERO,
+            syn_retransmits: 0,
+            cwnd_limited: false,
+            max_packets_out: 0,
+            cwnd_usage_seq: 0,
+            cwnd_used: 0,
+            cwnd_stamp: 0,
+            last_sent: None,
+            pacing: Rate::bit(u64::MAX),
+            chunk_left: 0,
+            delivered: 0,
+            bytes_sent: 0,
+            bytes_retrans: 0,
+            retransmits: 0,
+        }
+    }
+
+    /// Sends the SYN.
+    pub fn connect(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        self.phase = Phase::SynSent;
+        self.syn_sent = now;
+        wire(self.syn(now));
+        self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+    }
+
+    /// Something arrives from the receiver.
+    pub fn on_segment(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) {
+        self.ts_recent = self.ts_recent.max(ack.tsval);
+        match self.phase {
+            Phase::SynSent if ack.syn => {
+                self.on_syn_ack(now, ack);
+                wire(self.pure_ack(now));
+                self.push(now, wire);
+            }
+            // The ACK that ended the handshake was lost: say it again.
+            Phase::Established if ack.syn => wire(self.pure_ack(now)),
+            Phase::Established => {
+                self.on_ack(now, ack, wire);
+                self.push(now, wire);
+            }
+            _ => {}
+        }
+    }
+
+    /// The time that `next_wakeup` named has come (coming early does no harm).
+    pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        let Some(timer) = self.timer else { return };
+        if timer.fires > now {
+            return;
+        }
+        // Probe and reordering stay pending while they are handled: what they re-arm counts the time already waited.
+        match timer.kind {
+            TimerKind::Reorder => self.on_reorder_timer(now, wire),
+            TimerKind::Probe => self.on_probe_timer(now, wire),
+            TimerKind::Retransmit => {
+                self.timer = None;
+                self.on_retransmit_timer(now, wire);
+            }
+        }
+        debug_assert!(
+            self.timer.is_none_or(|t| t.fires > now),
+            "a timer must move when it has fired"
+        );
+    }
+
+    /// When `on_timer` must be called.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.timer.map(|t| t.fires)
+    }
+
+    /// The application goes away: nothing is sent any more.
+    pub fn stop(&mut self) {
+        self.phase = Phase::Stopped;
+        self.timer = None;
+    }
+
+    /// Is every byte of the transfer acknowledged?
+    pub fn finished(&self) -> bool {
+        self.size.is_some_and(|size| self.board.una() >= size)
+    }
+
+    /// What TCP_INFO would show.
+    pub fn info(&self) -> Info {
+        Info {
+            bytes_acked: self.board.una(),
+            bytes_sent: self.bytes_sent,
+            bytes_retrans: self.bytes_retrans,
+            retransmits: self.retransmits,
+            cwnd: self.w.cwnd,
+            ssthresh: (self.w.ssthresh < INFINITE_SSTHRESH).then_some(self.w.ssthresh),
+            in_flight: self.board.in_flight(),
+            srtt: Span::us(self.rtt.srtt_us()),
+            rtt: Span::us(self.rtt.latest_us),
+            min_rtt: Span::us(self.rtt.min_us().unwrap_or(0)),
+            pacing: self.pacing,
+            state: self.state,
+            peer_window: self.peer_window,
+        }
+    }
+
+    /// The law that sets the window, for traces.
+    pub fn cc(&self) -> &dyn CongestionControl {
+        &*self.cc
+    }
+
+    fn syn(&self, now: Time) -> Segment {
+        Segment {
+            syn: true,
+            tsval: stamp(now),
+            ..Segment::default()
+        }
+    }
+    fn pure_ack(&self, now: Time) -> Segment {
+        Segment {
+            seq: self.board.nxt(),
+            tsval: stamp(now),
+            tsecr: self.ts_recent,
+            ..Segment::default()
+        }
+    }
+
+    fn on_syn_ack(&mut self, now: Time, ack: &AckSegment) {
+        self.phase = Phase::Established;
+        self.timer = None;
+        // Karn: only the timestamp tells the round trip of a SYN that was sent again, in whole milliseconds.
+        let us = if self.syn_retransmits == 0 {
+            now.as_us() - self.syn_sent.as_us()
+        } else {
+            u64::from(stamp(now).saturating_sub(ack.tsecr).max(1)) * 1000
+        };
+        self.rtt.sample_min(us, self.ticks.at(now));
+        self.rtt.sample(us, 0, 0);
+        self.rto_ticks = self.rtt.rto_ticks(self.ticks);
+        self.timeouts = 0;
+        self.peer_window = ack.window;
+        self.max_window = ack.window;
+        // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's rule).
+        self.w = Window::new(if self.syn_retransmits > 1 { 1 } else { self.cfg.iw });
+        self.cwnd_stamp = self.ticks.at(now);
+        self.delivered = 1;
+        self.update_pacing();
+    }
+}
+
+/// The timestamp clock: milliseconds.
+pub(super) fn stamp(now: Time) -> u32 {
+    (now.as_us() / 1000) as u32
+}

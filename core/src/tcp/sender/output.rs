@@ -1,0 +1,315 @@
+//! What may leave now: the window's room, the size of bursts, TSO deferral, and whether the window was the limit.
+//!
+//! A burst is what one super-packet would carry: about 1 ms of the pacing rate, at least two segments (`tcp_tso_autosize`);
+//! no more than half the window per call; and none at all while the next ACK, expected within a millisecond, would let a
+//! full one go (`tcp_tso_should_defer`).
+
+use super::{Sender, State, Time};
+use crate::cc::{Sent, INFINITE_SSTHRESH};
+use crate::tcp::sender::stamp;
+use crate::tcp::wire::Segment;
+use crate::tcp::MSS;
+use crate::units::Rate;
+
+/// The largest super-packet: 64 KiB less the headers.
+const GSO_MAX_SIZE: u64 = 65_536 - 321;
+/// The least burst (`tcp_min_tso_segs`).
+const MIN_TSO_SEGMENTS: u32 = 2;
+/// A burst carries this share of a second of the pacing rate: 2⁻¹⁰, about 1 ms.
+const PACING_SHIFT: u32 = 10;
+/// `tcp_tso_rtt_log`: very short paths get larger bursts.
+const TSO_RTT_LOG: u32 = 9;
+/// Deferral waits for no ACK farther away than this, and not after a silence as long.
+const DEFER_NS: u64 = 1_000_000;
+/// A third of the window is worth sending at once (`tcp_tso_win_divisor`).
+const DEFER_DIVISOR: u64 = 3;
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Push {
+    /// As much as may leave.
+    All,
+    /// One segment, even beyond the window: a tail loss probe.
+    Probe,
+}
+
+enum Hold {
+    No,
+    ForWindow,
+    ForPeer,
+}
+
+impl Sender {
+    /// Sends what may leave.
+    pub(super) fn push(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        self.write(now, Push::All, wire);
+    }
+
+    /// Bytes the application has that were never sent; `u64::MAX` without end.
+    pub(super) fn unsent(&self) -> u64 {
+        self.size.map_or(u64::MAX, |size| size.saturating_sub(self.board.nxt()))
+    }
+    pub(super) fn window_end(&self) -> u64 {
+        self.board.una() + self.peer_window
+    }
+
+    /// Segments in one burst.
+    pub(super) fn burst_segments(&self) -> u32 {
+        let mut bytes = self.pacing.as_bit() / 8 >> PACING_SHIFT;
+        let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
+        if shift < 32 {
+            bytes += GSO_MAX_SIZE >> shift;
+        }
+        let most = (GSO_MAX_SIZE / u64::from(MSS)) as u32;
+        ((bytes.min(GSO_MAX_SIZE) / u64::from(MSS)) as u32)
+            .max(MIN_TSO_SEGMENTS)
+            .min(most)
+    }
+
+    /// Segments in one buffer of the send queue: 64 KiB, or half of the largest window the peer ever offered.
+    fn chunk_segments(&self) -> u32 {
+        ((GSO_MAX_SIZE.min(self.max_window / 2) / u64::from(MSS)) as u32).max(1)
+    }
+
+    /// Sends new data; answers whether any left.
+    pub(super) fn write(&mut self, now: Time, push: Push, wire: &mut impl FnMut(Segment)) -> bool {
+        let burst = self.burst_segments();
+        let mut sent = 0u32;
+        let mut limited = false;
+        let from_idle = self.board.packets_out() == 0;
+        let last_sent = self.last_sent;
+        loop {
+            let unsent = self.unsent();
+            if unsent == 0 {
+                break;
+            }
+            let in_flight = self.board.in_flight();
+            let mut quota = if in_flight < self.w.cwnd {
+                (self.w.cwnd / 2).max(1).min(self.w.cwnd - in_flight)
+            } else {
+                0
+            };
+            if quota == 0 {
+                if push != Push::Probe {
+                    break;
+                }
+                quota = 1;
+            }
+            let nxt = self.board.nxt();
+            let first = unsent.min(u64::from(MSS));
+            let room = self.window_end().saturating_sub(nxt);
+            if room < first {
+                break;
+            }
+            if self.chunk_left == 0 {
+                self.chunk_left = self.chunk_segments();
+            }
+            if push == Push::All && unsent > u64::from(MSS) {
+                match self.should_defer(now, burst, room, unsent) {
+                    Hold::No => {}
+                    Hold::ForWindow => {
+                        limited = true;
+                        break;
+                    }
+                    Hold::ForPeer => break,
+                }
+            }
+            let segments = if push == Push::Probe { 1 } else { quota.min(burst) };
+            let segments = segments.min((room / first).min(u64::from(segments)) as u32);
+            sent += self.send_burst(now, segments, wire);
+            self.last_sent = Some(now);
+            if push == Push::Probe {
+                break;
+            }
+        }
+        limited |= self.board.in_flight() >= self.w.cwnd;
+        if sent > 0 || limited {
+            self.validate_window(now, limited);
+        }
+        if sent > 0 {
+            let mut ev = Sent::at(now);
+            ev.from_idle = from_idle;
+            ev.last_sent = last_sent;
+            self.cc.on_sent(&mut self.w, &ev);
+            if self.reducing() {
+                self.prr.sent(sent);
+            }
+            if push != Push::Probe {
+                self.schedule_probe(now, false);
+            }
+        }
+        sent > 0
+    }
+
+    fn should_defer(&self, now: Time, burst: u32, room: u64, unsent: u64) -> Hold {
+        if matches!(self.state, State::Recovery | State::Loss) {
+            return Hold::No;
+        }
+        let mss = u64::from(MSS);
+        if self.last_sent.is_none_or(|t| now.since(t).as_ns() > DEFER_NS) {
+            return Hold::No;
+        }
+        let cong = u64::from(self.w.cwnd.saturating_sub(self.board.in_flight())) * mss;
+        let limit = room.min(cong);
+        let chunk = unsent.min(u64::from(self.chunk_left) * mss);
+        if limit >= u64::from(burst) * mss
+            || (unsent > chunk && limit >= chunk)
+            || limit >= self.peer_window.min(u64::from(self.w.cwnd) * mss) / DEFER_DIVISOR
+        {
+            return Hold::No;
+        }
+        let Some(head) = self.board.first() else {
+            return Hold::No;
+        };
+        let srtt_ns = self.rtt.srtt8_us() * 125;
+        let ack_in = (head.sent_us * 1000 + srtt_ns) as i64 - now.as_ns() as i64;
+        if ack_in > (srtt_ns / 2).min(DEFER_NS) as i64 {
+            return Hold::No;
+        }
+        if cong < room {
+            if cong <= chunk {
+                return Hold::ForWindow;
+            }
+        } else if room <= chunk {
+            return Hold::ForPeer;
+        }
+        Hold::ForPeer
+    }
+
+    /// Sends up to `segments` as one super-packet; answers how many.
+    fn send_burst(&mut self, now: Time, segments: u32, wire: &mut impl FnMut(Segment)) -> u32 {
+        let was_empty = self.board.packets_out() == 0;
+        let mut sent = 0;
+        while sent < segments {
+            let left = self.unsent();
+            let len = left.min(u64::from(MSS)) as u32;
+            if len == 0 {
+                break;
+            }
+            sent += 1;
+            // Linux sets PSH on the last segment of every super-packet of more than one, and where a write ends.
+            let last = sent == segments || left <= u64::from(MSS);
+            let psh = left <= u64::from(MSS) || (last && sent > 1);
+            let seq = self.board.nxt();
+            self.board.push(len, now.as_us(), self.delivered, !last);
+            self.bytes_sent += u64::from(len);
+            wire(self.data(now, seq, len, psh));
+            // A short buffer is filled up from the next one.
+            self.chunk_left = if self.chunk_left > 1 {
+                self.chunk_left - 1
+            } else {
+                self.chunk_segments()
+            };
+        }
+        if was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe) {
+            self.rearm_rto(now);
+        }
+        sent
+    }
+    fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
+        Segment {
+            seq,
+            len,
+            tsval: stamp(now),
+            tsecr: self.ts_recent,
+            syn: false,
+            psh,
+        }
+    }
+
+    /// Sends segment `number` again; `counted` says whether it counts as a retransmission in flight.
+    pub(super) fn resend(&mut self, now: Time, number: u64, counted: bool, psh: bool, wire: &mut impl FnMut(Segment)) {
+        let seg = *self.board.seg(number);
+        self.board.resend(number, now.as_us(), self.delivered, counted);
+        self.retransmits += 1;
+        self.bytes_sent += u64::from(seg.len);
+        self.bytes_retrans += u64::from(seg.len);
+        if counted {
+            self.retrans_stamp.get_or_insert(stamp(now));
+            if let Some(undo) = &mut self.undo {
+                undo.retransmissions = Some(undo.retransmissions.unwrap_or(0) + 1);
+            }
+        }
+        self.last_sent = Some(now);
+        let psh = psh || self.size.is_some_and(|size| seg.end() >= size);
+        wire(self.data(now, seg.seq, seg.len, psh));
+    }
+
+    /// Sends lost segments again while the window has room.
+    pub(super) fn retransmit_lost(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        let mut rearm = false;
+        let most = self.burst_segments();
+        let mut together = 0;
+        while self.board.in_flight() < self.w.cwnd {
+            let Some(i) = self.board.next_to_retransmit() else {
+                break;
+            };
+            let head = self.board.first_number() == Some(i);
+            // Neighbours of one super-packet that were lost together leave together again, with PSH on the last.
+            together += 1;
+            let more = together < most && self.board.in_flight() + 1 < self.w.cwnd && self.board.lost_with_next(i);
+            self.resend(now, i, true, together > 1 && !more, wire);
+            if !more {
+                together = 0;
+            }
+            if self.reducing() {
+                self.prr.sent(1);
+            }
+            if head && self.timer.is_none_or(|t| t.kind != super::TimerKind::Reorder) {
+                rearm = true;
+            }
+        }
+        if rearm {
+            self.arm(now, super::TimerKind::Retransmit, self.rto_ticks);
+        }
+    }
+
+    /// Remembers whether the window or the application limits us, over one window's worth of data.
+    fn validate_window(&mut self, now: Time, limited: bool) {
+        let out = self.board.packets_out();
+        if self.board.una() >= self.cwnd_usage_seq || limited || (!self.cwnd_limited && out > self.max_packets_out) {
+            self.cwnd_limited = limited;
+            self.max_packets_out = out;
+            self.cwnd_usage_seq = self.board.nxt();
+        }
+        let tick = self.ticks.at(now);
+        if self.window_is_limit() {
+            self.cwnd_used = 0;
+            self.cwnd_stamp = tick;
+            return;
+        }
+        self.cwnd_used = self.cwnd_used.max(out);
+        if tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks && !self.cc.owns_recovery() {
+            if self.state == State::Open && self.unsent() == 0 {
+                // Not used for a whole timeout: come down halfway to what was used.
+                let used = self.cwnd_used.max(self.cfg.iw);
+                if used < self.w.cwnd {
+                    self.w.ssthresh = self.current_ssthresh();
+                    self.w.cwnd = (self.w.cwnd + used) / 2;
+                }
+                self.cwnd_used = 0;
+            }
+            self.cwnd_stamp = tick;
+        }
+    }
+
+    /// May the window grow? In slow start already when it is less than twice what was in flight.
+    pub(super) fn window_is_limit(&self) -> bool {
+        self.cwnd_limited || (self.w.in_slow_start() && self.w.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// The rate that sizes bursts: twice the window per RTT in early slow start, 1.2 times otherwise.
+    pub(super) fn update_pacing(&mut self) {
+        let Some(percent) =
+            (self.rtt.srtt8_us() > 0).then_some(if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {
+                200u64
+            } else {
+                120
+            })
+        else {
+            return;
+        };
+        let window = u64::from(self.w.cwnd.max(self.board.packets_out()));
+        let bytes_per_s = u64::from(MSS) * 80_000 * percent * window / self.rtt.srtt8_us();
+        self.pacing = Rate::bit(bytes_per_s.saturating_mul(8));
+    }
+}

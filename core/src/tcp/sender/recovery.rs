@@ -1,0 +1,275 @@
+//! The states of recovery, their entries and exits, and undo.
+
+use super::input::{News, Repair};
+use super::{Sender, Time, Undo};
+use crate::cc::{Cause, INFINITE_SSTHRESH};
+use crate::tcp::prr::Prr;
+use crate::tcp::State;
+
+impl Sender {
+    /// Is PRR bringing the window down?
+    pub(super) fn reducing(&self) -> bool {
+        matches!(self.state, State::Cwr | State::Recovery)
+    }
+
+    /// The threshold to remember, should a reduction have to be undone.
+    pub(super) fn current_ssthresh(&self) -> u32 {
+        if self.reducing() {
+            self.w.ssthresh
+        } else {
+            self.w.ssthresh.max(self.w.cwnd / 2 + self.w.cwnd / 4)
+        }
+    }
+
+    /// An ACK that is a duplicate, selects, or arrives in any state but Open.
+    pub(super) fn on_dubious_ack(&mut self, now: Time, news: &mut News) -> Repair {
+        // Is the episode over?
+        if self.state == State::Open {
+            self.retrans_stamp = None;
+        } else if self.board.una() >= self.high_seq {
+            match self.state {
+                State::Cwr if self.board.una() != self.high_seq => {
+                    self.end_reduction();
+                    self.state = State::Open;
+                }
+                State::Recovery => {
+                    self.recover(news);
+                    self.end_reduction();
+                }
+                _ => {}
+            }
+        }
+        match self.state {
+            State::Recovery => {
+                if news.una_advanced && self.undo_partial(news) {
+                    return Repair::None;
+                }
+                if self.undo_by_dsack() {
+                    self.try_open();
+                }
+                self.identify_losses(now, news);
+                if self.state != State::Recovery {
+                    if self.board.lost_out() == 0 {
+                        return Repair::None;
+                    }
+                    self.enter_recovery(now);
+                }
+            }
+            State::Loss => {
+                let mut repair = Repair::None;
+                self.on_ack_in_loss(news, &mut repair);
+                self.identify_losses(now, news);
+                if self.state != State::Open && !news.retrans_lost {
+                    return repair;
+                }
+                return self.on_ack_otherwise(now, news);
+            }
+            _ => return self.on_ack_otherwise(now, news),
+        }
+        Repair::Lost
+    }
+
+    fn on_ack_otherwise(&mut self, now: Time, news: &mut News) -> Repair {
+        if matches!(self.state, State::Open | State::Disorder) {
+            self.undo_by_dsack();
+        }
+        self.identify_losses(now, news);
+        if self.board.lost_out() == 0 {
+            self.try_open();
+            return Repair::None;
+        }
+        self.enter_recovery(now);
+        Repair::Lost
+    }
+
+    /// F-RTO and the end of a timeout's episode.
+    fn on_ack_in_loss(&mut self, news: &News, repair: &mut Repair) {
+        let recovered = self.board.una() >= self.high_seq;
+        if news.una_advanced && self.may_undo(news) {
+            self.undo_loss();
+            return;
+        }
+        if self.frto {
+            if news.original_delivered {
+                // Data sent once, before the timeout, has arrived: not everything was lost.
+                self.undo_loss();
+                return;
+            }
+            if self.board.nxt() > self.high_seq {
+                if news.sacked || !(news.una_advanced || news.window_update || news.dsack) {
+                    self.frto = false; // the loss was real
+                }
+            } else if news.una_advanced && !recovered {
+                self.high_seq = self.board.nxt();
+                if self.unsent() > 0 && self.window_end() > self.board.nxt() {
+                    *repair = Repair::New;
+                    return;
+                }
+                self.frto = false;
+            }
+        }
+        if recovered {
+            self.recover(news);
+            return;
+        }
+        *repair = Repair::Lost;
+    }
+
+    /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a mistake.
+    fn recover(&mut self, news: &News) {
+        if self.may_undo(news) {
+            self.undo_reduction(false);
+        } else {
+            self.rack.recovered();
+        }
+        self.state = State::Open;
+    }
+
+    /// Looks for losses; a reordering timer takes the place of the others.
+    fn identify_losses(&mut self, now: Time, news: &mut News) {
+        if self.board.packets_out() == 0 {
+            return;
+        }
+        let retransmissions = self.board.retrans_out();
+        if self.rack.advanced {
+            self.rack.advanced = false;
+            if let Some(us) = self.detect_losses(now) {
+                self.arm_reorder(now, us);
+                news.set_timer = false;
+            }
+        }
+        news.retrans_lost |= self.board.retrans_out() < retransmissions;
+    }
+    /// RACK; answers µs until the next look.
+    pub(super) fn detect_losses(&mut self, now: Time) -> Option<u64> {
+        let in_recovery = matches!(self.state, State::Recovery | State::Loss);
+        let window = self
+            .rack
+            .window_us(&self.board, &self.rtt, in_recovery, self.reordering);
+        self.rack.detect(now.as_us(), &mut self.board, window)
+    }
+
+    pub(super) fn enter_recovery(&mut self, now: Time) {
+        if !self.board.any_retransmitted() {
+            self.retrans_stamp = None;
+        }
+        self.prior_ssthresh = None;
+        self.begin_undo();
+        if !self.reducing() {
+            self.prior_ssthresh = Some(self.current_ssthresh());
+            self.begin_reduction(now, Cause::Loss);
+        }
+        self.state = State::Recovery;
+    }
+    pub(super) fn begin_undo(&mut self) {
+        let mut out = self.board.retrans_out();
+        if self.probe.is_some_and(|p| p.retransmission) {
+            out += 1;
+        }
+        self.undo = Some(Undo {
+            marker: self.board.una(),
+            retransmissions: (out > 0).then_some(out),
+        });
+    }
+    pub(super) fn begin_reduction(&mut self, now: Time, cause: Cause) {
+        self.high_seq = self.board.nxt();
+        self.probe = None;
+        self.w.credit = 0;
+        self.prior_cwnd = self.w.cwnd;
+        self.prr = Prr::begin(self.w.cwnd);
+        self.tell_loss(now, cause);
+    }
+    pub(super) fn reduce_window(&mut self, delivered: u32, newly_lost: u32, una_advanced: bool) {
+        let safe = una_advanced && newly_lost == 0;
+        if let Some(cwnd) = self
+            .prr
+            .on_ack(delivered, self.board.in_flight(), self.w.ssthresh, safe)
+        {
+            self.w.cwnd = cwnd;
+        }
+    }
+    pub(super) fn end_reduction(&mut self) {
+        if self.cc.owns_recovery() {
+            return;
+        }
+        if self.w.ssthresh < INFINITE_SSTHRESH && (self.state == State::Cwr || self.undo.is_some()) {
+            self.w.cwnd = self.w.ssthresh;
+        }
+    }
+
+    /// Open, or Disorder while something is SACKed or was retransmitted.
+    pub(super) fn keep_open(&mut self) {
+        let state = if self.board.left_out() > 0 || self.board.any_retransmitted() {
+            State::Disorder
+        } else {
+            State::Open
+        };
+        if self.state != state {
+            self.state = state;
+            self.high_seq = self.board.nxt();
+        }
+    }
+    fn try_open(&mut self) {
+        if !self.board.any_retransmitted() {
+            self.retrans_stamp = None;
+        }
+        if self.state != State::Cwr {
+            self.keep_open();
+        }
+    }
+
+    // undo
+
+    /// Did the ACK echo a time before the first retransmission? Then the original arrived, only late.
+    fn packet_delayed(&self, news: &News) -> bool {
+        match self.retrans_stamp {
+            Some(stamp) => news.tsecr > 0 && news.tsecr < stamp,
+            None => true,
+        }
+    }
+    fn may_undo(&self, news: &News) -> bool {
+        self.undo
+            .is_some_and(|u| u.retransmissions == Some(0) || self.packet_delayed(news))
+    }
+    fn undo_reduction(&mut self, unmark_lost: bool) {
+        if unmark_lost {
+            self.board.unmark_all_lost();
+        }
+        if let Some(prior) = self.prior_ssthresh {
+            self.cc.on_spurious_loss(&mut self.w, self.prior_cwnd);
+            self.w.ssthresh = self.w.ssthresh.max(prior);
+        }
+        self.undo = None;
+        self.rack.advanced = true;
+    }
+    fn undo_loss(&mut self) {
+        self.undo_reduction(true);
+        self.timeouts = 0;
+        self.state = State::Open;
+    }
+    fn undo_by_dsack(&mut self) -> bool {
+        if !self.undo.is_some_and(|u| u.retransmissions == Some(0)) {
+            return false;
+        }
+        self.rack.undone();
+        self.undo_reduction(false);
+        true
+    }
+    /// A partial ACK in recovery that was due to delay: undone as soon as no retransmission is out. Answers whether this
+    /// ACK needs nothing more.
+    fn undo_partial(&mut self, news: &News) -> bool {
+        if self.undo.is_none() || !self.packet_delayed(news) {
+            return false;
+        }
+        self.check_reordering(news.prior_una, self.board.fack(), true);
+        if self.board.retrans_out() > 0 {
+            return true;
+        }
+        if !self.board.any_retransmitted() {
+            self.retrans_stamp = None;
+        }
+        self.undo_reduction(true);
+        self.keep_open();
+        false
+    }
+}

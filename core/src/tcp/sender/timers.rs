@@ -1,0 +1,187 @@
+//! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985). Arming one disarms the
+//! other two.
+
+use super::output::Push;
+use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
+use crate::cc::{Cause, Loss};
+use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
+use crate::tcp::wire::Segment;
+
+/// Probe and reordering timers wait this much longer than computed: 2 ms.
+const TIMEOUT_MIN_US: u64 = 2_000;
+/// SYN timeouts before their back-off becomes exponential (`tcp_syn_linear_timeouts`).
+const SYN_LINEAR_TIMEOUTS: u32 = 4;
+
+impl Sender {
+    /// Arms the timer to fire in `ticks`, on the wheel's next edge.
+    pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
+        let tick = self.ticks.at(now);
+        let ticks = ticks.min(self.ticks.from_us(RTO_MAX_US));
+        self.timer = Some(Timer {
+            kind,
+            fires: self.ticks.fires(tick, tick + ticks),
+        });
+    }
+
+    /// µs until the retransmission timeout of the first segment, from when it was last sent.
+    fn rto_delta_us(&self, now: Time) -> i64 {
+        let sent = self.board.first().map_or(now.as_us(), |s| s.sent_us);
+        (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
+    }
+
+    /// Arms the retransmission timer; time already spent waiting for a probe or for reordering counts.
+    pub(super) fn rearm_rto(&mut self, now: Time) {
+        if self.board.packets_out() == 0 {
+            self.timer = None;
+            return;
+        }
+        let waited = self.timer.is_some_and(|t| t.kind != TimerKind::Retransmit);
+        let ticks = if waited {
+            self.ticks.from_us(self.rto_delta_us(now).max(1) as u64)
+        } else {
+            self.rto_ticks
+        };
+        self.arm(now, TimerKind::Retransmit, ticks);
+    }
+
+    /// After an ACK: a tail loss probe if one may be sent, otherwise the retransmission timeout.
+    pub(super) fn set_timer(&mut self, now: Time) {
+        if !self.schedule_probe(now, true) {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Arms the tail loss probe: two round trips, no later than the timeout. `advancing`: the timeout starts now.
+    pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
+        let out = self.board.packets_out();
+        if out == 0 || !matches!(self.state, State::Open | State::Cwr) {
+            return false;
+        }
+        let mut ticks = if self.rtt.srtt8_us() > 0 {
+            // One segment alone may meet a delayed ACK.
+            let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
+            self.ticks.from_us((self.rtt.srtt8_us() >> 2) + extra)
+        } else {
+            self.rto_ticks
+        };
+        let rto_us = if advancing {
+            self.ticks.to_us(self.rto_ticks) as i64
+        } else {
+            self.rto_delta_us(now)
+        };
+        if rto_us > 0 {
+            ticks = ticks.min(self.ticks.from_us(rto_us as u64));
+        }
+        self.arm(now, TimerKind::Probe, ticks);
+        true
+    }
+
+    pub(super) fn arm_reorder(&mut self, now: Time, us: u64) {
+        let ticks = self.ticks.from_us(us + TIMEOUT_MIN_US).min(self.rto_ticks);
+        self.arm(now, TimerKind::Reorder, ticks);
+    }
+
+    pub(super) fn on_reorder_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        let before = self.board.in_flight();
+        self.detect_losses(now);
+        if self.board.in_flight() != before {
+            if self.state != State::Recovery {
+                self.enter_recovery(now);
+                if !self.cc.owns_recovery() {
+                    self.reduce_window(1, 1, false);
+                }
+            }
+            self.retransmit_lost(now, wire);
+        }
+        if self.timer.is_none_or(|t| t.kind != TimerKind::Retransmit) {
+            self.rearm_rto(now);
+        }
+    }
+
+    pub(super) fn on_probe_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        if self.probe.is_none() {
+            let retransmission = if self.unsent() > 0 && self.write(now, Push::Probe, wire) {
+                Some(false)
+            } else if self.unsent() == 0 || self.window_end() < self.board.nxt() + 1 {
+                self.board.last_number().map(|last| {
+                    self.resend(now, last, false, false, wire);
+                    true
+                })
+            } else {
+                None
+            };
+            if let Some(retransmission) = retransmission {
+                self.probe = Some(TailProbe {
+                    high_seq: self.board.nxt(),
+                    retransmission,
+                });
+                self.timer = None;
+            }
+        }
+        self.rearm_rto(now);
+    }
+
+    pub(super) fn on_retransmit_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        if self.phase == Phase::SynSent {
+            self.syn_retransmits += 1;
+            self.retransmits += 1;
+            wire(self.syn(now));
+            if self.syn_retransmits > SYN_LINEAR_TIMEOUTS {
+                self.back_off();
+            }
+            self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+            return;
+        }
+        let Some(first) = self.board.first_number() else { return };
+        self.enter_loss(now);
+        self.timeouts += 1;
+        self.resend(now, first, true, false, wire);
+        self.back_off();
+        self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+    }
+    fn back_off(&mut self) {
+        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.from_us(RTO_MAX_US));
+    }
+
+    /// Everything sent long enough ago counts as lost; one packet may leave.
+    fn enter_loss(&mut self, now: Time) {
+        let fresh = !matches!(self.state, State::Recovery | State::Loss);
+        self.mark_lost_by_timeout(now);
+        let again = self.state == State::Loss && self.timeouts == 0;
+        if matches!(self.state, State::Open | State::Disorder) || self.high_seq <= self.board.una() || again {
+            self.prior_ssthresh = Some(self.current_ssthresh());
+            self.prior_cwnd = self.w.cwnd;
+            let mut ev = Loss::at(now);
+            ev.cause = Cause::Timeout;
+            ev.in_flight = self.board.in_flight();
+            self.cc.on_loss(&mut self.w, &ev);
+            self.begin_undo();
+        }
+        self.w.cwnd = self.board.in_flight() + 1;
+        self.w.credit = 0;
+        self.cwnd_stamp = self.ticks.at(now);
+        if matches!(self.state, State::Open | State::Disorder) && self.board.sacked_out() >= self.reordering {
+            self.reordering = self.reordering.min(super::REORDERING);
+        }
+        self.state = State::Loss;
+        self.cc.on_rto(&mut self.w, now);
+        self.high_seq = self.board.nxt();
+        self.probe = None;
+        self.frto = fresh || self.timeouts > 0;
+    }
+    fn mark_lost_by_timeout(&mut self, now: Time) {
+        let Some(first) = self.board.first() else { return };
+        // A SACK of the first segment would have advanced `una`: the receiver has gone back on it.
+        let reneged = first.is(crate::tcp::scoreboard::SACKED);
+        if reneged {
+            self.board.forget_sacks();
+        }
+        for i in self.board.numbers() {
+            let sent = self.board.seg(i).sent_us;
+            let recent = Some(i) != self.board.first_number() && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
+            if reneged || !recent {
+                self.board.mark_lost_by_timeout(i);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The kernel's clock of ticks, and the wheel its timers turn on.
+//!
+//! A Linux timer never fires early and may fire late: it waits for the next edge of its wheel level. Level 0 holds
+//! timers up to 62 ticks ahead and has edges every tick; each further level reaches 8 times as far with edges 8 times as
+//! coarse. So a 240 ms retransmission timeout at 1000 Hz fires on a multiple of 8 ms, a 1 s one on a multiple of 64 ms.
+//! Source: Linux 6.12 `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
+
+use crate::units::Time;
+
+/// Ticks of one host's kernel.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    ns: u64,
+    us: u64,
+}
+
+const LEVEL_BITS: u32 = 3;
+const LEVELS: u32 = 9;
+const LEVEL_0_REACH: u64 = 63;
+
+impl Ticks {
+    /// A kernel of `hz` ticks per second.
+    pub fn new(hz: u32) -> Ticks {
+        let hz = u64::from(hz.clamp(1, 10_000));
+        Ticks {
+            ns: 1_000_000_000 / hz,
+            us: (1_000_000 / hz).max(1),
+        }
+    }
+    /// Ticks since the start of the clock.
+    pub fn at(self, now: Time) -> u64 {
+        now.as_ns() / self.ns
+    }
+    /// The instant of a tick.
+    pub fn time(self, tick: u64) -> Time {
+        Time::from_ns(tick.saturating_mul(self.ns))
+    }
+    /// How many ticks cover `us` microseconds.
+    pub fn from_us(self, us: u64) -> u64 {
+        us.div_ceil(self.us)
+    }
+    /// Microseconds of `ticks`.
+    pub fn to_us(self, ticks: u64) -> u64 {
+        ticks.saturating_mul(self.us)
+    }
+    /// When a timer set at tick `now` for tick `expires` really fires.
+    pub fn fires(self, now: u64, expires: u64) -> Time {
+        let ahead = expires.saturating_sub(now);
+        let mut level = 0;
+        while level + 1 < LEVELS && ahead >= LEVEL_0_REACH << (LEVEL_BITS * level) {
+            level += 1;
+        }
+        let shift = LEVEL_BITS * level;
+        self.time(((expires.max(now) >> shift) + 1) << shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_on_the_edges_of_their_level() {
+        let t = Ticks::new(1000);
+        let ms = |n: u64| Time::from_ns(n * 1_000_000);
+        assert_eq!(t.fires(100, 140), ms(141));
+        assert_eq!(t.fires(100, 340), ms(344));
+        assert_eq!(t.fires(0, 1000), ms(1024));
+        assert_eq!(t.fires(0, 10_000), ms(10_240));
+    }
+}

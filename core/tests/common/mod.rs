@@ -1,0 +1,88 @@
+//! What the tests of scenarios share: a registry with one of everything, and two good files.
+#![allow(dead_code)]
+
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::param::{Kind, Param};
+use narrows_core::queue::fifo::Fifo;
+use narrows_core::queue::{Limit, QueueKind};
+use narrows_core::registry::Registry;
+use narrows_core::scenario::{Errors, Scenario};
+use narrows_core::units::{Bytes, Rate, Span, Time};
+
+/// Every key, in every form.
+pub const FULL: &str = include_str!("../data/full.toml");
+/// No key that has a default.
+pub const LEAST: &str = include_str!("../data/least.toml");
+
+/// A packet that is never sent.
+pub struct Frame;
+impl Packet for Frame {
+    fn size(&self) -> Bytes {
+        Bytes::new(1514)
+    }
+    fn enqueued_at(&self) -> Time {
+        Time::ZERO
+    }
+    fn set_enqueued_at(&mut self, _now: Time) {}
+    fn flow_hash(&self, _seed: u64) -> u32 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ce(&mut self) {}
+}
+
+const fn param(name: &'static str, kind: Kind) -> Param {
+    Param {
+        name,
+        kind,
+        help: "for tests",
+        source: "none",
+    }
+}
+
+/// The parameters of `shelf`, a queue with one of every kind.
+pub const SHELF: &[Param] = &[
+    param("target", Kind::Span(Span::ms(5), Span::us(1), Span::s(1))),
+    param("depth", Kind::Count(1, 1, 8)),
+    param("beta", Kind::Number(0.5, 0.0, 1.0)),
+    param("ecn", Kind::Bool(false)),
+    param(
+        "quantum",
+        Kind::Bytes(Bytes::new(300), Bytes::new(64), Bytes::new(65536)),
+    ),
+    param("drain", Kind::Rate(Rate::mbit(1), Rate::bit(1), Rate::mbit(1000))),
+    param("mode", Kind::Word(&["soft", "hard"])),
+];
+
+/// What narrows ships, and `shelf`.
+pub fn registry() -> Registry<Frame> {
+    let mut registry = Registry::standard();
+    registry.register_queue(QueueKind {
+        name: "shelf",
+        help: "for tests",
+        source: "none",
+        params: SHELF,
+        make: |_, place| Box::new(Fifo::new(place.limit.unwrap_or(Limit::Packets(10)))),
+    });
+    registry
+}
+
+/// Reads a document called `x.toml`.
+pub fn read(text: &str) -> Result<Scenario, Errors> {
+    Scenario::from_toml(text, "x.toml", &registry())
+}
+
+/// Reads a document that is right.
+pub fn good(text: &str) -> Scenario {
+    read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// The errors of a document that is wrong.
+pub fn bad(text: &str) -> Errors {
+    match read(text) {
+        Ok(_) => panic!("accepted:\n{text}"),
+        Err(e) => e,
+    }
+}

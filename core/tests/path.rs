@@ -1,0 +1,274 @@
+//! A path against closed forms, and what must hold for any arrivals.
+
+use narrows_core::net::path::Path;
+use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::param::Params;
+use narrows_core::queue::fifo::Fifo;
+use narrows_core::queue::{Backlog, Limit, QueueDiscipline, Sink, Why};
+use narrows_core::scenario::{Choice, Link, PathSpec};
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Frame {
+    number: u64,
+    size: u64,
+    entered: Time,
+}
+
+impl Packet for Frame {
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size)
+    }
+    fn enqueued_at(&self) -> Time {
+        self.entered
+    }
+    fn set_enqueued_at(&mut self, now: Time) {
+        self.entered = now;
+    }
+    fn flow_hash(&self, _seed: u64) -> u32 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ce(&mut self) {}
+}
+
+#[derive(Default, Debug, PartialEq)]
+struct Log {
+    arrived: Vec<(Time, Port, u64)>,
+    departed: Vec<(Time, u64, Span)>,
+    dropped: Vec<(Time, u64, Why)>,
+}
+
+impl Sink<Frame> for Log {
+    fn dropped(&mut self, now: Time, p: Frame, why: Why) {
+        self.dropped.push((now, p.number, why));
+    }
+}
+
+impl Out<Frame> for Log {
+    fn arrived(&mut self, now: Time, port: Port, p: Frame) {
+        self.arrived.push((now, port, p.number));
+    }
+    fn departed(&mut self, now: Time, p: &Frame) {
+        self.departed.push((now, p.number, now.since(p.enqueued_at())));
+    }
+}
+
+const SERIAL: Link = Link::Serial;
+const TBF: Link = Link::Tbf { burst: Bytes::new(3000) };
+
+/// 8 Mbit/s: a byte per microsecond; 10 ms there, 10 ms back.
+fn path(link: Link, limit: Limit, loss: f64, seed: u64) -> Path<Frame> {
+    Path::new(&spec(link, loss), Box::new(Fifo::new(limit)), seed)
+}
+
+fn spec(link: Link, loss: f64) -> PathSpec {
+    PathSpec {
+        rate: Rate::mbit(8),
+        rtt: Span::ms(20),
+        delay_forward: Span::ms(10),
+        buffer: None,
+        queue: Choice { kind: "fifo".into(), params: Params::default() },
+        link,
+        loss,
+    }
+}
+
+fn frame(number: u64, size: u64) -> Frame {
+    Frame { number, size, entered: Time::ZERO }
+}
+
+fn drain(path: &mut Path<Frame>, log: &mut Log) {
+    while let Some(at) = path.next_wakeup() {
+        path.poll(at, log);
+    }
+}
+
+fn burst(link: Link, limit: Limit, n: u64) -> Log {
+    let (mut path, mut log) = (path(link, limit, 0.0, 1), Log::default());
+    for number in 0..n {
+        path.push(Time::ZERO, NEAR, frame(number, 1000), &mut log);
+    }
+    drain(&mut path, &mut log);
+    log
+}
+
+fn us(n: u64) -> Time {
+    Time::from_ns(n * 1000)
+}
+
+#[test]
+fn one_packet_takes_its_transmission_and_the_propagation() {
+    let log = burst(SERIAL, Limit::Packets(10), 1);
+    assert_eq!(log.departed, [(us(1000), 0, Span::ms(1))]);
+    assert_eq!(log.arrived, [(us(11_000), FAR, 0)]);
+    // A bucket with tokens lets it through as if there were no link.
+    let log = burst(TBF, Limit::Packets(10), 1);
+    assert_eq!(log.departed, [(us(0), 0, Span::ZERO)]);
+    assert_eq!(log.arrived, [(us(10_000), FAR, 0)]);
+}
+
+#[test]
+fn a_burst_leaves_at_the_rate() {
+    let log = burst(SERIAL, Limit::Packets(10), 5);
+    assert_eq!(log.departed, (0..5).map(|i| (us(1000 * (i + 1)), i, Span::ms(i + 1))).collect::<Vec<_>>());
+    // The bucket's three packets at once, then one per millisecond.
+    let log = burst(TBF, Limit::Packets(10), 6);
+    let after = |i: u64| i.saturating_sub(2);
+    assert_eq!(log.departed, (0..6).map(|i| (us(1000 * after(i)), i, Span::ms(after(i)))).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_does_not_fit_is_dropped() {
+    // In service: 1. In the buffer: 4 of 1000 B in 4999 B, 3 of them in three places.
+    assert_eq!(burst(SERIAL, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(), 20 - 1 - 4);
+    assert_eq!(burst(SERIAL, Limit::Packets(3), 20).dropped.len(), 20 - 1 - 3);
+    // Through the bucket: 3; the head that waits for tokens is still in its buffer.
+    assert_eq!(burst(TBF, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(), 20 - 3 - 4);
+    assert_eq!(burst(TBF, Limit::Packets(3), 20).dropped.len(), 20 - 3 - 3);
+}
+
+#[test]
+fn a_packet_bigger_than_the_bucket_never_leaves() {
+    let (mut path, mut log) = (path(TBF, Limit::Packets(9), 0.0, 1), Log::default());
+    path.push(Time::ZERO, NEAR, frame(0, 3001), &mut log);
+    assert_eq!(log.dropped, [(Time::ZERO, 0, Why::Overflow)]);
+    assert_eq!(path.next_wakeup(), None);
+}
+
+#[test]
+fn the_way_back_only_takes_time() {
+    let (mut path, mut log) = (path(SERIAL, Limit::Packets(1), 1.0, 1), Log::default());
+    for number in 0..3 {
+        path.push(us(5), FAR, frame(number, 9999), &mut log);
+    }
+    drain(&mut path, &mut log);
+    assert_eq!(log.arrived, [(us(10_005), NEAR, 0), (us(10_005), NEAR, 1), (us(10_005), NEAR, 2)]);
+    assert!(log.departed.is_empty());
+}
+
+#[test]
+fn loss_takes_its_share_before_the_queue() {
+    let (mut path, mut log) = (path(SERIAL, Limit::Packets(1 << 20), 0.1, 3), Log::default());
+    for number in 0..100_000 {
+        path.push(Time::ZERO, NEAR, frame(number, 100), &mut log);
+    }
+    assert!(log.dropped.iter().all(|d| d.2 == Why::Loss));
+    // Five standard deviations of a binomial.
+    assert!(log.dropped.len().abs_diff(10_000) < 475, "{}", log.dropped.len());
+}
+
+#[test]
+fn a_late_poll_keeps_the_rate() {
+    let (mut path, mut log) = (path(SERIAL, Limit::Packets(9), 0.0, 1), Log::default());
+    for number in 0..3 {
+        path.push(Time::ZERO, NEAR, frame(number, 1000), &mut log);
+    }
+    path.poll(us(2500), &mut log);
+    assert_eq!(log.departed, [(us(1000), 0, Span::ms(1)), (us(2000), 1, Span::ms(2))]);
+    assert_eq!(path.next_wakeup(), Some(us(3000)));
+}
+
+/// Holds every packet until the next whole 5 ms, and does not know its head.
+struct Gate {
+    open: bool,
+    inner: Fifo<Frame>,
+    due: Option<Time>,
+}
+
+impl QueueDiscipline<Frame> for Gate {
+    fn enqueue(&mut self, now: Time, packet: Frame, sink: &mut dyn Sink<Frame>) {
+        self.inner.enqueue(now, packet, sink);
+        self.open = false;
+        self.due = Some(us((now.as_us() / 5000 + 1) * 5000));
+    }
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
+        if self.open {
+            self.inner.dequeue(now, sink)
+        } else {
+            None
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.due
+    }
+    fn on_wakeup(&mut self, now: Time, _sink: &mut dyn Sink<Frame>) {
+        assert_eq!(self.due.take(), Some(now));
+        self.open = true;
+    }
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+}
+
+#[test]
+fn a_discipline_is_woken_when_it_asks() {
+    for link in [SERIAL, TBF] {
+        let gate = Gate { open: false, inner: Fifo::new(Limit::Packets(9)), due: None };
+        let (mut path, mut log) = (Path::new(&spec(link, 0.0), Box::new(gate), 1), Log::default());
+        path.push(us(1), NEAR, frame(0, 2000), &mut log);
+        path.push(us(2), NEAR, frame(1, 2000), &mut log);
+        assert_eq!(path.next_wakeup(), Some(us(5000)));
+        path.poll(us(5000), &mut log);
+        // One in service, or one that the bucket has taken out: the other waits either way.
+        assert_eq!(path.backlog().packets, 1);
+        drain(&mut path, &mut log);
+        let at: Vec<_> = log.departed.iter().map(|d| d.0).collect();
+        assert_eq!(at, if link == SERIAL { [us(7000), us(9000)] } else { [us(5000), us(6000)] });
+    }
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<(u64, bool, u64)>> {
+    prop::collection::vec((0u64..3_000_000, prop::bool::weighted(0.8), 40u64..2000), 1..300)
+}
+
+/// Pushes each arrival after its gap, polling at every wake-up on the way; checks conservation at each step.
+fn play(link: Link, limit: Limit, loss: f64, seed: u64, arrivals: &[(u64, bool, u64)]) -> Log {
+    let (mut path, mut log) = (path(link, limit, loss, seed), Log::default());
+    let mut now = Time::ZERO;
+    for (number, (gap, there, size)) in arrivals.iter().enumerate() {
+        now += Span::ns(*gap);
+        while let Some(at) = path.next_wakeup().filter(|at| *at <= now) {
+            path.poll(at, &mut log);
+        }
+        let port = if *there { NEAR } else { FAR };
+        path.push(now, port, frame(number as u64, *size), &mut log);
+        let out = log.arrived.len() + log.dropped.len();
+        assert_eq!(number as u64 + 1, out as u64 + path.in_transit());
+    }
+    drain(&mut path, &mut log);
+    assert_eq!(path.in_transit(), 0);
+    log
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_made_or_reordered(
+        arrivals in arrivals(), tbf: bool, bytes: bool, limit in 1u64..20, loss in 0.0..0.3, seed: u64,
+    ) {
+        let link = if tbf { TBF } else { SERIAL };
+        let limit = if bytes { Limit::Bytes(Bytes::new(limit * 500)) } else { Limit::Packets(limit) };
+        let log = play(link, limit, loss, seed, &arrivals);
+        prop_assert_eq!(log.arrived.len() + log.dropped.len(), arrivals.len());
+        for port in [NEAR, FAR] {
+            let order: Vec<_> = log.arrived.iter().filter(|a| a.1 == port).map(|a| a.2).collect();
+            prop_assert!(order.windows(2).all(|w| w[0] < w[1]));
+        }
+        prop_assert!(log.arrived.windows(2).all(|w| w[0].0 <= w[1].0));
+        // Never above the rate: between any two departures at most the burst more than the rate allows.
+        let slack = if tbf { 3000 } else { 0 };
+        let mut sent = 0;
+        let sizes: Vec<_> = log.departed.iter().map(|d| arrivals[d.1 as usize].2).collect();
+        if let Some(first) = log.departed.first() {
+            for (d, size) in log.departed.iter().zip(&sizes).skip(usize::from(!tbf)) {
+                sent += size;
+                prop_assert!(sent * 1000 <= d.0.since(first.0).as_ns() + slack * 1000 + 1);
+            }
+        }
+        prop_assert_eq!(log, play(link, limit, loss, seed, &arrivals));
+    }
+}

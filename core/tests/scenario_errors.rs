@@ -1,0 +1,264 @@
+//! A scenario: what is told of each mistake. The golden texts below are what a person reads.
+
+mod common;
+use common::*;
+use narrows_core::scenario::value::Node;
+use narrows_core::scenario::{Scenario, Tree};
+
+/// `LEAST` with one line replaced (or, where `old` is empty, added to the end).
+fn with(old: &str, new: &str) -> String {
+    if old.is_empty() {
+        return format!("{LEAST}{new}\n");
+    }
+    assert!(LEAST.contains(old));
+    LEAST.replace(old, new)
+}
+
+/// The errors of `LEAST` with this change.
+fn told(old: &str, new: &str) -> String {
+    bad(&with(old, new)).to_string()
+}
+
+/// The errors of `LEAST` with this line in its `[path]`.
+fn path(line: &str) -> String {
+    told("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}"))
+}
+
+#[test]
+fn a_bare_number_gets_its_unit() {
+    assert_eq!(
+        told("rtt = \"40ms\"", "rtt = 40        # two-way"),
+        "x.toml:5: path.rtt = 40 needs a unit\n    write: rtt = \"40ms\""
+    );
+    assert_eq!(
+        told("duration = \"10s\"", "duration = 10.5"),
+        "x.toml:1: duration = 10.5 needs a unit\n    write: duration = \"10.5s\""
+    );
+    assert_eq!(
+        told("rate = \"20Mbit\"", "rate = 20000000"),
+        "x.toml:4: path.rate = 20000000 needs a unit\n    write: rate = \"20000000bit\""
+    );
+    assert_eq!(
+        path("buffer = 170"),
+        "x.toml:6: path.buffer = 170 needs a unit: bdp, p (packets) or bytes\n    write: buffer = \"170p\""
+    );
+}
+
+#[test]
+fn the_corrected_line_keeps_what_was_right() {
+    assert_eq!(
+        path("queue = { kind = \"shelf\", target = 5, depth = 2 }"),
+        "x.toml:6: path.queue.target = 5 needs a unit\n    write: queue = { kind = \"shelf\", target = \"5ms\", depth = 2 }"
+    );
+    assert_eq!(
+        path("queue = { kind = \"shelf\", tarhet = \"5ms\" }"),
+        "x.toml:6: path.queue.tarhet = \"5ms\" is not a parameter of shelf; it has: target, depth, beta, ecn, quantum, \
+         drain, mode\n    write: queue = { kind = \"shelf\", target = \"5ms\" }"
+    );
+    assert_eq!(
+        told("", "cuont = 3"),
+        "x.toml:9: flow[0].cuont = 3 is not a key of [flow]; known: cc, count, start, stop, size, id\n    write: count = 3"
+    );
+    assert_eq!(told("[path]", "[paht]").lines().nth(1).unwrap().trim(), "write: [path]",);
+}
+
+#[test]
+fn corrections_by_line() {
+    for (line, fix) in [
+        ("loss = 5", "loss = \"5%\""),
+        ("loss = \"0.01\"", "loss = 0.01"),
+        ("loss = -0.1", "loss = 0.0"),
+        ("loss = nan", "loss = \"1%\""),
+        ("loss = \"200%\"", "loss = \"100%\""),
+        ("buffer = \"1BDP\"", "buffer = \"1bdp\""),
+        ("buffer = \"170 packets\"", "buffer = \"170p\""),
+        ("buffer = \"64KB\"", "buffer = \"64kB\""),
+        ("buffer = \"100B\"", "buffer = \"1514B\""),
+        ("buffer = \"0bdp\"", "buffer = \"1bdp\""),
+        ("buffer = \"-1bdp\"", "buffer = \"1bdp\""),
+        ("buffer = 0.5", "buffer = \"0.5bdp\""),
+        ("buffer = 250000", "buffer = \"250kB\""),
+        ("queue = \"ffio\"", "queue = \"fifo\""),
+        ("queue = \"fq_codel\"", "queue = \"fifo\""),
+        (
+            "queue = { kind = \"shelf\", depth = 9 }",
+            "queue = { kind = \"shelf\", depth = 8 }",
+        ),
+        (
+            "queue = { kind = \"shelf\", depth = \"3\" }",
+            "queue = { kind = \"shelf\", depth = 3 }",
+        ),
+        (
+            "queue = { kind = \"shelf\", beta = \"0.3\" }",
+            "queue = { kind = \"shelf\", beta = 0.3 }",
+        ),
+        (
+            "queue = { kind = \"shelf\", ecn = 1 }",
+            "queue = { kind = \"shelf\", ecn = false }",
+        ),
+        (
+            "queue = { kind = \"shelf\", mode = \"herd\" }",
+            "queue = { kind = \"shelf\", mode = \"hard\" }",
+        ),
+        (
+            "queue = { kind = \"shelf\", target = \"2s\" }",
+            "queue = { kind = \"shelf\", target = \"1s\" }",
+        ),
+        ("link = \"tfb\"", "link = \"tbf\""),
+        (
+            "link = { kind = \"tbf\", burst = 3080 }",
+            "link = { kind = \"tbf\", burst = \"3080B\" }",
+        ),
+        (
+            "link = { kind = \"tbf\", brust = \"3kB\" }",
+            "link = { kind = \"tbf\", burst = \"3kB\" }",
+        ),
+        ("delay_forward = \"50ms\"", "delay_forward = \"40ms\""),
+        ("[host]\niw = 0", "iw = 1"),
+        ("[host]\nhz = 5000", "hz = 1000"),
+        ("[host]\nlike = \"linux-4.15\"", "like = \"linux-6.12\""),
+        ("[host]\nrmem = \"6MB\"", "rmem = \"128KiB…6MB\""),
+        ("[host]\nrmem = \"6MB…1MB\"", "rmem = \"1MB…6MB\""),
+        ("[host]\nrmem = \"128KB..6MB\"", "rmem = \"128kB…6MB\""),
+    ] {
+        let errors = bad(&with("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
+        assert_eq!(errors.list().len(), 1, "{errors}");
+        assert_eq!(errors.list()[0].fix.as_deref(), Some(fix), "{errors}");
+    }
+    for (line, fix) in [
+        ("count = 0", "count = 1"),
+        ("count = 1000000", "count = 100000"),
+        ("count = 2.0", "count = 2"),
+        ("start = \"11s\"", "start = \"0s\""),
+        ("start = \"2s\"\nstop = \"1s\"", "stop = \"10s\""),
+        ("size = \"0B\"", "size = \"1B\""),
+        ("id = \"a b\"", "id = \"a_b\""),
+        ("[[probe]]\nkind = \"png\"", "kind = \"ping\""),
+        ("[[probe]]\nkind = \"ping\"\ninterval = 20", "interval = \"20ms\""),
+        ("[[probe]]\ninterval = \"20ms\"", "kind = \"ping\""),
+    ] {
+        let errors = bad(&with("", line));
+        assert_eq!(errors.list().len(), 1, "{errors}");
+        assert_eq!(errors.list()[0].fix.as_deref(), Some(fix), "{errors}");
+    }
+}
+
+#[test]
+fn what_is_to_come_is_refused_by_name() {
+    for line in [
+        "trace = \"a.csv\"",
+        "jitter = \"1ms\"",
+        "policer = { rate = \"10Mbit\" }",
+        "loss = { kind = \"gilbert_elliott\" }",
+        "link = \"htb\"",
+        "queue = \"fq_codel\"",
+        "[path.reverse]\nrate = \"1Mbit\"",
+        "[[path.hop]]\nrate = \"1Mbit\"",
+        "[host]\npacing = \"off\"",
+    ] {
+        let text = path(line);
+        assert!(text.contains("not supported yet by this version"), "{text}");
+    }
+    for line in [
+        "workload = { kind = \"web\" }",
+        "ecn = true",
+        "rtt = \"10ms\"",
+        "direction = \"up\"",
+    ] {
+        let text = told("", line);
+        assert!(text.contains("not supported yet by this version"), "{text}");
+    }
+    assert!(told("cc = \"reno\"", "cc = \"bbr\"").contains("not supported yet by this version"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
+    let text = "duration = 10\n\n[[flow]]\ncount = \"two\"\n\n[path]\nrtt = \"40msec\"\n";
+    assert_eq!(
+        bad(text).to_string(),
+        "x.toml:1: duration = 10 needs a unit
+    write: duration = \"10s\"
+x.toml:3: flow[0].cc is missing
+    write: cc = \"reno\"
+x.toml:4: flow[0].count = \"two\" is not a count (a bare whole number)
+    write: count = 1
+x.toml:6: path.rate is missing
+    write: rate = \"20Mbit\"
+x.toml:7: path.rtt = \"40msec\" has the unit msec, which is written ms
+    write: rtt = \"40ms\""
+    );
+}
+
+#[test]
+fn what_must_be_there() {
+    assert!(bad("").to_string().contains("path is missing"));
+    let text = told("[[flow]]\ncc = \"reno\"\n", "");
+    assert!(text.contains("at least one flow or probe"), "{text}");
+    assert!(told("[[flow]]", "[flow]").contains("write: [[flow]]"));
+    assert!(told("", "id = \"a\"\n[[flow]]\ncc = \"reno\"\nid = \"a\"").contains("another flow"));
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_sent_home() {
+    assert_eq!(
+        told("duration = \"10s\"", "duration = \"10s\"\nrate = \"1Mbit\""),
+        "x.toml:2: rate = \"1Mbit\" is not a key of the top level: it belongs into [path]"
+    );
+}
+
+#[test]
+fn errors_of_syntax_have_line_and_column() {
+    let errors = bad(&with("rtt = \"40ms\"", "rtt = 40ms"));
+    let e = &errors.list()[0];
+    assert_eq!((errors.list().len(), e.line, e.key.as_str()), (1, Some(5), ""));
+    assert!(e.column.is_some());
+    assert_eq!(e.fix.as_deref(), Some("rtt = \"40ms\""), "{errors}");
+    assert!(bad("a = 1\na = 2\n").to_string().starts_with("x.toml:2:1: not TOML: "));
+    assert_eq!(bad("[path\n").list()[0].line, Some(1));
+}
+
+#[test]
+fn without_text_the_key_is_the_place() {
+    let path = Node::table(vec![
+        ("rate".into(), Node::string("20Mbit")),
+        ("rtt".into(), Node::integer(40)),
+    ]);
+    let flow = Node::table(vec![("cc".into(), Node::string("rneo"))]);
+    let tree = Tree::new(vec![
+        ("duration".into(), Node::string("10s")),
+        ("path".into(), path),
+        ("flow".into(), Node::array(vec![flow])),
+    ]);
+    let errors = Scenario::from_tree(&tree, "", None, &registry()).unwrap_err();
+    assert_eq!(
+        errors.to_string(),
+        "path.rtt = 40 needs a unit\n    write: rtt = \"40ms\"\n\
+         flow[0].cc = \"rneo\" is not a known congestion control; known: reno\n    write: cc = \"reno\""
+    );
+    assert_eq!(errors.list()[0].line, None);
+}
+
+#[test]
+fn nothing_in_a_file_crashes_the_parser() {
+    let deep = "[".repeat(100_000);
+    for text in [
+        format!("a = {deep}"),
+        format!("{}b = 1", "a.".repeat(100_000)),
+        format!("[{}b]", "a.".repeat(100_000)),
+        "seed = 99999999999999999999999999999999999999999999999999".into(),
+        "seed = -1\nduration = inf\nwarmup = nan".into(),
+        "duration = \"\\u0000\\u001b[31m\"".into(),
+        "title = 1979-05-27".into(),
+        "\"\\u001b\" = 1".into(),
+        "\"\" = \"\"".into(),
+        "path = [[[]]]\nflow = [1, [2], {}]\nprobe = {}\nhost = 3".into(),
+        format!("title = \"{}\"", "x".repeat(1_000_000)),
+        format!("{} = 1", "x".repeat(1_000_000)),
+        (0..10_000).map(|i| format!("k{i} = 1\n")).collect(),
+        format!("{LEAST}count = 100000\n[[flow]]\ncc = \"reno\"\n"),
+    ] {
+        let shown = bad(&text).to_string();
+        assert!(shown.len() < 20_000, "{} bytes", shown.len());
+        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! A scenario: what a good file means.
+
+mod common;
+use common::*;
+use narrows_core::queue::Limit;
+use narrows_core::scenario::*;
+use narrows_core::units::*;
+
+#[test]
+fn a_full_file_means_what_it_says() {
+    let s = good(FULL);
+    assert_eq!(s.title, "Everything that this version knows");
+    assert_eq!(
+        (s.duration, s.warmup, s.seed, s.start_jitter),
+        (Span::s(30), Span::s(5), 7, Span::ZERO)
+    );
+    let p = &s.path;
+    assert_eq!(
+        (p.rate, p.rtt, p.delay_forward),
+        (Rate::mbit(40), Span::ms(40), Span::ms(10))
+    );
+    assert_eq!(
+        (p.buffer, p.limit()),
+        (Some(Buffer::Bdp(0.5)), Some(Limit::Bytes(Bytes::new(100_000))))
+    );
+    assert_eq!(p.queue.kind, "shelf");
+    assert_eq!(p.queue.params.span("target"), Span::ms(7));
+    assert_eq!(p.queue.params.count("depth"), 3);
+    assert_eq!(p.queue.params.number("beta"), 0.7);
+    assert!(p.queue.params.bool("ecn"));
+    assert_eq!(p.queue.params.bytes("quantum"), Bytes::new(1514));
+    assert_eq!(p.queue.params.word("mode"), "hard");
+    assert_eq!(
+        (p.link, p.loss),
+        (
+            Link::Tbf {
+                burst: Bytes::new(20_000)
+            },
+            0.01
+        )
+    );
+    let h = &s.host;
+    assert_eq!((h.like.as_str(), h.iw, h.hz), ("linux-6.12", 20, 250));
+    assert_eq!(
+        (h.rmem_default, h.rmem_max),
+        (Bytes::new(128_000), Bytes::new(6_000_000))
+    );
+    let ids: Vec<&str> = s.flows.iter().map(|f| f.id.as_str()).collect();
+    assert_eq!(ids, ["reno0", "reno1", "short", "web0", "web1", "reno2"]);
+    assert_eq!(
+        (s.flows[2].size, s.flows[2].start),
+        (Some(Bytes::new(1_000_000)), Span::s(2))
+    );
+    assert_eq!(s.flows[3].stop, Some(Span::s(20)));
+    assert_eq!(
+        s.probes,
+        [ProbeSpec {
+            kind: ProbeKind::Ping,
+            interval: Span::ms(10)
+        }]
+    );
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    let s = good(LEAST);
+    assert_eq!(
+        (s.title.as_str(), s.warmup, s.seed, s.start_jitter),
+        ("", Span::s(2), 1, Span::ms(40))
+    );
+    let p = &s.path;
+    assert_eq!(
+        (p.delay_forward, p.buffer, p.queue.kind.as_str()),
+        (Span::ms(20), None, "fifo")
+    );
+    assert_eq!((p.link, p.loss), (Link::Serial, 0.0));
+    let h = &s.host;
+    assert_eq!((h.like.as_str(), h.iw, h.hz), ("linux-6.12", 10, 1000));
+    assert_eq!(
+        (h.rmem_default, h.rmem_max),
+        (Bytes::new(131_072), Bytes::new(536_870_912))
+    );
+    assert_eq!(
+        (s.flows.len(), s.flows[0].start, s.flows[0].stop, s.flows[0].size),
+        (1, Span::ZERO, None, None)
+    );
+    assert!(s.probes.is_empty());
+}
+
+#[test]
+fn a_bucket_without_a_burst_holds_two_frames_or_a_quarter_of_a_millisecond() {
+    let burst = |rate: &str| {
+        good(&LEAST.replace("rate = \"20Mbit\"", &format!("rate = \"{rate}\"\nlink = \"tbf\"")))
+            .path
+            .link
+    };
+    assert_eq!(
+        burst("20Mbit"),
+        Link::Tbf {
+            burst: Bytes::new(3080)
+        }
+    );
+    assert_eq!(
+        burst("1Gbit"),
+        Link::Tbf {
+            burst: Bytes::new(31_250)
+        }
+    );
+}
+
+#[test]
+fn the_same_thing_in_other_words_is_the_same_scenario() {
+    let same = |a: &str, b: &str| {
+        let of = |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
+        assert_eq!(of(a), of(b), "{a} | {b}");
+    };
+    same("loss = \"1%\"", "loss = 0.01");
+    same("queue = \"fifo\"", "queue = { kind = \"fifo\" }");
+    same("queue = \"shelf\"", "queue = { kind = \"shelf\", target = \"5ms\" }");
+    same("link = \"tbf\"", "link = { kind = \"tbf\", burst = \"3080B\" }");
+    same("buffer = \"250kB\"", "buffer = \"250000B\"");
+    same("[host]\nrmem = \"128kB…1MB\"", "[host]\nrmem = \"128kB..1MB\"");
+    same("", "loss = 0");
+}
+
+#[test]
+fn a_tree_from_another_language_goes_through_the_same_parser() {
+    use narrows_core::scenario::value::Node;
+    let path = Node::table(vec![
+        ("rate".into(), Node::string("20Mbit")),
+        ("rtt".into(), Node::string("40ms")),
+    ]);
+    let flow = Node::table(vec![("cc".into(), Node::string("reno"))]);
+    let tree = Tree::new(vec![
+        ("duration".into(), Node::string("10s")),
+        ("path".into(), path),
+        ("flow".into(), Node::array(vec![flow])),
+    ]);
+    assert_eq!(Scenario::from_tree(&tree, "", None, &registry()).unwrap(), good(LEAST));
+}

@@ -1,0 +1,170 @@
+//! A scenario: what holds for every file.
+
+mod common;
+use common::*;
+use narrows_core::scenario::keys::KEYS;
+use narrows_core::scenario::list;
+use narrows_core::scenario::*;
+use narrows_core::units::*;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+/// The same cases in every run.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 512,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn buffer() -> impl Strategy<Value = Option<Buffer>> {
+    prop_oneof![
+        Just(None),
+        (1514u64..1_000_000_000_000).prop_map(|n| Some(Buffer::Bytes(Bytes::new(n)))),
+        (1u64..=10_000_000).prop_map(|n| Some(Buffer::Packets(n))),
+        (1e-9..10_000.0f64).prop_map(|x| Some(Buffer::Bdp(x))),
+    ]
+}
+
+prop_compose! {
+    fn scenario()(
+        title in "\\PC{0,30}[\\x00-\\x7f]{0,9}",
+        times in (1_000_000u64..86_400_000_000_000, 0.0..1.0f64, any::<u64>(), 0u64..3_600_000_000_000),
+        path in (1u64..=10_000_000_000_000, 1_000u64..=3_600_000_000_000, 0.0..1.0f64, buffer(), 0.0..=1.0f64),
+        shelf in (1_000u64..=1_000_000_000, 0.0..=1.0f64, any::<bool>()),
+        burst in proptest::option::of(1514u64..1_000_000_000),
+        host in (1u64..=1000, 4096u64..100_000_000, 0u64..100_000_000),
+        ends in proptest::collection::vec((0.0..1.0f64, proptest::option::of(1u64..9_000_000), any::<bool>()), 1..4),
+    ) -> Scenario {
+        let mut s = good(FULL);
+        s.title = title;
+        s.duration = Span::ns(times.0);
+        s.warmup = Gain(times.1) * s.duration;
+        s.seed = times.2;
+        s.start_jitter = Span::ns(times.3);
+        s.path.rate = Rate::bit(path.0);
+        s.path.rtt = Span::ns(path.1);
+        s.path.delay_forward = Gain(path.2) * s.path.rtt;
+        s.path.buffer = path.3;
+        s.path.loss = path.4;
+        s.path.link = burst.map_or(Link::Serial, |b| Link::Tbf { burst: Bytes::new(b) });
+        s.path.queue.params.set("target", narrows_core::param::Value::Span(Span::ns(shelf.0)));
+        s.path.queue.params.set("beta", narrows_core::param::Value::Number(shelf.1));
+        s.path.queue.params.set("ecn", narrows_core::param::Value::Bool(shelf.2));
+        s.host.iw = host.0 as u32;
+        s.host.rmem_default = Bytes::new(host.1);
+        s.host.rmem_max = Bytes::new(host.1 + host.2);
+        let flow = s.flows[0].clone();
+        s.flows = ends.iter().enumerate().map(|(i, (start, size, stops))| {
+            let start = Gain(*start) * s.duration;
+            let stop = stops.then_some(start + Span::ns(1));
+            FlowSpec { id: format!("f{i}"), start, stop, size: size.map(Bytes::new), ..flow.clone() }
+        }).collect();
+        s
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_is_written_is_read_back(s in scenario()) {
+        let text = s.to_toml();
+        prop_assert_eq!(&read(&text).unwrap_or_else(|e| panic!("{e}\n{text}")), &s);
+        let json: serde_json::Value = serde_json::from_str(&s.to_json()).unwrap();
+        prop_assert_eq!(json["seed"].as_u64(), Some(s.seed));
+        prop_assert_eq!(json["flow"].as_array().unwrap().len(), s.flows.len());
+    }
+
+    #[test]
+    fn no_change_of_bytes_crashes_the_parser(edits in proptest::collection::vec((any::<usize>(), any::<u8>(), 0..3u8), 1..6)) {
+        let mut bytes = FULL.as_bytes().to_vec();
+        for (at, byte, how) in edits {
+            let at = at % bytes.len();
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(e) = read(&text) {
+            prop_assert!(!e.list().is_empty());
+            prop_assert!(e.list().iter().all(|e| e.line.is_some()));
+            prop_assert!(!e.to_string().is_empty());
+        }
+    }
+
+    /// Values of any type under keys that exist: the corrected lines, put in, are accepted.
+    #[test]
+    fn a_correction_is_correct(
+        key in proptest::sample::select(&["rate", "rtt", "delay_forward", "buffer", "loss"][..]),
+        value in "(-?[0-9]{1,6}|-?[0-9]{1,3}\\.[0-9]{1,3}|nan|inf|true|\\[\\]|\"-?[0-9.]{0,4} ?[a-zA-Z/%]{0,5}\")",
+    ) {
+        let mut lines: Vec<String> = ["[path]", "rate = \"20Mbit\"", "rtt = \"40ms\""].map(String::from).to_vec();
+        lines.retain(|l| !l.starts_with(&format!("{key} ")));
+        let text = |line: &str| format!("duration = \"10s\"\n{}\n{line}\n[[probe]]\nkind = \"ping\"\n", lines.join("\n"));
+        if let Err(e) = read(&text(&format!("{key} = {value}"))) {
+            // A shorter rtt than the forward delay may follow; the error itself must be gone.
+            for e in e.list().iter().filter(|e| !e.key.is_empty()) {
+                let fix = e.fix.as_ref().unwrap();
+                if let Err(again) = read(&text(fix)) { prop_assert!(false, "{e}\nthen\n{again}"); }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_canonical_text_is_a_fixed_point() {
+    for text in [FULL, LEAST] {
+        let once = good(text).to_toml();
+        assert_eq!(good(&once).to_toml(), once);
+        assert_eq!(good(&once), good(text));
+    }
+    assert_eq!(good(LEAST).to_toml(), include_str!("data/least.canonical.toml"));
+}
+
+#[test]
+fn every_row_of_the_list_is_there() {
+    let json: serde_json::Value = serde_json::from_str(&list::describe_json(&registry())).unwrap();
+    let queues = json["queue"].as_array().unwrap();
+    let shelf = queues.iter().find(|q| q["name"] == "shelf").unwrap();
+    let target = &shelf["params"][0];
+    assert_eq!((&target["name"], &target["default"]), (&"target".into(), &"5ms".into()));
+    assert_eq!(
+        (&target["min"], &target["max"], &target["kind"]),
+        (&"1us".into(), &"1s".into(), &"time".into())
+    );
+    assert_eq!(shelf["params"].as_array().unwrap().len(), SHELF.len());
+    assert!(json["cc"].as_array().unwrap().iter().any(|k| k["name"] == "reno"));
+    assert_eq!(json["scenario"].as_array().unwrap().len(), KEYS.len());
+}
+
+/// The table of keys says what the parser does: every default in it that is a value, written out, changes nothing.
+#[test]
+fn the_defaults_in_the_table_are_the_parser_s() {
+    let plain = good(&format!("{LEAST}[[probe]]\nkind = \"ping\"\n"));
+    for k in KEYS
+        .iter()
+        .filter(|k| k.built && k.default.starts_with(|c: char| c.is_ascii_digit()))
+    {
+        let bare = k.takes == "count" || k.takes == "probability";
+        if k.default.contains(' ') {
+            continue;
+        }
+        let value = if bare {
+            k.default.to_string()
+        } else {
+            format!("\"{}\"", k.default)
+        };
+        let line = format!("{} = {value}\n", k.name);
+        let section = |name: &str| if k.section == name { line.as_str() } else { "" };
+        let text = format!(
+            "{}duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n{}[host]\n{}[[flow]]\ncc = \"reno\"\n{}[[probe]]\nkind = \"ping\"\n{}",
+            section(""), section("path"), section("host"), section("flow"), section("probe"),
+        );
+        assert_eq!(good(&text), plain, "{}.{}", k.section, k.name);
+    }
+}
