@@ -67,7 +67,8 @@ impl Window {
             buffer_max: cfg.rmem_max.get().max(buffer),
             share: SHARE_DEFAULT,
             clamp: buffer * SHARE_DEFAULT >> SHARE_BITS,
-            threshold: first,
+            // One segment of the buffer's share stays in reserve.
+            threshold: first.min((buffer * SHARE_DEFAULT >> SHARE_BITS).saturating_sub(mss)),
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,
