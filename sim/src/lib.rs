@@ -1,1 +1,88 @@
-//! The virtual world of narrows.
+//! The virtual world of narrows: a scenario in, a run out, in virtual time and the same bytes for the same seed.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`packet`] | a packet in 32 bytes |
+//! | [`timers`] | alarms, lazily re-armed |
+//! | `world` | the engine: network, flows, probes, samplers, and the order of their events |
+//!
+//! Nothing here knows the time of day: who wants to show progress gets a call every so many events and looks at a clock
+//! itself.
+#![forbid(unsafe_code)]
+
+pub mod packet;
+pub mod timers;
+mod world;
+
+pub use narrows_core::figures::Run;
+pub use packet::Packet;
+pub use world::run;
+
+use narrows_core::units::{format_span, Span, Time};
+use std::fmt;
+
+/// The most rows that a run may sample: some 300 MB.
+pub const MOST_ROWS: u64 = 5_000_000;
+/// The least interval of samples.
+pub const LEAST_INTERVAL: Span = Span::ms(1);
+
+/// How a scenario is run, beside what it says.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Options {
+    /// From one sample to the next; `None` samples nothing. Figures do not depend on it.
+    pub sample_interval: Option<Span>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { sample_interval: Some(Span::ms(100)) }
+    }
+}
+
+/// How far a run is.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// Virtual time.
+    pub now: Time,
+    /// Its end.
+    pub end: Time,
+    /// Events so far.
+    pub events: u64,
+}
+
+/// Why there is no run.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The registry has no such congestion control.
+    UnknownCc(String),
+    /// The registry has no such queue discipline.
+    UnknownQueue(String),
+    /// Samples or pings would take more than [`MOST_ROWS`] rows.
+    TooManyRows {
+        /// What has too short an interval: `"samples"` or `"pings"`.
+        what: &'static str,
+        /// Rows at the interval asked for.
+        rows: u64,
+        /// The least interval that fits.
+        at_least: Span,
+    },
+    /// The progress callback said so.
+    Stopped,
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimError::UnknownCc(name) => write!(f, "no congestion control is called \"{name}\""),
+            SimError::UnknownQueue(name) => write!(f, "no queue discipline is called \"{name}\""),
+            SimError::TooManyRows { what, rows, at_least } => {
+                let least = format_span(*at_least);
+                write!(f, "{rows} rows of {what} are more than {MOST_ROWS}; an interval of \"{least}\" fits")
+            }
+            SimError::Stopped => write!(f, "the run was stopped"),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}

@@ -11,7 +11,7 @@
 //! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an eighth (4 to 16 ms), slow
 //! start turns conservative: a quarter of its growth, for five rounds; should the delay fall again it was a mistake.
 
-use super::{Sample, Window};
+use super::{Ack, Sample, Window};
 use crate::param::{Kind, Param};
 use crate::units::{Span, Time};
 
@@ -67,7 +67,6 @@ pub struct HyStart {
     mode: Mode,
     found: bool,
     round_end: u64,
-    started: bool,
     round_start_us: u64,
     last_ack_us: u64,
     samples: u32,
@@ -83,7 +82,6 @@ impl HyStart {
             mode,
             found: false,
             round_end: 0,
-            started: false,
             round_start_us: 0,
             last_ack_us: 0,
             samples: 0,
@@ -96,8 +94,22 @@ impl HyStart {
     pub fn reset(&mut self) {
         *self = HyStart::new(self.mode);
     }
+    /// An ACK up to `una` lets slow start grow: does it begin a new round? (As Linux, after the ACK's own sample.)
+    pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if ev.una <= self.round_end || self.mode == Mode::Off {
+            return;
+        }
+        self.begin_round(ev.now, ev.nxt);
+        if let Some(css) = &mut self.css {
+            css.rounds += 1;
+            if css.rounds >= CSS_ROUNDS {
+                self.found = true;
+                self.css = None;
+                w.ssthresh = w.cwnd;
+            }
+        }
+    }
     fn begin_round(&mut self, now: Time, nxt: u64) {
-        self.started = true;
         self.round_start_us = now.as_us();
         self.last_ack_us = now.as_us();
         self.round_end = nxt;
@@ -112,14 +124,11 @@ impl HyStart {
             Mode::Off => {}
             Mode::Linux if !self.found && w.cwnd >= LOW_WINDOW => self.linux(w, ev, rtt, least),
             Mode::Linux => {}
-            Mode::PlusPlus => self.plus_plus(w, ev, rtt),
+            Mode::PlusPlus => self.plus_plus(rtt),
         }
     }
 
     fn linux(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
-        if !self.started || ev.una > self.round_end {
-            self.begin_round(ev.now, ev.nxt);
-        }
         let now = ev.now.as_us();
         let least_us = least.as_us();
         if now.saturating_sub(self.last_ack_us) <= ACK_GAP_US {
@@ -142,20 +151,9 @@ impl HyStart {
         }
     }
 
-    fn plus_plus(&mut self, w: &mut Window, ev: &Sample, rtt: Span) {
+    fn plus_plus(&mut self, rtt: Span) {
         if self.found {
             return;
-        }
-        if !self.started || ev.una > self.round_end {
-            self.begin_round(ev.now, ev.nxt);
-            if let Some(css) = &mut self.css {
-                css.rounds += 1;
-                if css.rounds >= CSS_ROUNDS {
-                    self.found = true;
-                    w.ssthresh = w.cwnd;
-                    return;
-                }
-            }
         }
         let us = rtt.as_us();
         self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(us));

@@ -25,7 +25,7 @@ pub struct Error {
     pub value: Option<String>,
     /// What is wrong; reads on from "`key = value`".
     pub problem: String,
-    /// The corrected line, where there is one.
+    /// The corrected line (or lines, where a section is to be written), where there is one.
     pub fix: Option<String>,
 }
 
@@ -47,7 +47,9 @@ impl fmt::Display for Error {
         }
         f.write_str(&self.problem)?;
         if let Some(fix) = &self.fix {
-            write!(f, "\n    write: {fix}")?;
+            for (i, line) in fix.lines().enumerate() {
+                write!(f, "\n    {}{line}", if i == 0 { "write: " } else { "       " })?;
+            }
         }
         Ok(())
     }

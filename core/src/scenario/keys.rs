@@ -1,5 +1,9 @@
 //! The keys of a scenario: one table for the parser's suggestions, for `narrows list` and for the docs.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// One key.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Key {
@@ -243,7 +247,6 @@ pub(super) const LATER_QUEUES: &[&str] = &[
 ];
 /// As [`LATER_QUEUES`], for congestion controls.
 pub(super) const LATER_CCS: &[&str] = &[
-    "cubic",
     "bbr",
     "bbr1",
     "bbr2",
@@ -272,6 +275,14 @@ pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> 
     KEYS.iter().filter(move |k| k.section == section)
 }
 
+/// How a section is opened.
+pub(super) fn header(section: &str) -> String {
+    match section {
+        "flow" | "probe" => format!("[[{section}]]"),
+        _ => format!("[{section}]"),
+    }
+}
+
 /// The name nearest to `written`, if it is near enough to have been meant.
 pub(super) fn nearest(written: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     if written.len() > 40 {
@@ -287,7 +298,6 @@ pub(super) fn nearest(written: &str, names: impl Iterator<Item = &'static str>) 
 
 /// Edits (insert, delete, replace, swap of neighbours) from one word to the other.
 fn distance(a: &str, b: &str) -> usize {
-    use alloc::vec::Vec;
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -11,6 +11,13 @@
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
 //! | `write` | the way back: canonical TOML and JSON, every default explicit |
 //! | [`list`] | what may be chosen, for `narrows list` and the docs |
+//!
+//! A mistake is told with its place and the line as it should be, all mistakes at once:
+//!
+//! ```text
+//! scenarios/x.toml:7: path.rtt = 40 needs a unit
+//!     write: rtt = "40ms"
+//! ```
 
 pub mod error;
 pub mod keys;

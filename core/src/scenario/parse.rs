@@ -98,7 +98,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         .iter()
         .all(|name| top.field(name).is_none() && !misspelt(&top, name))
     {
-        let line = "[[flow]] with cc = \"cubic\"".into();
+        let line = format!("[[flow]]\n{}", cc_line(known));
         out.missing(
             "flow".into(),
             None,
@@ -203,7 +203,7 @@ fn sections<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) 
 
 fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<PathSpec> {
     let Some(s) = section(out, top, "path").ok()? else {
-        return missing(out, top, "path", "[path] with rate = \"20Mbit\" and rtt = \"40ms\"");
+        return missing(out, top, "path", "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"");
     };
     let rate = match s.field("rate") {
         Some(f) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
@@ -288,7 +288,7 @@ fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
         return None;
     }
     match unit.to_lowercase().as_str() {
-        "bdp" | "bdps" => {
+        unit_text if keys::nearest(unit_text, ["bdp"].into_iter()).is_some() => {
             let x: f64 = number.parse().unwrap_or(f64::NAN);
             let good = x > 0.0 && x <= MOST_BDP;
             if good && unit == "bdp" {
@@ -337,7 +337,17 @@ fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
             out.refuse(f, FORM, Fix::Value(quote(&fix)));
             None
         }
-        _ => out.quantity(f, "kB", FRAME, MOST_BUFFER).map(Buffer::Bytes),
+        _ => match within(text, "kB", FRAME, MOST_BUFFER) {
+            Ok(n) => Some(Buffer::Bytes(n)),
+            Err(e) => {
+                out.refuse(
+                    f,
+                    e.problem.replace("known: ", "known: bdp, p, "),
+                    Fix::Value(quote(&e.fix)),
+                );
+                None
+            }
+        },
     }
 }
 const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
@@ -520,16 +530,16 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span) -
     good.then_some(flows)
 }
 
+/// An example of a congestion control.
+fn cc_line(known: &Known) -> String {
+    format!("cc = {}", quote(known.ccs.first().map_or("", |(name, _)| name)))
+}
+
 /// One `[[flow]]`: the flow, how many of it, and the id it was given.
 fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> Option<(FlowSpec, u64, Option<String>)> {
     let cc = match s.field("cc") {
         Some(f) => out.choice(&f, "congestion control", &known.ccs, LATER_CCS),
-        None => missing(
-            out,
-            s,
-            "cc",
-            &format!("cc = \"{}\"", known.ccs.first().map_or("cubic", |(name, _)| name)),
-        ),
+        None => missing(out, s, "cc", &cc_line(known)),
     };
     let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_FLOWS));
     let start = optional(s.field("start"), Span::ZERO, |f| {

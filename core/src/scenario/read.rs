@@ -219,7 +219,7 @@ fn probability(node: &Node) -> Result<f64, (String, Fix)> {
     Err(("is not a probability: 0 to 1, or 0% to 100%".into(), Fix::Value(fix)))
 }
 
-/// Percent and quotes taken off a list for a person: `a, b, c`.
+/// A list for a person: `a, b, c`.
 pub(super) fn listed(names: &[&str]) -> String {
     if names.is_empty() {
         "none".into()
@@ -279,27 +279,24 @@ impl Collector<'_> {
                     self.refuse(&f, problem, Fix::None);
                 }
                 None => {
-                    let names: Vec<&str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
                     let place = if s.name.is_empty() {
                         "the top level".into()
                     } else {
-                        format!("[{}]", s.name)
+                        keys::header(s.name)
                     };
-                    let problem = format!("is not a key of {place}; known: {}", listed(&names));
-                    let near = keys::nearest(&entry.key, keys::of(s.name).map(|k| k.name));
-                    let elsewhere = || {
-                        keys::KEYS
-                            .iter()
-                            .find(|k| k.built && k.name == entry.key && !k.section.is_empty())
-                    };
-                    match (near, elsewhere()) {
-                        (_, Some(k)) => {
-                            let problem = format!("is not a key of {place}: it belongs into [{}]", k.section);
-                            self.refuse(&f, problem, Fix::None);
-                        }
-                        (Some(near), _) => self.refuse(&f, problem, Fix::Key(near)),
-                        _ => self.refuse(&f, problem, Fix::None),
+                    if let Some(home) = keys::KEYS.iter().find(|k| k.built && k.name == entry.key) {
+                        let line = format!("{} = {}", entry.key, show(&entry.node.value));
+                        let (home, fix) = match home.section {
+                            "" => ("the top level, before any section".into(), line),
+                            section => (keys::header(section), format!("{}\n{line}", keys::header(section))),
+                        };
+                        self.refuse(&f, format!("is not a key of {place}, but of {home}"), Fix::Line(fix));
+                        continue;
                     }
+                    let names: Vec<&'static str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
+                    let near = keys::nearest(&entry.key, names.iter().copied());
+                    let problem = format!("is not a key of {place}; known: {}", listed(&names));
+                    self.refuse(&f, problem, near.map_or(Fix::None, Fix::Key));
                 }
             }
         }

@@ -78,8 +78,14 @@ const BYTES: Dimension = Dimension {
         ("gbyte", "GB"),
         ("gigabyte", "GB"),
         ("ki", "KiB"),
+        ("kibyte", "KiB"),
+        ("kibibyte", "KiB"),
         ("mi", "MiB"),
+        ("mibyte", "MiB"),
+        ("mebibyte", "MiB"),
         ("gi", "GiB"),
+        ("gibyte", "GiB"),
+        ("gibibyte", "GiB"),
     ],
     example: "250kB",
 };
@@ -266,11 +272,11 @@ impl Dimension {
 
     fn wrong_unit(&self, number: &Decimal, unit: &str, bare: &str) -> UnitError {
         if unit.is_empty() {
-            // A rate of six digits and more was surely counted in bits.
-            let bare = if self.what == RATE.what && number.times(1).is_some_and(|n| n >= 100_000) {
-                "bit"
-            } else {
-                bare
+            let bare = match self.what {
+                // A rate of six digits and more was surely counted in bits, a time below 1 in seconds.
+                what if what == RATE.what && number.times(1).is_some_and(|n| n >= 100_000) => "bit",
+                what if what == SPAN.what && number.digits != 0 && number.times(1000).is_some_and(|n| n < 1000) => "s",
+                _ => bare,
             };
             return UnitError {
                 problem: "needs a unit".into(),

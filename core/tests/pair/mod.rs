@@ -1,0 +1,180 @@
+//! Two ends and a path, in virtual time: no driver, no scenario. Tests step it and look inside.
+
+use narrows_core::cc::{self, CongestionControl};
+use narrows_core::net::path::Path;
+use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::param::Params;
+use narrows_core::queue::fifo::Fifo;
+use narrows_core::queue::{Limit, Sink, Why};
+use narrows_core::scenario::{Choice, Link, PathSpec};
+use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::tcp::{Config, Receiver, Sender};
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug)]
+pub enum Content {
+    Data(Segment),
+    Ack(AckSegment),
+}
+
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub content: Content,
+    entered: Time,
+}
+
+impl Packet for Frame {
+    fn size(&self) -> Bytes {
+        match &self.content {
+            Content::Data(s) => s.size(),
+            Content::Ack(a) => a.size(),
+        }
+    }
+    fn enqueued_at(&self) -> Time {
+        self.entered
+    }
+    fn set_enqueued_at(&mut self, now: Time) {
+        self.entered = now;
+    }
+    fn flow_hash(&self, _seed: u64) -> u32 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ce(&mut self) {}
+}
+
+#[derive(Default)]
+struct Arrivals {
+    frames: VecDeque<(Port, Frame)>,
+    drops: u64,
+}
+impl Sink<Frame> for Arrivals {
+    fn dropped(&mut self, _: Time, _: Frame, _: Why) {
+        self.drops += 1;
+    }
+}
+impl Out<Frame> for Arrivals {
+    fn arrived(&mut self, _: Time, port: Port, frame: Frame) {
+        self.frames.push_back((port, frame));
+    }
+}
+
+/// What passed, for tests that look.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Sent(Time, Segment),
+    AckArrived(Time, AckSegment),
+}
+
+pub struct Pair {
+    pub now: Time,
+    pub sender: Sender,
+    pub receiver: Receiver,
+    path: Path<Frame>,
+    out: Arrivals,
+    pub log: Vec<Event>,
+    pub keep_log: bool,
+}
+
+pub fn law(name: &str) -> Box<dyn CongestionControl> {
+    let kind = cc::KINDS.iter().find(|k| k.name == name).expect("a shipped congestion control");
+    (kind.make)(&Params::defaults(kind.params), 1000)
+}
+
+pub fn config() -> Config {
+    Config { iw: 10, hz: 1000, rmem_default: Bytes::new(131_072), rmem_max: Bytes::new(536_870_912) }
+}
+
+impl Pair {
+    /// A flow over `rate`, `rtt` (all of it on the way back), a drop-tail buffer and random loss.
+    pub fn new(cc: &str, rate: Rate, rtt: Span, buffer: u64, loss: f64, size: Option<u64>, seed: u64) -> Pair {
+        let burst = Bytes::new((rate.as_bit() / 8 / 4000).max(3080));
+        let spec = PathSpec {
+            rate,
+            rtt,
+            delay_forward: Span::ZERO,
+            buffer: None,
+            queue: Choice { kind: "fifo".into(), params: Params::default() },
+            link: Link::Tbf { burst },
+            loss,
+        };
+        let path = Path::new(&spec, Box::new(Fifo::new(Limit::Bytes(Bytes::new(buffer)))), seed);
+        let cfg = config();
+        let mut pair = Pair {
+            now: Time::ZERO,
+            sender: Sender::new(&cfg, law(cc), size.map(Bytes::new)),
+            receiver: Receiver::new(&cfg),
+            path,
+            out: Arrivals::default(),
+            log: Vec::new(),
+            keep_log: false,
+        };
+        let mut sent = Vec::new();
+        pair.sender.connect(pair.now, &mut |s| sent.push(s));
+        pair.put(sent);
+        pair
+    }
+    fn put(&mut self, sent: Vec<Segment>) {
+        for s in sent {
+            if self.keep_log {
+                self.log.push(Event::Sent(self.now, s));
+            }
+            let frame = Frame { content: Content::Data(s), entered: self.now };
+            self.path.push(self.now, NEAR, frame, &mut self.out);
+        }
+    }
+    fn put_back(&mut self, acks: Vec<AckSegment>) {
+        for a in acks {
+            let frame = Frame { content: Content::Ack(a), entered: self.now };
+            self.path.push(self.now, FAR, frame, &mut self.out);
+        }
+    }
+    pub fn drops(&self) -> u64 {
+        self.out.drops
+    }
+    /// Goes to the next event; answers false when nothing will ever happen again or `until` is reached.
+    pub fn step(&mut self, until: Time) -> bool {
+        let times = [self.path.next_wakeup(), self.sender.next_wakeup(), self.receiver.next_wakeup()];
+        let Some(next) = times.into_iter().flatten().min() else { return false };
+        if next > until {
+            self.now = until;
+            return false;
+        }
+        self.now = next;
+        let (mut sent, mut acks) = (Vec::new(), Vec::new());
+        self.path.poll(next, &mut self.out);
+        while let Some((port, frame)) = self.out.frames.pop_front() {
+            match frame.content {
+                Content::Data(s) => {
+                    assert_eq!(port, FAR);
+                    self.receiver.on_segment(next, &s, &mut |a| acks.push(a));
+                }
+                Content::Ack(a) => {
+                    assert_eq!(port, NEAR);
+                    if self.keep_log {
+                        self.log.push(Event::AckArrived(next, a));
+                    }
+                    self.sender.on_segment(next, &a, &mut |s| sent.push(s));
+                    let now_sent = std::mem::take(&mut sent);
+                    self.put(now_sent);
+                }
+            }
+        }
+        if self.receiver.next_wakeup().is_some_and(|t| t <= next) {
+            self.receiver.on_timer(next, &mut |a| acks.push(a));
+        }
+        if self.sender.next_wakeup().is_some_and(|t| t <= next) {
+            self.sender.on_timer(next, &mut |s| sent.push(s));
+        }
+        self.put(sent);
+        self.put_back(acks);
+        true
+    }
+    pub fn run(&mut self, until: Time) {
+        while self.step(until) {}
+    }
+}

@@ -1,0 +1,184 @@
+//! A packet in 32 bytes, copied and never allocated.
+//!
+//! What an ACK says does not fit (SACK blocks), so it lies in a slab and the packet carries its place. The slab gives
+//! places back as ACKs arrive: in the steady state nothing is allocated.
+
+use narrows_core::packet::{self, Ecn};
+use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
+use narrows_core::units::{Bytes, Time};
+
+/// Ethernet, IP and UDP headers and 64 bytes of payload.
+pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
+
+/// What a packet is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A segment of a flow, towards its receiver.
+    Data(Flag),
+    /// An ACK of a flow, towards its sender.
+    Ack,
+    /// A probe, towards the far end.
+    Ping,
+    /// Its answer.
+    Pong,
+}
+
+/// The flag of a segment: no segment has both.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Neither.
+    None,
+    /// Opens the connection.
+    Syn,
+    /// The end of a write.
+    Psh,
+}
+
+/// A packet of the virtual world.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Data: the offset of its first byte. Ping, pong: its number.
+    seq: u64,
+    enqueued_at: Time,
+    /// The flow's place in the scenario; probes count on from the last flow.
+    flow: u32,
+    /// Data: the sender's timestamp. ACK: its place in the slab.
+    word: u32,
+    /// Data: the echo of the receiver's timestamp.
+    tsecr: u32,
+    size: u16,
+    kind: Kind,
+    ecn: Ecn,
+}
+
+impl Packet {
+    /// A segment of `flow`.
+    pub fn data(flow: u32, segment: &Segment) -> Packet {
+        let flag = match (segment.syn, segment.psh) {
+            (true, _) => Flag::Syn,
+            (_, true) => Flag::Psh,
+            _ => Flag::None,
+        };
+        let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
+        Packet { seq, word, tsecr, size, ..Packet::blank(flow, Kind::Data(flag)) }
+    }
+    /// An ACK of `flow` whose content lies at `place`.
+    pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
+        Packet { word: place, size: ack.size().get() as u16, ..Packet::blank(flow, Kind::Ack) }
+    }
+    /// The `number`th packet of a probe.
+    pub fn ping(flow: u32, number: u64) -> Packet {
+        Packet { seq: number, size: PING_SIZE, ..Packet::blank(flow, Kind::Ping) }
+    }
+    /// The answer to this ping.
+    pub fn pong(self) -> Packet {
+        Packet { kind: Kind::Pong, ecn: Ecn::NotEct, ..self }
+    }
+    fn blank(flow: u32, kind: Kind) -> Packet {
+        Packet { seq: 0, enqueued_at: Time::ZERO, flow, word: 0, tsecr: 0, size: 0, kind, ecn: Ecn::NotEct }
+    }
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// The flow's place in the scenario; probes count on from the last flow.
+    pub fn flow(&self) -> u32 {
+        self.flow
+    }
+    /// The number of a ping or pong.
+    pub fn number(&self) -> u64 {
+        self.seq
+    }
+    /// The segment that a data packet carries.
+    pub fn segment(&self) -> Segment {
+        let (syn, psh) = (self.kind == Kind::Data(Flag::Syn), self.kind == Kind::Data(Flag::Psh));
+        let len = if syn { 0 } else { u32::from(self.size).saturating_sub(HEADERS as u32) };
+        Segment { seq: self.seq, len, tsval: self.word, tsecr: self.tsecr, syn, psh }
+    }
+}
+
+impl packet::Packet for Packet {
+    fn size(&self) -> Bytes {
+        Bytes::new(u64::from(self.size))
+    }
+    fn enqueued_at(&self) -> Time {
+        self.enqueued_at
+    }
+    fn set_enqueued_at(&mut self, now: Time) {
+        self.enqueued_at = now;
+    }
+    fn flow_hash(&self, seed: u64) -> u32 {
+        // The finalizer of SplitMix64: every bit of flow and seed moves every bit of the hash.
+        let mut z = seed.wrapping_add((u64::from(self.flow) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 32) as u32
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+}
+
+/// What ACKs under way say.
+#[derive(Debug, Default)]
+pub(crate) struct Acks {
+    places: Vec<AckSegment>,
+    free: Vec<u32>,
+}
+
+impl Acks {
+    /// Sends `ack` for `flow`.
+    pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = ack;
+                place
+            }
+            None => {
+                self.places.push(ack);
+                self.places.len() as u32 - 1
+            }
+        };
+        Packet::ack(flow, &ack, place)
+    }
+    /// What an ACK says that is under way no longer; its place is free.
+    pub fn take(&mut self, packet: &Packet) -> AckSegment {
+        debug_assert_eq!(packet.kind(), Kind::Ack);
+        self.free.push(packet.word);
+        self.places[packet.word as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_core::packet::Packet as _;
+
+    #[test]
+    fn a_packet_is_half_a_cache_line() {
+        assert_eq!(std::mem::size_of::<Packet>(), 32);
+    }
+
+    #[test]
+    fn a_segment_survives_its_packet() {
+        let segment = Segment { seq: 1 << 40, len: 1448, tsval: 77, tsecr: 78, syn: false, psh: true };
+        let packet = Packet::data(3, &segment);
+        assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));
+        let syn = Segment { syn: true, ..Segment::default() };
+        assert_eq!((Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()), (syn, Bytes::new(74)));
+    }
+
+    #[test]
+    fn places_of_acks_are_used_again() {
+        let mut acks = Acks::default();
+        for ack in 0..1000 {
+            let sent = AckSegment { ack, ..AckSegment::default() };
+            let packet = acks.packet(0, sent);
+            assert_eq!(acks.take(&packet), sent);
+        }
+        assert_eq!(acks.places.len(), 1);
+    }
+}

@@ -1,0 +1,345 @@
+//! The engine.
+//!
+//! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then
+//! timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
+//! with before the next timer. Per flow the numbers are start, stop, begin of the summary, sender, receiver; probes follow.
+//!
+//! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
+//! world go on, up to [`GRACE`], for the sake of their answers.
+
+use crate::packet::{Acks, Kind, Packet};
+use crate::timers::Timers;
+use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_ROWS};
+use narrows_core::figures::{
+    Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
+};
+use narrows_core::net::path::Path;
+use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::packet::Packet as _;
+use narrows_core::queue::{Place, Sink, Why};
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::Scenario;
+use narrows_core::tcp::{Config, Receiver, Sender};
+use narrows_core::units::{Span, Time};
+
+/// How long answers to pings are awaited after the end.
+const GRACE: Span = Span::s(2);
+/// Events from one call of the progress callback to the next: a few milliseconds.
+const PROGRESS_EVENTS: u64 = 1 << 16;
+
+/// Timers of a flow, in the order in which they fire at one instant.
+const START: u32 = 0;
+const STOP: u32 = 1;
+const MEASURE: u32 = 2;
+const SENDER: u32 = 3;
+const RECEIVER: u32 = 4;
+const TIMERS_PER_FLOW: u32 = 5;
+
+/// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run stops.
+pub fn run(
+    scenario: &Scenario,
+    registry: &Registry<Packet>,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Run, SimError> {
+    check_rows(scenario, options)?;
+    let mut world = World::new(scenario, registry, options)?;
+    world.run_until(world.end, progress)?;
+    world.close();
+    let queue = world.watch.queue.figures();
+    if world.watch.pings > 0 {
+        world.run_until(world.end + GRACE, progress)?;
+    }
+    let mut samples = world.samples;
+    let warmup = Time::ZERO + scenario.warmup;
+    let mut probes = Vec::new();
+    for (i, (probe, spec)) in world.probes.iter().zip(&scenario.probes).enumerate() {
+        probes.push(probe.meter.figures(spec.kind, warmup));
+        if options.sample_interval.is_some() {
+            probe.meter.samples(i as u32, &mut samples.pings);
+        }
+    }
+    let named = world.flows.into_iter().zip(&scenario.flows);
+    let flows: Vec<_> = named.map(|(f, spec)| f.meter.figures(spec.id.clone(), spec.cc.kind.clone())).collect();
+    Ok(Run {
+        engine: "sim",
+        scenario: scenario.clone(),
+        seed: scenario.seed,
+        fairness: Fairness::of(&flows),
+        flows,
+        queue,
+        probes,
+        samples,
+    })
+}
+
+/// Refuses what would not fit into memory.
+fn check_rows(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
+    let fits = |what, interval: Span, per_instant: usize| {
+        let work = scenario.duration.as_ns().saturating_mul(per_instant.max(1) as u64);
+        let rows = work / interval.as_ns().max(1);
+        let at_least = Span::us(work.div_ceil(MOST_ROWS).div_ceil(1000)).max(LEAST_INTERVAL);
+        let short = what == "samples" && interval < LEAST_INTERVAL;
+        if rows > MOST_ROWS || short {
+            Err(SimError::TooManyRows { what, rows, at_least })
+        } else {
+            Ok(())
+        }
+    };
+    if let Some(interval) = options.sample_interval {
+        fits("samples", interval, scenario.flows.len())?;
+    }
+    scenario.probes.iter().try_for_each(|probe| fits("pings", probe.interval, scenario.probes.len()))
+}
+
+/// One flow: both of its ends.
+struct Flow {
+    sender: Sender,
+    receiver: Receiver,
+    meter: FlowMeter,
+    transfer: bool,
+}
+
+/// One probe.
+struct Probe {
+    meter: ProbeMeter,
+    interval: Span,
+}
+
+/// What comes out of the network, and who watches it.
+struct Watch {
+    arrivals: Vec<Packet>,
+    acks: Acks,
+    queue: QueueMeter,
+    /// Pings whose fate is open.
+    pings: u64,
+}
+
+impl Sink<Packet> for Watch {
+    fn dropped(&mut self, _now: Time, packet: Packet, why: Why) {
+        self.queue.dropped(why);
+        match packet.kind() {
+            Kind::Data(_) => {}
+            Kind::Ack => drop(self.acks.take(&packet)),
+            Kind::Ping | Kind::Pong => self.pings -= 1,
+        }
+    }
+    fn marked(&mut self, _now: Time, _packet: &Packet, _why: Why) {
+        self.queue.marked();
+    }
+}
+
+impl Out<Packet> for Watch {
+    fn arrived(&mut self, _now: Time, _port: Port, packet: Packet) {
+        self.arrivals.push(packet);
+    }
+    fn departed(&mut self, now: Time, packet: &Packet) {
+        self.queue.departed(now, packet.enqueued_at());
+    }
+}
+
+struct World {
+    path: Path<Packet>,
+    watch: Watch,
+    flows: Vec<Flow>,
+    probes: Vec<Probe>,
+    timers: Timers,
+    end: Time,
+    next_figures: Time,
+    next_samples: Time,
+    /// From one row of samples to the next.
+    interval: Span,
+    samples: Samples,
+    events: u64,
+}
+
+impl World {
+    fn new(scenario: &Scenario, registry: &Registry<Packet>, options: &Options) -> Result<World, SimError> {
+        let (seed, spec) = (scenario.seed, &scenario.path);
+        let warmup = Time::ZERO + scenario.warmup;
+        let discipline = &spec.queue;
+        let kind = registry.queue(&discipline.kind).ok_or_else(|| SimError::UnknownQueue(discipline.kind.clone()))?;
+        let place = Place { limit: spec.limit(), rate: spec.rate, seed: Rng::named(seed, "path/queue").next_u64() };
+        let path = Path::new(spec, (kind.make)(&discipline.params, &place), seed);
+
+        let host = &scenario.host;
+        let config = Config { iw: host.iw, hz: host.hz, rmem_default: host.rmem_default, rmem_max: host.rmem_max };
+        let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
+        let mut flows = Vec::new();
+        for (i, spec) in scenario.flows.iter().enumerate() {
+            let kind = registry.cc(&spec.cc.kind).ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
+            let sender = Sender::new(&config, (kind.make)(&spec.cc.params, host.hz), spec.size);
+            let meter = FlowMeter::new(warmup);
+            let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
+            let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));
+            let number = i as u32 * TIMERS_PER_FLOW;
+            timers.set(number + START, Some(start));
+            timers.set(number + STOP, spec.stop.map(|stop| Time::ZERO + stop));
+            timers.set(number + MEASURE, Some(meter.measure_from(start)));
+            flows.push(Flow { sender, receiver: Receiver::new(&config), meter, transfer: spec.size.is_some() });
+        }
+        let mut probes = Vec::new();
+        for (i, spec) in scenario.probes.iter().enumerate() {
+            timers.set(flows.len() as u32 * TIMERS_PER_FLOW + i as u32, Some(Time::ZERO));
+            probes.push(Probe { meter: ProbeMeter::new(), interval: spec.interval });
+        }
+        let interval = options.sample_interval.unwrap_or(Span::ZERO);
+        Ok(World {
+            path,
+            watch: Watch { arrivals: Vec::new(), acks: Acks::default(), queue: QueueMeter::new(warmup), pings: 0 },
+            flows,
+            probes,
+            timers,
+            end: Time::ZERO + scenario.duration,
+            next_figures: Time::ZERO + FIGURE_INTERVAL,
+            next_samples: options.sample_interval.map_or(Time::MAX, |interval| Time::ZERO + interval),
+            interval,
+            samples: Samples::default(),
+            events: 0,
+        })
+    }
+
+    /// Everything up to and including `until`; after the end of the run, as long as pings are under way.
+    fn run_until(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+        loop {
+            let network = self.path.next_wakeup().unwrap_or(Time::MAX);
+            let timer = self.timers.next();
+            let sampler = self.next_figures.min(self.next_samples);
+            let now = network.min(timer).min(sampler);
+            if now > until || (until > self.end && self.watch.pings == 0) {
+                return Ok(());
+            }
+            if network == now {
+                self.path.poll(now, &mut self.watch);
+                self.deliver(now);
+            } else if timer == now {
+                if let Some(number) = self.timers.pop(now) {
+                    self.fire(now, number);
+                }
+            } else {
+                self.sample(now);
+            }
+            self.events += 1;
+            if self.events % PROGRESS_EVENTS == 0 && !progress(Progress { now, end: self.end, events: self.events }) {
+                return Err(SimError::Stopped);
+            }
+        }
+    }
+
+    /// Hands what has arrived to the ends.
+    fn deliver(&mut self, now: Time) {
+        let mut arrivals = std::mem::take(&mut self.watch.arrivals);
+        for packet in arrivals.drain(..) {
+            let (path, watch) = (&mut self.path, &mut self.watch);
+            let id = packet.flow();
+            match packet.kind() {
+                Kind::Data(_) => {
+                    let flow = &mut self.flows[id as usize];
+                    flow.receiver.on_segment(now, &packet.segment(), &mut |ack| {
+                        let packet = watch.acks.packet(id, ack);
+                        path.push(now, FAR, packet, watch);
+                    });
+                    self.timers.set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
+                }
+                Kind::Ack => {
+                    let flow = &mut self.flows[id as usize];
+                    let ack = watch.acks.take(&packet);
+                    let mut wire = |segment| path.push(now, NEAR, Packet::data(id, &segment), watch);
+                    flow.sender.on_segment(now, &ack, &mut wire);
+                    self.timers.set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
+                    if flow.transfer && flow.sender.finished() {
+                        flow.meter.finished(now, &flow.sender.info());
+                    }
+                }
+                Kind::Ping => path.push(now, FAR, packet.pong(), watch),
+                Kind::Pong => {
+                    watch.pings -= 1;
+                    self.probes[id as usize - self.flows.len()].meter.received(now, packet.number());
+                }
+            }
+        }
+        self.watch.arrivals = arrivals;
+    }
+
+    /// Timer `number` fires.
+    fn fire(&mut self, now: Time, number: u32) {
+        let id = number / TIMERS_PER_FLOW;
+        let (path, watch) = (&mut self.path, &mut self.watch);
+        let Some(flow) = self.flows.get_mut(id as usize) else {
+            let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
+            let probe = &mut self.probes[i as usize];
+            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now));
+            watch.pings += 1;
+            path.push(now, NEAR, ping, watch);
+            let next = now + probe.interval;
+            return self.timers.set(number, (next < self.end).then_some(next));
+        };
+        // An end that asks again for the instant that it was just given would stop the clock.
+        let later = |at: Option<Time>| at.map(|at| at.max(now + Span::ns(1)));
+        let sender = id * TIMERS_PER_FLOW + SENDER;
+        let mut wire = |segment| path.push(now, NEAR, Packet::data(id, &segment), watch);
+        match number % TIMERS_PER_FLOW {
+            START => {
+                flow.meter.started(now);
+                flow.sender.connect(now, &mut wire);
+                self.timers.set(sender, flow.sender.next_wakeup());
+            }
+            STOP => {
+                flow.meter.stopped(now, &flow.sender.info());
+                flow.sender.stop();
+                // Jitter may have moved the start behind the stop.
+                self.timers.set(id * TIMERS_PER_FLOW + START, None);
+                self.timers.set(sender, flow.sender.next_wakeup());
+            }
+            MEASURE => flow.meter.measure(now, &flow.sender.info()),
+            SENDER => {
+                flow.sender.on_timer(now, &mut wire);
+                self.timers.set(sender, later(flow.sender.next_wakeup()));
+            }
+            _ => {
+                flow.receiver.on_timer(now, &mut |ack| {
+                    let packet = watch.acks.packet(id, ack);
+                    path.push(now, FAR, packet, watch);
+                });
+                self.timers.set(number, later(flow.receiver.next_wakeup()));
+            }
+        }
+    }
+
+    /// Looks at everything that is watched over time.
+    fn sample(&mut self, now: Time) {
+        let (figures, rows) = (self.next_figures == now, self.next_samples == now);
+        let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
+        for (i, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.meter.runs()) {
+            let info = flow.sender.info();
+            if figures {
+                flow.meter.sample(&info);
+            }
+            if point {
+                flow.meter.point(now, &info);
+            }
+            if rows {
+                self.samples.flows.push_info(now, i as u32, &info);
+            }
+        }
+        if rows {
+            self.samples.queue.push_backlog(now, self.path.backlog(), self.watch.queue.drops());
+            self.next_samples = now + self.interval;
+        }
+        if figures {
+            self.next_figures = now + FIGURE_INTERVAL;
+        }
+    }
+
+    /// The run is over: nobody sends, nothing is sampled.
+    fn close(&mut self) {
+        let end = self.end;
+        for (id, flow) in (0u32..).zip(&mut self.flows) {
+            flow.meter.ended(end, &flow.sender.info());
+            flow.sender.stop();
+            (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
+        }
+        (self.next_figures, self.next_samples) = (Time::MAX, Time::MAX);
+    }
+}

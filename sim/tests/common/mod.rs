@@ -1,0 +1,60 @@
+//! Scenarios by hand.
+#![allow(dead_code)] // each test crate takes what it needs
+
+use narrows_core::param::Params;
+use narrows_core::scenario::{Buffer, Choice, FlowSpec, HostSpec, Link, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use narrows_core::units::{Bytes, Rate, Span};
+use narrows_sim::{run, Options, Packet, Run};
+
+pub fn choice(kind: &str) -> Choice {
+    Choice { kind: kind.into(), params: Params::default() }
+}
+
+pub fn flow(id: &str, cc: &str) -> FlowSpec {
+    FlowSpec { id: id.into(), cc: choice(cc), start: Span::ZERO, stop: None, size: None }
+}
+
+pub fn ping(interval: Span) -> ProbeSpec {
+    ProbeSpec { kind: ProbeKind::Ping, interval }
+}
+
+/// 10 Mbit/s, 20 ms, one BDP of drop-tail buffer; nobody sends.
+pub fn scenario(duration: Span) -> Scenario {
+    Scenario {
+        title: String::new(),
+        duration,
+        warmup: Span::ns(duration.as_ns() / 5),
+        seed: 1,
+        start_jitter: Span::ms(20),
+        path: PathSpec {
+            rate: Rate::mbit(10),
+            rtt: Span::ms(20),
+            delay_forward: Span::ms(10),
+            buffer: Some(Buffer::Bdp(1.0)),
+            queue: choice("fifo"),
+            link: Link::Serial,
+            loss: 0.0,
+        },
+        host: HostSpec {
+            like: "linux-6.12".into(),
+            iw: 10,
+            hz: 1000,
+            rmem_default: Bytes::new(131_072),
+            rmem_max: Bytes::new(512 << 20),
+        },
+        flows: Vec::new(),
+        probes: Vec::new(),
+    }
+}
+
+pub fn registry() -> narrows_core::registry::Registry<Packet> {
+    narrows_core::registry::Registry::standard()
+}
+
+pub fn play(scenario: &Scenario) -> Run {
+    run(scenario, &registry(), &Options::default(), &mut |_| true).expect("a scenario that runs")
+}
+
+pub fn json(run: &Run) -> String {
+    run.to_json("test", &serde_json::Value::Null, None)
+}

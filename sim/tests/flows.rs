@@ -1,0 +1,146 @@
+//! The world with flows in it.
+
+mod common;
+
+use common::{flow, json, ping, play, registry, scenario};
+use narrows_core::cc::{Ack, CcKind, CongestionControl, Loss, Window};
+use narrows_core::packet::Packet as _;
+use narrows_core::queue::{Backlog, QueueDiscipline, QueueKind, Sink, Why};
+use narrows_core::scenario::Scenario;
+use narrows_core::units::{Bytes, Span, Time};
+use narrows_sim::{run, Options, Packet, SimError};
+
+fn two_flows() -> Scenario {
+    let mut s = scenario(Span::s(10));
+    s.flows = vec![flow("cubic0", "cubic"), flow("reno0", "reno")];
+    s.probes = vec![ping(Span::ms(20))];
+    s.path.loss = 0.001;
+    s
+}
+
+#[test]
+fn same_seed_same_bytes() {
+    let (mut s, mut other) = (two_flows(), two_flows());
+    let (first, second) = (play(&s), play(&s));
+    assert_eq!(json(&first), json(&second));
+    assert_eq!(first.samples.flows, second.samples.flows);
+    assert_eq!(first.samples.queue, second.samples.queue);
+    other.seed = 2;
+    assert_ne!(json(&first), json(&play(&other)));
+    // Without jitter and loss nothing is left to chance.
+    for s in [&mut s, &mut other] {
+        (s.path.loss, s.start_jitter) = (0.0, Span::ZERO);
+    }
+    let flows = |s: &Scenario| serde_json::to_string(&play(s).flows).unwrap();
+    assert_eq!(flows(&s), flows(&other));
+}
+
+#[test]
+fn figures_do_not_depend_on_the_interval_of_samples() {
+    let s = two_flows();
+    let sparse = Options { sample_interval: None };
+    let dense = Options { sample_interval: Some(Span::ms(3)) };
+    let [sparse, dense] = [sparse, dense].map(|o| run(&s, &registry(), &o, &mut |_| true).unwrap());
+    assert_eq!(json(&sparse), json(&dense));
+    assert!(sparse.samples.flows.is_empty() && sparse.samples.pings.is_empty());
+    assert_eq!(dense.samples.queue.len(), 3333);
+}
+
+#[test]
+fn two_flows_fill_the_path() {
+    let run = play(&two_flows());
+    let goodput: f64 = run.flows.iter().map(|f| f.goodput_mbit).sum();
+    // 1448 of 1514 bytes of 10 Mbit/s, less what loss costs.
+    assert!((8.0..9.57).contains(&goodput), "{goodput}");
+    assert_eq!(run.flows[0].series.len(), 10);
+    assert_eq!(run.samples.queue.len(), 100);
+    assert!(run.fairness.jain > 0.5 && run.fairness.jain <= 1.0);
+    assert!(run.queue.delay_ms.p50 > 1.0 && run.probes[0].rtt_ms.p50 > 21.0);
+}
+
+#[test]
+fn a_transfer_ends_with_its_last_byte_and_a_stopped_flow_at_its_stop() {
+    let mut s = scenario(Span::s(10));
+    s.warmup = Span::ZERO;
+    s.flows = vec![flow("a", "reno"), flow("b", "reno"), flow("late", "reno")];
+    s.flows[0].size = Some(Bytes::new(100_000));
+    s.flows[1].start = Span::s(4);
+    s.flows[1].stop = Some(Span::ms(6500));
+    s.flows[2].start = Span::s(20);
+    let run = play(&s);
+    let [a, b, late] = &run.flows[..] else { panic!() };
+    // Handshake, four windows of ten and more, 0.09 s of transmission.
+    assert!((0.1..0.3).contains(&a.fct_s), "{}", a.fct_s);
+    assert_eq!(a.series.len(), 1);
+    assert_eq!(a.series[0].1, 100_000);
+    assert!(b.fct_s.is_nan());
+    assert_eq!(b.series.iter().map(|p| p.0).collect::<Vec<_>>(), [5.0, 6.0, 6.5]);
+    assert!(b.goodput_mbit > 8.0);
+    assert!(late.goodput_mbit.is_nan() && late.series.is_empty());
+}
+
+#[test]
+fn a_caller_may_stop_a_run() {
+    let mut s = two_flows();
+    s.duration = Span::s(1000);
+    let mut calls = 0;
+    let stopped = run(&s, &registry(), &Options::default(), &mut |progress| {
+        calls += 1;
+        assert!(progress.now < progress.end);
+        calls < 3
+    });
+    assert_eq!((stopped.unwrap_err(), calls), (SimError::Stopped, 3));
+}
+
+/// Ten packets in flight, whatever happens.
+#[derive(Clone)]
+struct Ten;
+
+impl CongestionControl for Ten {
+    fn on_ack(&mut self, w: &mut Window, _ev: &Ack) {
+        w.cwnd = 10;
+    }
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        w.ssthresh = 10;
+    }
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Last in, first out: nobody would, but anybody may.
+struct Lifo(Vec<Packet>);
+
+impl QueueDiscipline<Packet> for Lifo {
+    fn enqueue(&mut self, now: Time, packet: Packet, sink: &mut dyn Sink<Packet>) {
+        if self.0.len() < 5 {
+            self.0.push(packet);
+        } else {
+            sink.dropped(now, packet, Why::Overflow);
+        }
+    }
+    fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<Packet>) -> Option<Packet> {
+        self.0.pop()
+    }
+    fn backlog(&self) -> Backlog {
+        Backlog { bytes: Bytes::new(self.0.iter().map(|p| p.size().get()).sum()), packets: self.0.len() as u64 }
+    }
+}
+
+#[test]
+fn laws_of_other_crates_run_by_registration_alone() {
+    let mut registry = registry();
+    let kind = CcKind { name: "ten", help: "", source: "", params: &[], make: |_, _| Box::new(Ten) };
+    registry.register_cc(kind);
+    let make = |_: &_, _: &_| Box::new(Lifo(Vec::new())) as Box<dyn QueueDiscipline<Packet>>;
+    registry.register_queue(QueueKind { name: "lifo", help: "", source: "", params: &[], make });
+    let mut s = scenario(Span::s(5));
+    s.flows = vec![flow("ten0", "ten")];
+    s.path.queue = common::choice("fifo");
+    let fifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
+    // Ten packets per round trip of 20 ms and the transmission of what precedes an ACK.
+    assert!((5.0..6.0).contains(&fifo.flows[0].goodput_mbit), "{}", fifo.flows[0].goodput_mbit);
+    s.path.queue = common::choice("lifo");
+    let lifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
+    assert!(lifo.queue.drops > 0 && fifo.queue.drops == 0);
+}

@@ -1,0 +1,50 @@
+//! Timers against a sorted set.
+
+use narrows_core::units::{Span, Time};
+use narrows_sim::timers::Timers;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const N: u32 = 6;
+
+/// Lets time pass by the first, then sets one alarm so much later (or takes it back).
+type Step = (u64, u32, Option<u64>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // Few distinct times, so that many alarms share one.
+    prop::collection::vec((0u64..4, 0..N, prop::option::weighted(0.85, 0u64..12)), 1..200)
+}
+
+/// An alarm that fires sets itself anew when its number is even, as a pacing timer does.
+fn again(number: u32, at: Time) -> Option<Time> {
+    (number % 2 == 0).then(|| at + Span::ns(u64::from(number) + 3))
+}
+
+proptest! {
+    #[test]
+    fn alarms_fire_once_at_their_time_by_number(steps in steps()) {
+        let (mut timers, mut model) = (Timers::new(N as usize), BTreeSet::new());
+        let (mut fired, mut expected) = (Vec::new(), Vec::new());
+        let mut now = Time::ZERO;
+        for (wait, number, delay) in steps {
+            now += Span::ns(wait);
+            while timers.next() <= now {
+                let at = timers.next();
+                if let Some(number) = timers.pop(at) {
+                    fired.push((at, number));
+                    timers.set(number, again(number, at));
+                }
+            }
+            while let Some(&(at, number)) = model.first().filter(|(at, _)| *at <= now) {
+                model.pop_first();
+                expected.push((at, number));
+                model.extend(again(number, at).map(|at| (at, number)));
+            }
+            prop_assert_eq!(&fired, &expected);
+            let at = delay.map(|delay| now + Span::ns(delay));
+            timers.set(number, at);
+            model.retain(|(_, n)| *n != number);
+            model.extend(at.map(|at| (at, number)));
+        }
+    }
+}

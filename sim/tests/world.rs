@@ -1,0 +1,78 @@
+//! What the virtual world promises, whatever the TCP.
+
+mod common;
+
+use common::{flow, json, ping, play, registry, scenario};
+use narrows_core::scenario::Link;
+use narrows_core::units::{Bytes, Span};
+use narrows_sim::{run, Options, SimError};
+
+/// 66 B of ACK would be 0.05 ms, but nothing serves the way back; 106 B at 10 Mbit/s take 84.8 us.
+const PING_MS: f64 = 20.0 + 0.0848;
+
+#[test]
+fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
+    let mut s = scenario(Span::s(1));
+    s.probes = vec![ping(Span::ms(20))];
+    let probe = &play(&s).probes[0];
+    assert_eq!((probe.sent, probe.received), (50, 50));
+    for shown in [probe.rtt_ms.mean, probe.rtt_ms.p50, probe.rtt_ms.p99] {
+        assert!((shown - PING_MS).abs() < 1e-9, "{shown}");
+    }
+    // A token bucket that is never empty takes no time.
+    s.path.link = Link::Tbf { burst: Bytes::new(3080) };
+    assert!((play(&s).probes[0].rtt_ms.p99 - 20.0).abs() < 1e-9);
+}
+
+#[test]
+fn answers_after_the_end_are_awaited_but_not_for_ever() {
+    let mut s = scenario(Span::ms(100));
+    s.probes = vec![ping(Span::ms(20))];
+    s.path.rtt = Span::ms(1900);
+    assert_eq!(play(&s).probes[0].received, 5);
+    s.path.rtt = Span::ms(2050);
+    // Those sent at 0, 20 and 40 ms are back by 2100 ms.
+    assert_eq!(play(&s).probes[0].received, 3);
+}
+
+#[test]
+fn lost_pings_have_no_rtt() {
+    let mut s = scenario(Span::s(10));
+    s.probes = vec![ping(Span::ms(1))];
+    s.path.loss = 0.5;
+    let run = play(&s);
+    let lost = run.samples.pings.rtt_ms.iter().filter(|rtt| rtt.is_nan()).count() as u64;
+    assert_eq!((run.probes[0].sent, run.samples.pings.len()), (10_000, 10_000));
+    assert_eq!(run.probes[0].received + lost, 10_000);
+    assert!(lost.abs_diff(5000) < 250, "{lost}");
+    assert_eq!(run.queue.drops, 0);
+}
+
+#[test]
+fn nothing_measured_is_null() {
+    let run = play(&scenario(Span::ms(50)));
+    let value: serde_json::Value = serde_json::from_str(&json(&run)).unwrap();
+    assert_eq!(value["queue"]["drops"], 0);
+    assert!(value["queue"]["delay_ms"]["p50"].is_null());
+    assert!(value["fairness"]["jain"].is_null());
+}
+
+#[test]
+fn too_many_rows_are_refused_with_an_interval_that_fits() {
+    let mut s = scenario(Span::s(6000));
+    s.flows = vec![flow("cubic0", "cubic")];
+    let refused = run(&s, &registry(), &Options { sample_interval: Some(Span::ms(1)) }, &mut |_| true);
+    let Err(SimError::TooManyRows { what: "samples", at_least, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(at_least, Span::us(1200));
+}
+
+#[test]
+fn unknown_names_are_told() {
+    let mut s = scenario(Span::s(1));
+    s.flows = vec![flow("x0", "x")];
+    let refused = run(&s, &registry(), &Options::default(), &mut |_| true).unwrap_err();
+    assert_eq!(refused, SimError::UnknownCc("x".into()));
+    s.path.queue = common::choice("y");
+    let refused = run(&s, &registry(), &Options::default(), &mut |_| true).unwrap_err();
+    assert_eq!(refused, SimError::UnknownQueue("y".into()));
+}
