@@ -174,7 +174,7 @@ impl Receiver {
         if duplicate {
             self.dsack = Some(range);
         } else {
-            self.holes.insert(range, window::truesize(len));
+            self.holes.insert(range);
         }
         if self.holes.third_block_or_new(range) && self.acks.compressed > 0 {
             // A pending compressed ACK leaves before the blocks it would report are pushed out. It takes this segment's
