@@ -77,6 +77,14 @@ def test_summary_has_a_row_per_flow() -> None:
     assert {"id", "cc", "goodput_mbit", "rtt_mean_ms", "rtt_p95_ms", "cwnd_mean_packets"} <= set(summary.column_names)
 
 
+def test_summaries_of_different_runs_go_into_one_table() -> None:
+    sizes = ("100kB", "1GB")  # the second does not finish
+    summaries = [nw.run(scenario(flows=[nw.Flow("cubic", size=size)])).summary() for size in sizes]
+    finished, unfinished = pa.concat_tables(summaries)["fct_s"].to_pylist()
+    assert finished > 0
+    assert unfinished is None
+
+
 def test_save(tmp_path: Path) -> None:
     run = nw.run(scenario())
     run.save(tmp_path / "out")
