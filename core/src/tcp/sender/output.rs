@@ -248,7 +248,8 @@ impl Sender {
             // Neighbours of one super-packet that were lost together leave together again, with PSH on the last.
             together += 1;
             let more = together < most && self.board.in_flight() + 1 < self.w.cwnd && self.board.lost_with_next(i);
-            self.resend(now, i, true, together > 1 && !more, wire);
+            let mut join = |segment| wire(Segment { joined: together > 1, ..segment });
+            self.resend(now, i, true, together > 1 && !more, &mut join);
             if !more {
                 together = 0;
             }
