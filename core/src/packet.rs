@@ -26,14 +26,14 @@ pub trait Packet {
     fn set_enqueued_at(&mut self, now: Time);
     /// A hash of the 5-tuple under `seed`.
     fn flow_hash(&self, seed: u64) -> u32;
-    /// Does it share a super-packet with the packet before it? What lies near the sender treats them as one.
-    fn joined(&self) -> bool {
-        false
-    }
     /// The ECN bits.
     fn ecn(&self) -> Ecn;
     /// Sets "congestion experienced".
     fn set_ce(&mut self);
+    /// Did the sender hand it down in one super-packet with the packet before it?
+    fn joined(&self) -> bool {
+        false
+    }
     /// The differentiated-services code point.
     fn dscp(&self) -> u8 {
         0

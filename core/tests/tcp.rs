@@ -28,7 +28,12 @@ fn trace() {
     }
     for e in &p.log[..900] {
         match e {
-            Event::Sent(t, s) => println!("{:.4} > {} {}", t.as_s() * 1e3, s.seq / 1448, if s.psh { "P" } else { "" }),
+            Event::Sent(t, s) => println!(
+                "{:.4} > {} {}",
+                t.as_s() * 1e3,
+                s.seq / 1448,
+                if s.psh { "P" } else { "" }
+            ),
             Event::AckArrived(t, a) => println!("{:.4} < {} win {}", t.as_s() * 1e3, a.ack / 1448, a.window),
         }
     }

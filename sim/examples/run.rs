@@ -30,8 +30,7 @@ fn run(file: &str, seed: Option<String>) -> Result<String, String> {
     if let Some(seed) = seed {
         scenario.seed = seed.parse().map_err(|_| format!("{seed}: a seed is a whole number"))?;
     }
-    let run =
-        narrows_sim::run(&scenario, &registry, &Default::default(), &mut |_| true).map_err(|e| e.to_string())?;
+    let run = narrows_sim::run(&scenario, &registry, &Default::default(), &mut |_| true).map_err(|e| e.to_string())?;
     let scenario = serde_json::from_str(&scenario.to_json()).map_err(|e| e.to_string())?;
     Ok(run.to_json(env!("CARGO_PKG_VERSION"), &scenario, None))
 }

@@ -61,7 +61,7 @@ impl<P: Packet> Path<P> {
         };
         let forward = spec.delay_forward.min(spec.rtt);
         Path {
-            loss: Independent::new(spec.loss, Rng::named(seed, "path/loss")),
+            loss: Independent::new(&spec.loss, Rng::named(seed, "path/loss")),
             queue_due: queue.next_wakeup().unwrap_or(Time::MAX),
             queue,
             server,

@@ -36,7 +36,7 @@ pub struct Segment {
     pub syn: bool,
     /// The end of a write: the receiver should not sit on its ACK.
     pub psh: bool,
-    /// Was handed down in one super-packet with the segment before it.
+    /// Left the sender in one super-packet with the segment before it.
     pub joined: bool,
 }
 
