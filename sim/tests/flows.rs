@@ -14,7 +14,7 @@ fn two_flows() -> Scenario {
     let mut s = scenario(Span::s(10));
     s.flows = vec![flow("cubic0", "cubic"), flow("reno0", "reno")];
     s.probes = vec![ping(Span::ms(20))];
-    s.path.loss = 0.001;
+    s.path.loss.probability = 0.001;
     s
 }
 
@@ -29,7 +29,7 @@ fn same_seed_same_bytes() {
     assert_ne!(json(&first), json(&play(&other)));
     // Without jitter and loss nothing is left to chance.
     for s in [&mut s, &mut other] {
-        (s.path.loss, s.start_jitter) = (0.0, Span::ZERO);
+        (s.path.loss.probability, s.start_jitter) = (0.0, Span::ZERO);
     }
     let flows = |s: &Scenario| serde_json::to_string(&play(s).flows).unwrap();
     assert_eq!(flows(&s), flows(&other));

@@ -41,7 +41,7 @@ fn answers_after_the_end_are_awaited_but_not_for_ever() {
 fn lost_pings_have_no_rtt() {
     let mut s = scenario(Span::s(10));
     s.probes = vec![ping(Span::ms(1))];
-    s.path.loss = 0.5;
+    s.path.loss.probability = 0.5;
     let run = play(&s);
     let lost = run.samples.pings.rtt_ms.iter().filter(|rtt| rtt.is_nan()).count() as u64;
     assert_eq!((run.probes[0].sent, run.samples.pings.len()), (10_000, 10_000));
