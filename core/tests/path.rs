@@ -83,7 +83,7 @@ fn spec(link: Link, loss: f64) -> PathSpec {
             params: Params::default(),
         },
         link,
-        loss,
+        loss: narrows_core::scenario::Loss { probability: loss, ..narrows_core::scenario::Loss::NONE },
     }
 }
 

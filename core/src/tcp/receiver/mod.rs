@@ -38,6 +38,8 @@ pub struct Receiver {
     acks: Acks,
     window: Window,
     dsack: Option<Range>,
+    /// When the application was last woken; it reads once for all that arrived in one instant.
+    woken: Option<Time>,
 
     syn_ack_sent: Time,
     syn_ack_timer: Option<Time>,
@@ -62,6 +64,7 @@ impl Receiver {
             acks: Acks::new(cfg.hz),
             window: Window::new(cfg),
             dsack: None,
+            woken: None,
             syn_ack_sent: Time::ZERO,
             syn_ack_timer: None,
             syn_ack_timeouts: 0,
@@ -116,6 +119,10 @@ impl Receiver {
             self.send_ack(now, wire);
             return;
         }
+        if let Some(then) = self.woken.filter(|t| *t < now) {
+            self.window.read(then, self.nxt);
+            self.woken = None;
+        }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
             self.on_out_of_order(now, seg.len, range, wire);
@@ -148,7 +155,7 @@ impl Receiver {
         self.check_ack(now, wire);
         // The application reads everything.
         self.window.queued = self.holes.truesize;
-        self.window.read(now, self.nxt);
+        self.woken = Some(now);
         if self.acks.scheduled
             && (self.nxt - self.acks.acked > u64::from(self.window.segment())
                 || (self.acks.pushed && self.window.queued == 0)
@@ -167,7 +174,7 @@ impl Receiver {
         if duplicate {
             self.dsack = Some(range);
         } else {
-            self.holes.insert(range, window::truesize(len));
+            self.holes.insert(range);
         }
         if self.holes.third_block_or_new(range) && self.acks.compressed > 0 {
             // A pending compressed ACK leaves before the blocks it would report are pushed out. It takes this segment's

@@ -48,26 +48,19 @@ impl Holes {
             .get(self.place(range.start))
             .is_some_and(|r| r.start <= range.start && range.end <= r.end)
     }
-    pub fn insert(&mut self, range: Range, truesize: u64) {
-        self.truesize += truesize;
+    pub fn insert(&mut self, range: Range) {
         let at = self.place(range.start);
-        let Some(&here) = self.arrived.get(at) else {
-            self.arrived.push_back(range);
-            return;
-        };
-        if !touches(here, range) {
-            self.arrived.insert(at, range);
-            return;
-        }
-        let mut whole = union(here, range);
-        while let Some(&next) = self.arrived.get(at + 1) {
+        let mut whole = range;
+        while let Some(&next) = self.arrived.get(at) {
             if !touches(whole, next) {
                 break;
             }
             whole = union(whole, next);
-            self.arrived.remove(at + 1);
+            self.truesize -= super::window::truesize_of(next);
+            self.arrived.remove(at);
         }
-        self.arrived[at] = whole;
+        self.truesize += super::window::truesize_of(whole);
+        self.arrived.insert(at, whole);
     }
     /// Everything below `nxt` has arrived: answers the next byte due after joining what waited.
     pub fn fill(&mut self, mut nxt: u64) -> u64 {
@@ -76,8 +69,7 @@ impl Holes {
             if first.start > nxt {
                 break;
             }
-            let waited = first.end.saturating_sub(first.start);
-            self.truesize = self.truesize.saturating_sub(super::window::truesize_of(waited));
+            self.truesize -= super::window::truesize_of(first);
             nxt = nxt.max(first.end);
             self.arrived.pop_front();
         }
@@ -143,12 +135,12 @@ mod tests {
     fn a_fifth_block_pushes_the_oldest_out_and_it_comes_back_only_as_far_as_seen_again() {
         let mut h = Holes::default();
         for i in 1..=5 {
-            h.insert(r(i * 20, i * 20 + 10), 1);
+            h.insert(r(i * 20, i * 20 + 10));
             h.report(r(i * 20, i * 20 + 10));
         }
         assert_eq!(h.blocks().next(), Some(r(100, 110)));
         assert_eq!(h.blocks().count(), 4);
-        h.insert(r(30, 35), 1);
+        h.insert(r(30, 35));
         h.report(r(30, 35));
         assert_eq!(h.blocks().next(), Some(r(30, 35)));
         assert!(h.covers(r(20, 35)));
@@ -158,7 +150,7 @@ mod tests {
     fn filling_joins_what_waited() {
         let mut h = Holes::default();
         for x in [r(20, 30), r(40, 50), r(30, 40)] {
-            h.insert(x, 1);
+            h.insert(x);
             h.report(x);
         }
         assert_eq!(h.fill(10), 10);

@@ -5,12 +5,14 @@
 //! segments for each that arrives, up to that share. Once per round trip the buffer grows to hold twice what was read in it,
 //! sixteen segments, and twice the growth over the round before.
 
-use crate::tcp::wire::Segment;
+use crate::tcp::wire::{Range, Segment};
 use crate::tcp::{Config, MSS};
 use crate::units::Time;
 
 /// Kernel memory beside the payload of one packet, bytes (measured on Linux 6.12: 2344 B for 1448 B of payload).
 const OVERHEAD: u64 = 896;
+/// Segments merged into one packet of the out-of-order queue (measured: 166 in 13).
+const MERGED: u64 = 13;
 /// The receiver's guess of the segment size before any data.
 const MSS_GUESS: u32 = 536;
 /// Segments shorter than this do not open the window.
@@ -26,9 +28,11 @@ const MAX_SCALE: u32 = 14;
 pub(super) fn truesize(len: u32) -> u64 {
     u64::from(len) + OVERHEAD
 }
-/// Kernel memory of `bytes` in full segments.
-pub(super) fn truesize_of(bytes: u64) -> u64 {
-    bytes + bytes.div_ceil(u64::from(MSS)) * OVERHEAD
+/// Kernel memory of a run that waits out of order: neighbours are merged, up to 17 fragments of pages in one packet.
+pub(super) fn truesize_of(run: Range) -> u64 {
+    let bytes = run.end - run.start;
+    let segments = bytes.div_ceil(u64::from(MSS));
+    bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +71,8 @@ impl Window {
             buffer_max: cfg.rmem_max.get().max(buffer),
             share: SHARE_DEFAULT,
             clamp: buffer * SHARE_DEFAULT >> SHARE_BITS,
-            threshold: first,
+            // One segment of the buffer's share stays in reserve.
+            threshold: first.min((buffer * SHARE_DEFAULT >> SHARE_BITS).saturating_sub(mss)),
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,

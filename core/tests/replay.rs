@@ -1,0 +1,281 @@
+//! Replay: what real kernels did, packet by packet.
+//!
+//! Each file in `data/replay/` is one connection of Linux 6.12, recorded at one of its ends (its head says how). The part
+//! of that end is played by our [`Sender`] or [`Receiver`]: it is handed what arrived then, when it arrived, and must do what
+//! Linux did: the same segments, the same ACKs, in the same order, at the same time.
+//!
+//! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the same edges.
+
+use narrows_core::cc::cubic::Cubic;
+use narrows_core::param::Params;
+use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
+use narrows_core::tcp::{Config, Receiver, Sender, State};
+use narrows_core::units::{Bytes, Time};
+
+/// The sender's ticks are known to some microseconds only, so what a timer does may be off by as much.
+const TIMER_TOLERANCE_NS: u64 = 8_000;
+
+fn config() -> Config {
+    Config {
+        iw: 10,
+        hz: 1000,
+        rmem_default: Bytes::new(131_072),
+        rmem_max: Bytes::new(536_870_912),
+    }
+}
+
+/// A recording: its lines, split, and the shift that puts its ticks on ours.
+struct Recording {
+    lines: Vec<(usize, Vec<&'static str>)>,
+    start_ns: u64,
+}
+
+impl Recording {
+    fn parse(text: &'static str) -> Recording {
+        let (mut tick_ns, mut jiffy) = (0, 1);
+        let mut lines = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[0] {
+                "#" => {}
+                "tick_ns" => tick_ns = num(words[1]),
+                "jiffy_mod_512" => jiffy = num(words[1]),
+                _ => lines.push((number + 1, words)),
+            }
+        }
+        // Well into the clock's life, so that no timestamp is 0.
+        let start_ns = (512 * 16 + jiffy) * 1_000_000 - tick_ns;
+        Recording { lines, start_ns }
+    }
+    fn time(&self, word: &str) -> Time {
+        Time::from_ns(self.start_ns + num(word))
+    }
+    fn stamp(&self, word: &str) -> u32 {
+        (self.start_ns / 1_000_000) as u32 + num(word) as u32
+    }
+    fn since_start(&self, t: Time) -> u64 {
+        t.as_ns() - self.start_ns
+    }
+}
+
+fn num(word: &str) -> u64 {
+    word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
+}
+
+fn sacks(words: &[&str]) -> ([Range; MAX_SACKS], u8) {
+    let mut blocks = [Range::default(); MAX_SACKS];
+    for (block, word) in blocks.iter_mut().zip(words) {
+        let (start, end) = word.split_once('-').expect("start-end");
+        *block = Range {
+            start: num(start),
+            end: num(end),
+        };
+    }
+    (blocks, words.len().min(MAX_SACKS) as u8)
+}
+
+/// Lines of what was done lately, for the report of a difference.
+fn tail(done: &[String]) -> String {
+    done[done.len().saturating_sub(24)..].join("\n")
+}
+
+fn replay_receiver(text: &'static str) -> usize {
+    let r = Recording::parse(text);
+    let mut receiver = Receiver::new(&config());
+    let mut sent: Vec<(Time, AckSegment)> = Vec::new();
+    let mut compared = 0;
+    let mut done = Vec::new();
+    for (number, words) in &r.lines {
+        let at = r.time(words[1]);
+        if words[0] == "D" {
+            run_receiver(&mut receiver, at, &mut sent);
+            let seg = match words[2] {
+                "syn" => Segment {
+                    syn: true,
+                    tsval: r.stamp(words[3]),
+                    ..Segment::default()
+                },
+                "ack" => Segment {
+                    tsval: r.stamp(words[3]),
+                    tsecr: r.stamp(words[4]),
+                    ..Segment::default()
+                },
+                _ => Segment {
+                    seq: num(words[2]),
+                    len: num(words[3]) as u32,
+                    psh: words[4] == "P",
+                    tsval: r.stamp(words[5]),
+                    tsecr: r.stamp(words[6]),
+                    syn: false,
+                },
+            };
+            receiver.on_segment(at, &seg, &mut |a| sent.push((at, a)));
+        } else {
+            run_receiver(&mut receiver, Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS), &mut sent);
+            let syn = words[2] == "syn";
+            let (blocks, n) = sacks(if syn { &[] } else { &words[6..] });
+            let expected = AckSegment {
+                ack: if syn { 0 } else { num(words[2]) },
+                window: num(words[3]),
+                tsecr: r.stamp(words[4]),
+                n_sacks: n,
+                sacks: blocks,
+                syn,
+                tsval: 0,
+            };
+            let ours = sent.get(compared).map(|(t, a)| (*t, AckSegment { tsval: 0, ..*a }));
+            let same = ours.is_some_and(|(t, a)| a == expected && near(t, at));
+            assert!(
+                same,
+                "line {number}: Linux sent at {} {expected:?}\nwe {:?}\nbefore:\n{}",
+                r.since_start(at),
+                ours.map(|(t, a)| (r.since_start(t), a)),
+                tail(&done)
+            );
+            compared += 1;
+        }
+        done.push(words.join(" "));
+    }
+    assert_eq!(
+        sent.len(),
+        compared,
+        "ACKs that Linux did not send: {:?}",
+        &sent[compared..]
+    );
+    compared
+}
+
+fn near(ours: Time, theirs: Time) -> bool {
+    ours.as_ns().abs_diff(theirs.as_ns()) <= TIMER_TOLERANCE_NS
+}
+
+fn run_receiver(receiver: &mut Receiver, until: Time, sent: &mut Vec<(Time, AckSegment)>) {
+    while let Some(t) = receiver.next_wakeup().filter(|t| *t < until) {
+        receiver.on_timer(t, &mut |a| sent.push((t, a)));
+    }
+}
+
+/// What TCP_INFO said, beside what we would say.
+fn compare_info(r: &Recording, words: &[&str], sender: &Sender) -> Option<String> {
+    let info = sender.info();
+    let ours = format!(
+        "{} {} {} {}",
+        info.cwnd,
+        info.ssthresh.map_or("-".into(), |s| s.to_string()),
+        info.retransmits,
+        match info.state {
+            State::Open => "O",
+            State::Disorder => "D",
+            State::Cwr => "C",
+            State::Recovery => "R",
+            State::Loss => "L",
+        }
+    );
+    let theirs = format!("{} {} {} {}", words[2], words[3], words[6], words[7]);
+    (ours != theirs).then(|| {
+        format!(
+            "at {} TCP_INFO said {theirs}, we {ours}",
+            r.since_start(r.time(words[1]))
+        )
+    })
+}
+
+/// How far the sender did as Linux did: transmissions equal in sequence number, length, timestamp and time, and the window,
+/// threshold, retransmissions and state that TCP_INFO showed between them; and the first difference.
+fn replay_sender(text: &'static str) -> (usize, String) {
+    let r = Recording::parse(text);
+    let cubic = Cubic::new(&Params::default(), 1000);
+    let mut sender = Sender::new(&config(), Box::new(cubic), None);
+    let mut sent: Vec<(Time, Segment)> = Vec::new();
+    sender.connect(r.time("0"), &mut |s| sent.push((r.time("0"), s)));
+    let mut compared = 0;
+    let mut done: Vec<String> = Vec::new();
+    for (number, words) in &r.lines {
+        let at = r.time(words[1]);
+        let mut difference = None;
+        match words[0] {
+            "A" => {
+                run_sender(&mut sender, at, &mut sent);
+                let syn = words[2] == "syn";
+                let (blocks, n) = sacks(if syn { &[] } else { &words[5..] });
+                let ack = AckSegment {
+                    ack: if syn { 0 } else { num(words[2]) },
+                    window: num(words[3]),
+                    tsecr: r.stamp(words[4]),
+                    n_sacks: n,
+                    sacks: blocks,
+                    syn,
+                    tsval: 1,
+                };
+                sender.on_segment(at, &ack, &mut |s| sent.push((at, s)));
+            }
+            "I" => {
+                run_sender(&mut sender, at, &mut sent);
+                difference = compare_info(&r, words, &sender);
+            }
+            _ => {
+                run_sender(&mut sender, Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS), &mut sent);
+                let expected = match words[2] {
+                    "syn" => (0, 0, true, r.stamp(words[3])),
+                    "ack" => (0, 0, false, r.stamp(words[3])),
+                    _ => (num(words[2]), num(words[3]) as u32, false, r.stamp(words[5])),
+                };
+                let ours = sent.get(compared);
+                if ours.is_some_and(|(t, s)| (s.seq, s.len, s.syn, s.tsval) == expected && near(*t, at)) {
+                    compared += 1;
+                } else {
+                    let ours = ours.map(|(t, s)| (r.since_start(*t), s.seq, s.len));
+                    difference = Some(format!("Linux sent {}, we {ours:?}", words[1..].join(" ")));
+                }
+            }
+        }
+        if let Some(what) = difference {
+            let before = tail(&done);
+            let info = sender.info();
+            return (compared, format!("line {number}: {what}\n{info:?}\nbefore:\n{before}"));
+        }
+        done.push(words.join(" "));
+    }
+    (compared, "none".into())
+}
+
+/// Replays, and asks for at least so many equal transmissions: what was once equal stays so.
+fn sender_follows(text: &'static str, at_least: usize) {
+    let (equal, difference) = replay_sender(text);
+    assert!(equal >= at_least, "equal: {equal}; first difference: {difference}");
+    assert!(
+        equal == at_least,
+        "equal: {equal}, more than the test asks for: raise it; first difference: {difference}"
+    );
+}
+
+fn run_sender(sender: &mut Sender, until: Time, sent: &mut Vec<(Time, Segment)>) {
+    while let Some(t) = sender.next_wakeup().filter(|t| *t < until) {
+        sender.on_timer(t, &mut |s| sent.push((t, s)));
+    }
+}
+
+#[test]
+fn receiver_through_slow_start_losses_and_recovery() {
+    assert_eq!(replay_receiver(include_str!("data/replay/receiver.txt")), 542);
+}
+
+#[test]
+fn sender_through_random_losses() {
+    sender_follows(include_str!("data/replay/sack.txt"), 491);
+}
+
+#[test]
+fn sender_through_reordering_and_losses() {
+    sender_follows(include_str!("data/replay/rack.txt"), 319);
+}
+
+#[test]
+fn sender_undoes_what_reordering_made_it_do() {
+    sender_follows(include_str!("data/replay/undo.txt"), 270);
+}
+
+#[test]
+fn sender_comes_down_by_prr() {
+    sender_follows(include_str!("data/replay/prr.txt"), 511);
+}
