@@ -1,13 +1,16 @@
 //! The simulator against Linux: every stored case of the reference, three seeds each, figure by figure.
 //!
-//! A case agrees when every one of its figures does; the test fails when fewer cases agree than [`SHARE`] says. That this
-//! notices what it should was tried by hand on the 50 cases: of 50 (48 agree) there remained
+//! A case agrees when every one of its figures does; the test fails when in any family fewer cases agree than [`AGREED`]
+//! says. That this notices what it should was tried by hand. Cases that agree, by family:
 //!
-//! | mutation of core | cases that agree |
-//! |---|---|
-//! | CUBIC's β 0.5 instead of 0.7 | MUT1 |
-//! | no delayed ACK: every segment acknowledged at once | MUT2 |
-//! | HyStart off by default | MUT3 |
+//! | mutation of core | A | B | C | H | I | all |
+//! |---|---|---|---|---|---|---|
+//! | none | 12 of 12 | 11 of 11 | 9 of 10 | 15 of 16 | 1 of 1 | 48 of 50 |
+//! | CUBIC's β 0.5 instead of 0.7 | 6 | 10 | 6 | 15 | 0 | 37 |
+//! | no delayed ACK: every segment acknowledged at once | 12 | 9 | 9 | 16 | 1 | 47 |
+//! | HyStart off | 9 | 9 | 4 | 15 | 0 | 37 |
+//!
+//! The second of these is why families are counted one by one: in the sum it would hide behind a lucky transfer.
 
 mod common;
 
@@ -20,8 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 const STORED: &str = include_str!("data/reference/linux-6.12.txt");
-/// Cases that agree, of all. To be raised when the simulator gets better; lowered only with the reason in the CHANGELOG.
-const SHARE: f64 = 48.0 / 50.0;
+/// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
+const AGREED: [(&str, usize); 5] = [("A", 12), ("B", 11), ("C", 9), ("H", 15), ("I", 1)];
 const SEEDS: u64 = 3;
 
 /// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.
@@ -76,7 +79,11 @@ fn value(run: &Run, figure: &Figure) -> f64 {
     let mean = |x: &dyn Fn(usize) -> f64| (0..flows.len()).map(x).sum::<f64>() / flows.len() as f64;
     let acked_mb_at = |t: f64| {
         let near = |p: &&(f64, u64, u32, f64)| ((p.0 - t).abs() * 1e9) as u64;
-        flows[0].series.iter().min_by_key(near).map_or(f64::NAN, |p| p.1 as f64 / 1e6)
+        flows[0]
+            .series
+            .iter()
+            .min_by_key(near)
+            .map_or(f64::NAN, |p| p.1 as f64 / 1e6)
     };
     match figure.name.as_str() {
         "goodput_mbit" => flows.iter().map(|f| f.goodput_mbit).sum(),
@@ -197,12 +204,18 @@ fn the_simulator_agrees_with_linux() {
         let mut good = true;
         for figure in case.figures.iter().filter(|f| f.compared) {
             let ours = median(&runs.iter().map(|r| value(r, figure)).collect::<Vec<_>>());
-            let (linux, ok) = (median(&figure.runs), agrees(&figure.name, &figure.runs, ours, &case.scenario));
+            let (linux, ok) = (
+                median(&figure.runs),
+                agrees(&figure.name, &figure.runs, ours, &case.scenario),
+            );
             good &= ok;
             let kind = kinds.entry(figure.name.split("_at_").next().unwrap()).or_default();
             *kind = [kind[0] + usize::from(ok), kind[1] + 1];
             if !ok {
-                let line = format!("{:24} {:14} {:6} {linux:>10.4} {ours:>10.4}", case.name, figure.name, figure.cc);
+                let line = format!(
+                    "{:24} {:14} {:6} {linux:>10.4} {ours:>10.4}",
+                    case.name, figure.name, figure.cc
+                );
                 off.push(((ours - linux).abs() / (0.1 + linux.abs()), line));
             }
         }
@@ -223,13 +236,21 @@ fn the_simulator_agrees_with_linux() {
         writeln!(report, "  {line}").unwrap();
     }
     let good: usize = families.values().map(|f| f[0]).sum();
-    println!("{report}\n{good} of {} cases agree with Linux in every figure", cases.len());
-    assert!(
-        good as f64 >= SHARE * cases.len() as f64,
-        "{report}\n{good} of {} cases agree with Linux in every figure; {:.0} did before",
-        cases.len(),
-        SHARE * cases.len() as f64
-    );
+    writeln!(
+        report,
+        "\n{good} of {} cases agree with Linux in every figure",
+        cases.len()
+    )
+    .unwrap();
+    println!("{report}");
+    assert_eq!(families.len(), AGREED.len());
+    for (family, before) in AGREED {
+        let now = families[family][0];
+        assert!(
+            now >= before,
+            "{report}\nfamily {family}: {now} cases agree; {before} did before"
+        );
+    }
 }
 
 /// The measure itself must not be one that anything passes.
@@ -240,7 +261,10 @@ fn an_idle_flow_agrees_nowhere() {
             let nothing = if f.name == "fct_s" { f64::INFINITY } else { 0.0 };
             agrees(&f.name, &f.runs, nothing, &case.scenario)
         });
-        let unfinished = case.figures.iter().any(|f| f.name == "fct_s" && median(&f.runs).is_infinite());
+        let unfinished = case
+            .figures
+            .iter()
+            .any(|f| f.name == "fct_s" && median(&f.runs).is_infinite());
         assert!(!all || unfinished, "{}", case.name);
     }
 }
