@@ -30,6 +30,10 @@ pub trait Packet {
     fn ecn(&self) -> Ecn;
     /// Sets "congestion experienced".
     fn set_ce(&mut self);
+    /// Did the sender hand it down in one super-packet with the packet before it?
+    fn joined(&self) -> bool {
+        false
+    }
     /// The differentiated-services code point.
     fn dscp(&self) -> u8 {
         0

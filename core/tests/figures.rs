@@ -6,7 +6,10 @@ use proptest::prelude::*;
 
 fn spans() -> impl Strategy<Value = Vec<u64>> {
     // From nanoseconds to hours, each order of magnitude as likely as the next.
-    prop::collection::vec((0u32..44, any::<u64>()).prop_map(|(bits, x)| x % (1 << bits).max(2)), 1..400)
+    prop::collection::vec(
+        (0u32..44, any::<u64>()).prop_map(|(bits, x)| x % (1 << bits).max(2)),
+        1..400,
+    )
 }
 
 fn histogram(values: &[u64]) -> Histogram {

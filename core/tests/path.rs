@@ -14,6 +14,7 @@ use proptest::prelude::*;
 struct Frame {
     number: u64,
     size: u64,
+    joined: bool,
     entered: Time,
 }
 
@@ -29,6 +30,9 @@ impl Packet for Frame {
     }
     fn flow_hash(&self, _seed: u64) -> u32 {
         0
+    }
+    fn joined(&self) -> bool {
+        self.joined
     }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
@@ -59,7 +63,9 @@ impl Out<Frame> for Log {
 }
 
 const SERIAL: Link = Link::Serial;
-const TBF: Link = Link::Tbf { burst: Bytes::new(3000) };
+const TBF: Link = Link::Tbf {
+    burst: Bytes::new(3000),
+};
 
 /// 8 Mbit/s: a byte per microsecond; 10 ms there, 10 ms back.
 fn path(link: Link, limit: Limit, loss: f64, seed: u64) -> Path<Frame> {
@@ -72,14 +78,22 @@ fn spec(link: Link, loss: f64) -> PathSpec {
         rtt: Span::ms(20),
         delay_forward: Span::ms(10),
         buffer: None,
-        queue: Choice { kind: "fifo".into(), params: Params::default() },
+        queue: Choice {
+            kind: "fifo".into(),
+            params: Params::default(),
+        },
         link,
         loss,
     }
 }
 
 fn frame(number: u64, size: u64) -> Frame {
-    Frame { number, size, entered: Time::ZERO }
+    Frame {
+        number,
+        size,
+        joined: false,
+        entered: Time::ZERO,
+    }
 }
 
 fn drain(path: &mut Path<Frame>, log: &mut Log) {
@@ -115,17 +129,30 @@ fn one_packet_takes_its_transmission_and_the_propagation() {
 #[test]
 fn a_burst_leaves_at_the_rate() {
     let log = burst(SERIAL, Limit::Packets(10), 5);
-    assert_eq!(log.departed, (0..5).map(|i| (us(1000 * (i + 1)), i, Span::ms(i + 1))).collect::<Vec<_>>());
+    assert_eq!(
+        log.departed,
+        (0..5)
+            .map(|i| (us(1000 * (i + 1)), i, Span::ms(i + 1)))
+            .collect::<Vec<_>>()
+    );
     // The bucket's three packets at once, then one per millisecond.
     let log = burst(TBF, Limit::Packets(10), 6);
     let after = |i: u64| i.saturating_sub(2);
-    assert_eq!(log.departed, (0..6).map(|i| (us(1000 * after(i)), i, Span::ms(after(i)))).collect::<Vec<_>>());
+    assert_eq!(
+        log.departed,
+        (0..6)
+            .map(|i| (us(1000 * after(i)), i, Span::ms(after(i))))
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn what_does_not_fit_is_dropped() {
     // In service: 1. In the buffer: 4 of 1000 B in 4999 B, 3 of them in three places.
-    assert_eq!(burst(SERIAL, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(), 20 - 1 - 4);
+    assert_eq!(
+        burst(SERIAL, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(),
+        20 - 1 - 4
+    );
     assert_eq!(burst(SERIAL, Limit::Packets(3), 20).dropped.len(), 20 - 1 - 3);
     // Through the bucket: 3; the head that waits for tokens is still in its buffer.
     assert_eq!(burst(TBF, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(), 20 - 3 - 4);
@@ -147,7 +174,10 @@ fn the_way_back_only_takes_time() {
         path.push(us(5), FAR, frame(number, 9999), &mut log);
     }
     drain(&mut path, &mut log);
-    assert_eq!(log.arrived, [(us(10_005), NEAR, 0), (us(10_005), NEAR, 1), (us(10_005), NEAR, 2)]);
+    assert_eq!(
+        log.arrived,
+        [(us(10_005), NEAR, 0), (us(10_005), NEAR, 1), (us(10_005), NEAR, 2)]
+    );
     assert!(log.departed.is_empty());
 }
 
@@ -160,6 +190,27 @@ fn loss_takes_its_share_before_the_queue() {
     assert!(log.dropped.iter().all(|d| d.2 == Why::Loss));
     // Five standard deviations of a binomial.
     assert!(log.dropped.len().abs_diff(10_000) < 475, "{}", log.dropped.len());
+}
+
+#[test]
+fn a_super_packet_is_lost_as_one() {
+    let (mut path, mut log) = (path(SERIAL, Limit::Packets(1 << 20), 0.1, 3), Log::default());
+    for number in 0..90_000 {
+        path.push(
+            Time::ZERO,
+            NEAR,
+            Frame {
+                joined: number % 3 != 0,
+                ..frame(number, 100)
+            },
+            &mut log,
+        );
+    }
+    let lost: Vec<u64> = log.dropped.iter().map(|d| d.1).collect();
+    assert!(lost.len().abs_diff(9000) < 3 * 260, "{}", lost.len());
+    assert!(lost
+        .chunks(3)
+        .all(|three| three[0] % 3 == 0 && three[2] == three[0] + 2));
 }
 
 #[test]
@@ -208,7 +259,11 @@ impl QueueDiscipline<Frame> for Gate {
 #[test]
 fn a_discipline_is_woken_when_it_asks() {
     for link in [SERIAL, TBF] {
-        let gate = Gate { open: false, inner: Fifo::new(Limit::Packets(9)), due: None };
+        let gate = Gate {
+            open: false,
+            inner: Fifo::new(Limit::Packets(9)),
+            due: None,
+        };
         let (mut path, mut log) = (Path::new(&spec(link, 0.0), Box::new(gate), 1), Log::default());
         path.push(us(1), NEAR, frame(0, 2000), &mut log);
         path.push(us(2), NEAR, frame(1, 2000), &mut log);
@@ -218,7 +273,14 @@ fn a_discipline_is_woken_when_it_asks() {
         assert_eq!(path.backlog().packets, 1);
         drain(&mut path, &mut log);
         let at: Vec<_> = log.departed.iter().map(|d| d.0).collect();
-        assert_eq!(at, if link == SERIAL { [us(7000), us(9000)] } else { [us(5000), us(6000)] });
+        assert_eq!(
+            at,
+            if link == SERIAL {
+                [us(7000), us(9000)]
+            } else {
+                [us(5000), us(6000)]
+            }
+        );
     }
 }
 

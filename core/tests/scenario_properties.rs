@@ -48,7 +48,7 @@ prop_compose! {
         s.path.rtt = Span::ns(path.1);
         s.path.delay_forward = Gain(path.2) * s.path.rtt;
         s.path.buffer = path.3;
-        s.path.loss = path.4;
+        s.path.loss.probability = path.4;
         s.path.link = burst.map_or(Link::Serial, |b| Link::Tbf { burst: Bytes::new(b) });
         s.path.queue.params.set("target", narrows_core::param::Value::Span(Span::ns(shelf.0)));
         s.path.queue.params.set("beta", narrows_core::param::Value::Number(shelf.1));

@@ -12,7 +12,7 @@ fn at_ms(ms: u64) -> Time {
 #[test]
 #[ignore = "prints a trace to look at"]
 fn trace() {
-    let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(40), 250_000, 0.0, None, 1);
+    let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(100), 2_500_000, 0.0, None, 1);
     p.keep_log = true;
     let mut last = 0;
     for ms in 0..1500 {
@@ -28,7 +28,12 @@ fn trace() {
     }
     for e in &p.log[..900] {
         match e {
-            Event::Sent(t, s) => println!("{:.4} > {} {}", t.as_s() * 1e3, s.seq / 1448, if s.psh { "P" } else { "" }),
+            Event::Sent(t, s) => println!(
+                "{:.4} > {} {}",
+                t.as_s() * 1e3,
+                s.seq / 1448,
+                if s.psh { "P" } else { "" }
+            ),
             Event::AckArrived(t, a) => println!("{:.4} < {} win {}", t.as_s() * 1e3, a.ack / 1448, a.window),
         }
     }

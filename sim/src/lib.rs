@@ -35,7 +35,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { sample_interval: Some(Span::ms(100)) }
+        Options {
+            sample_interval: Some(Span::ms(100)),
+        }
     }
 }
 
@@ -58,13 +60,13 @@ pub enum SimError {
     UnknownCc(String),
     /// The registry has no such queue discipline.
     UnknownQueue(String),
-    /// Samples or pings would take more than [`MOST_ROWS`] rows.
-    TooManyRows {
-        /// What has too short an interval: `"samples"` or `"pings"`.
-        what: &'static str,
-        /// Rows at the interval asked for.
-        rows: u64,
-        /// The least interval that fits.
+    /// Rows would be too many ([`MOST_ROWS`]) or too dense ([`LEAST_INTERVAL`]).
+    IntervalTooShort {
+        /// Of what: `"samples"` or `"pings"`.
+        of: &'static str,
+        /// The interval asked for.
+        interval: Span,
+        /// The least one that fits.
         at_least: Span,
     },
     /// The progress callback said so.
@@ -76,9 +78,12 @@ impl fmt::Display for SimError {
         match self {
             SimError::UnknownCc(name) => write!(f, "no congestion control is called \"{name}\""),
             SimError::UnknownQueue(name) => write!(f, "no queue discipline is called \"{name}\""),
-            SimError::TooManyRows { what, rows, at_least } => {
-                let least = format_span(*at_least);
-                write!(f, "{rows} rows of {what} are more than {MOST_ROWS}; an interval of \"{least}\" fits")
+            SimError::IntervalTooShort { of, interval, at_least } => {
+                let (interval, least) = (format_span(*interval), format_span(*at_least));
+                write!(
+                    f,
+                    "an interval of \"{interval}\" between {of} is too short for this run; \"{least}\" fits"
+                )
             }
             SimError::Stopped => write!(f, "the run was stopped"),
         }

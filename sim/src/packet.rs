@@ -14,7 +14,7 @@ pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A segment of a flow, towards its receiver.
-    Data(Flag),
+    Data,
     /// An ACK of a flow, towards its sender.
     Ack,
     /// A probe, towards the far end.
@@ -23,16 +23,11 @@ pub enum Kind {
     Pong,
 }
 
-/// The flag of a segment: no segment has both.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Flag {
-    /// Neither.
-    None,
-    /// Opens the connection.
-    Syn,
-    /// The end of a write.
-    Psh,
-}
+/// Flags of a packet: the lowest two bits are ECN's.
+const ECN: u8 = 0b11;
+const SYN: u8 = 1 << 2;
+const PSH: u8 = 1 << 3;
+const JOINED: u8 = 1 << 4;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -48,34 +43,60 @@ pub struct Packet {
     tsecr: u32,
     size: u16,
     kind: Kind,
-    ecn: Ecn,
+    /// ECN and what a segment carries.
+    flags: u8,
 }
 
 impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flag = match (segment.syn, segment.psh) {
-            (true, _) => Flag::Syn,
-            (_, true) => Flag::Psh,
-            _ => Flag::None,
-        };
+        let flag = |set, bit| if set { bit } else { 0 };
+        let flags = flag(segment.syn, SYN) | flag(segment.psh, PSH) | flag(segment.joined, JOINED);
         let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
-        Packet { seq, word, tsecr, size, ..Packet::blank(flow, Kind::Data(flag)) }
+        Packet {
+            seq,
+            word,
+            tsecr,
+            size,
+            flags,
+            ..Packet::blank(flow, Kind::Data)
+        }
     }
     /// An ACK of `flow` whose content lies at `place`.
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
-        Packet { word: place, size: ack.size().get() as u16, ..Packet::blank(flow, Kind::Ack) }
+        Packet {
+            word: place,
+            size: ack.size().get() as u16,
+            ..Packet::blank(flow, Kind::Ack)
+        }
     }
     /// The `number`th packet of a probe.
     pub fn ping(flow: u32, number: u64) -> Packet {
-        Packet { seq: number, size: PING_SIZE, ..Packet::blank(flow, Kind::Ping) }
+        Packet {
+            seq: number,
+            size: PING_SIZE,
+            ..Packet::blank(flow, Kind::Ping)
+        }
     }
     /// The answer to this ping.
     pub fn pong(self) -> Packet {
-        Packet { kind: Kind::Pong, ecn: Ecn::NotEct, ..self }
+        Packet {
+            kind: Kind::Pong,
+            flags: 0,
+            ..self
+        }
     }
     fn blank(flow: u32, kind: Kind) -> Packet {
-        Packet { seq: 0, enqueued_at: Time::ZERO, flow, word: 0, tsecr: 0, size: 0, kind, ecn: Ecn::NotEct }
+        Packet {
+            seq: 0,
+            enqueued_at: Time::ZERO,
+            flow,
+            word: 0,
+            tsecr: 0,
+            size: 0,
+            kind,
+            flags: 0,
+        }
     }
     /// What it is.
     pub fn kind(&self) -> Kind {
@@ -91,9 +112,21 @@ impl Packet {
     }
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
-        let (syn, psh) = (self.kind == Kind::Data(Flag::Syn), self.kind == Kind::Data(Flag::Psh));
-        let len = if syn { 0 } else { u32::from(self.size).saturating_sub(HEADERS as u32) };
-        Segment { seq: self.seq, len, tsval: self.word, tsecr: self.tsecr, syn, psh }
+        let [syn, psh, joined] = [SYN, PSH, JOINED].map(|bit| self.flags & bit != 0);
+        let len = if syn {
+            0
+        } else {
+            u32::from(self.size).saturating_sub(HEADERS as u32)
+        };
+        Segment {
+            seq: self.seq,
+            len,
+            tsval: self.word,
+            tsecr: self.tsecr,
+            syn,
+            psh,
+            joined,
+        }
     }
 }
 
@@ -115,10 +148,18 @@ impl packet::Packet for Packet {
         ((z ^ (z >> 31)) >> 32) as u32
     }
     fn ecn(&self) -> Ecn {
-        self.ecn
+        match self.flags & ECN {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+    fn joined(&self) -> bool {
+        self.flags & JOINED != 0
     }
     fn set_ce(&mut self) {
-        self.ecn = Ecn::Ce;
+        self.flags |= ECN;
     }
 }
 
@@ -164,18 +205,35 @@ mod tests {
 
     #[test]
     fn a_segment_survives_its_packet() {
-        let segment = Segment { seq: 1 << 40, len: 1448, tsval: 77, tsecr: 78, syn: false, psh: true };
+        let segment = Segment {
+            seq: 1 << 40,
+            len: 1448,
+            tsval: 77,
+            tsecr: 78,
+            syn: false,
+            psh: true,
+            joined: true,
+        };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));
-        let syn = Segment { syn: true, ..Segment::default() };
-        assert_eq!((Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()), (syn, Bytes::new(74)));
+        let syn = Segment {
+            syn: true,
+            ..Segment::default()
+        };
+        assert_eq!(
+            (Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()),
+            (syn, Bytes::new(74))
+        );
     }
 
     #[test]
     fn places_of_acks_are_used_again() {
         let mut acks = Acks::default();
         for ack in 0..1000 {
-            let sent = AckSegment { ack, ..AckSegment::default() };
+            let sent = AckSegment {
+                ack,
+                ..AckSegment::default()
+            };
             let packet = acks.packet(0, sent);
             assert_eq!(acks.take(&packet), sent);
         }

@@ -28,7 +28,13 @@ impl Timers {
     pub fn new(n: usize) -> Timers {
         Timers {
             heap: BinaryHeap::with_capacity(2 * n),
-            alarms: vec![Alarm { wanted: Time::MAX, entered: Time::MAX }; n],
+            alarms: vec![
+                Alarm {
+                    wanted: Time::MAX,
+                    entered: Time::MAX
+                };
+                n
+            ],
         }
     }
     /// Sets alarm `number` to `at`, or takes it back.
@@ -52,7 +58,14 @@ impl Timers {
             if at != alarm.entered {
                 continue;
             }
-            let wanted = std::mem::replace(alarm, Alarm { wanted: Time::MAX, entered: Time::MAX }).wanted;
+            let wanted = std::mem::replace(
+                alarm,
+                Alarm {
+                    wanted: Time::MAX,
+                    entered: Time::MAX,
+                },
+            )
+            .wanted;
             if wanted <= at {
                 return Some(number);
             }

@@ -61,7 +61,9 @@ pub fn run(
         }
     }
     let named = world.flows.into_iter().zip(&scenario.flows);
-    let flows: Vec<_> = named.map(|(f, spec)| f.meter.figures(spec.id.clone(), spec.cc.kind.clone())).collect();
+    let flows: Vec<_> = named
+        .map(|(f, spec)| f.meter.figures(spec.id.clone(), spec.cc.kind.clone()))
+        .collect();
     Ok(Run {
         engine: "sim",
         scenario: scenario.clone(),
@@ -76,21 +78,22 @@ pub fn run(
 
 /// Refuses what would not fit into memory.
 fn check_rows(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
-    let fits = |what, interval: Span, per_instant: usize| {
-        let work = scenario.duration.as_ns().saturating_mul(per_instant.max(1) as u64);
-        let rows = work / interval.as_ns().max(1);
-        let at_least = Span::us(work.div_ceil(MOST_ROWS).div_ceil(1000)).max(LEAST_INTERVAL);
-        let short = what == "samples" && interval < LEAST_INTERVAL;
-        if rows > MOST_ROWS || short {
-            Err(SimError::TooManyRows { what, rows, at_least })
+    let check = |of, interval: Span, per_instant: usize, least: Span| {
+        let row_ns = scenario.duration.as_ns().saturating_mul(per_instant.max(1) as u64);
+        let at_least = Span::us(row_ns.div_ceil(MOST_ROWS).div_ceil(1000)).max(least);
+        if interval < at_least {
+            Err(SimError::IntervalTooShort { of, interval, at_least })
         } else {
             Ok(())
         }
     };
     if let Some(interval) = options.sample_interval {
-        fits("samples", interval, scenario.flows.len())?;
+        check("samples", interval, scenario.flows.len(), LEAST_INTERVAL)?;
     }
-    scenario.probes.iter().try_for_each(|probe| fits("pings", probe.interval, scenario.probes.len()))
+    let probes = &scenario.probes;
+    probes
+        .iter()
+        .try_for_each(|probe| check("pings", probe.interval, probes.len(), Span::us(1)))
 }
 
 /// One flow: both of its ends.
@@ -120,7 +123,7 @@ impl Sink<Packet> for Watch {
     fn dropped(&mut self, _now: Time, packet: Packet, why: Why) {
         self.queue.dropped(why);
         match packet.kind() {
-            Kind::Data(_) => {}
+            Kind::Data => {}
             Kind::Ack => drop(self.acks.take(&packet)),
             Kind::Ping | Kind::Pong => self.pings -= 1,
         }
@@ -159,16 +162,29 @@ impl World {
         let (seed, spec) = (scenario.seed, &scenario.path);
         let warmup = Time::ZERO + scenario.warmup;
         let discipline = &spec.queue;
-        let kind = registry.queue(&discipline.kind).ok_or_else(|| SimError::UnknownQueue(discipline.kind.clone()))?;
-        let place = Place { limit: spec.limit(), rate: spec.rate, seed: Rng::named(seed, "path/queue").next_u64() };
+        let kind = registry
+            .queue(&discipline.kind)
+            .ok_or_else(|| SimError::UnknownQueue(discipline.kind.clone()))?;
+        let place = Place {
+            limit: spec.limit(),
+            rate: spec.rate,
+            seed: Rng::named(seed, "path/queue").next_u64(),
+        };
         let path = Path::new(spec, (kind.make)(&discipline.params, &place), seed);
 
         let host = &scenario.host;
-        let config = Config { iw: host.iw, hz: host.hz, rmem_default: host.rmem_default, rmem_max: host.rmem_max };
+        let config = Config {
+            iw: host.iw,
+            hz: host.hz,
+            rmem_default: host.rmem_default,
+            rmem_max: host.rmem_max,
+        };
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
         let mut flows = Vec::new();
         for (i, spec) in scenario.flows.iter().enumerate() {
-            let kind = registry.cc(&spec.cc.kind).ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
+            let kind = registry
+                .cc(&spec.cc.kind)
+                .ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
             let sender = Sender::new(&config, (kind.make)(&spec.cc.params, host.hz), spec.size);
             let meter = FlowMeter::new(warmup);
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
@@ -177,23 +193,38 @@ impl World {
             timers.set(number + START, Some(start));
             timers.set(number + STOP, spec.stop.map(|stop| Time::ZERO + stop));
             timers.set(number + MEASURE, Some(meter.measure_from(start)));
-            flows.push(Flow { sender, receiver: Receiver::new(&config), meter, transfer: spec.size.is_some() });
+            flows.push(Flow {
+                sender,
+                receiver: Receiver::new(&config),
+                meter,
+                transfer: spec.size.is_some(),
+            });
         }
         let mut probes = Vec::new();
         for (i, spec) in scenario.probes.iter().enumerate() {
             timers.set(flows.len() as u32 * TIMERS_PER_FLOW + i as u32, Some(Time::ZERO));
-            probes.push(Probe { meter: ProbeMeter::new(), interval: spec.interval });
+            probes.push(Probe {
+                meter: ProbeMeter::new(),
+                interval: spec.interval,
+            });
         }
         let interval = options.sample_interval.unwrap_or(Span::ZERO);
         Ok(World {
             path,
-            watch: Watch { arrivals: Vec::new(), acks: Acks::default(), queue: QueueMeter::new(warmup), pings: 0 },
+            watch: Watch {
+                arrivals: Vec::new(),
+                acks: Acks::default(),
+                queue: QueueMeter::new(warmup),
+                pings: 0,
+            },
             flows,
             probes,
             timers,
             end: Time::ZERO + scenario.duration,
             next_figures: Time::ZERO + FIGURE_INTERVAL,
-            next_samples: options.sample_interval.map_or(Time::MAX, |interval| Time::ZERO + interval),
+            next_samples: options
+                .sample_interval
+                .map_or(Time::MAX, |interval| Time::ZERO + interval),
             interval,
             samples: Samples::default(),
             events: 0,
@@ -221,7 +252,13 @@ impl World {
                 self.sample(now);
             }
             self.events += 1;
-            if self.events % PROGRESS_EVENTS == 0 && !progress(Progress { now, end: self.end, events: self.events }) {
+            if self.events % PROGRESS_EVENTS == 0
+                && !progress(Progress {
+                    now,
+                    end: self.end,
+                    events: self.events,
+                })
+            {
                 return Err(SimError::Stopped);
             }
         }
@@ -234,20 +271,22 @@ impl World {
             let (path, watch) = (&mut self.path, &mut self.watch);
             let id = packet.flow();
             match packet.kind() {
-                Kind::Data(_) => {
+                Kind::Data => {
                     let flow = &mut self.flows[id as usize];
                     flow.receiver.on_segment(now, &packet.segment(), &mut |ack| {
                         let packet = watch.acks.packet(id, ack);
                         path.push(now, FAR, packet, watch);
                     });
-                    self.timers.set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
+                    self.timers
+                        .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
                 }
                 Kind::Ack => {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
                     let mut wire = |segment| path.push(now, NEAR, Packet::data(id, &segment), watch);
                     flow.sender.on_segment(now, &ack, &mut wire);
-                    self.timers.set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
+                    self.timers
+                        .set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
                     if flow.transfer && flow.sender.finished() {
                         flow.meter.finished(now, &flow.sender.info());
                     }
@@ -255,7 +294,9 @@ impl World {
                 Kind::Ping => path.push(now, FAR, packet.pong(), watch),
                 Kind::Pong => {
                     watch.pings -= 1;
-                    self.probes[id as usize - self.flows.len()].meter.received(now, packet.number());
+                    self.probes[id as usize - self.flows.len()]
+                        .meter
+                        .received(now, packet.number());
                 }
             }
         }
@@ -324,7 +365,9 @@ impl World {
             }
         }
         if rows {
-            self.samples.queue.push_backlog(now, self.path.backlog(), self.watch.queue.drops());
+            self.samples
+                .queue
+                .push_backlog(now, self.path.backlog(), self.watch.queue.drops());
             self.next_samples = now + self.interval;
         }
         if figures {

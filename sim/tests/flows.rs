@@ -14,7 +14,7 @@ fn two_flows() -> Scenario {
     let mut s = scenario(Span::s(10));
     s.flows = vec![flow("cubic0", "cubic"), flow("reno0", "reno")];
     s.probes = vec![ping(Span::ms(20))];
-    s.path.loss = 0.001;
+    s.path.loss.probability = 0.001;
     s
 }
 
@@ -29,7 +29,7 @@ fn same_seed_same_bytes() {
     assert_ne!(json(&first), json(&play(&other)));
     // Without jitter and loss nothing is left to chance.
     for s in [&mut s, &mut other] {
-        (s.path.loss, s.start_jitter) = (0.0, Span::ZERO);
+        (s.path.loss.probability, s.start_jitter) = (0.0, Span::ZERO);
     }
     let flows = |s: &Scenario| serde_json::to_string(&play(s).flows).unwrap();
     assert_eq!(flows(&s), flows(&other));
@@ -39,7 +39,9 @@ fn same_seed_same_bytes() {
 fn figures_do_not_depend_on_the_interval_of_samples() {
     let s = two_flows();
     let sparse = Options { sample_interval: None };
-    let dense = Options { sample_interval: Some(Span::ms(3)) };
+    let dense = Options {
+        sample_interval: Some(Span::ms(3)),
+    };
     let [sparse, dense] = [sparse, dense].map(|o| run(&s, &registry(), &o, &mut |_| true).unwrap());
     assert_eq!(json(&sparse), json(&dense));
     assert!(sparse.samples.flows.is_empty() && sparse.samples.pings.is_empty());
@@ -123,23 +125,42 @@ impl QueueDiscipline<Packet> for Lifo {
         self.0.pop()
     }
     fn backlog(&self) -> Backlog {
-        Backlog { bytes: Bytes::new(self.0.iter().map(|p| p.size().get()).sum()), packets: self.0.len() as u64 }
+        Backlog {
+            bytes: Bytes::new(self.0.iter().map(|p| p.size().get()).sum()),
+            packets: self.0.len() as u64,
+        }
     }
 }
 
 #[test]
 fn laws_of_other_crates_run_by_registration_alone() {
     let mut registry = registry();
-    let kind = CcKind { name: "ten", help: "", source: "", params: &[], make: |_, _| Box::new(Ten) };
+    let kind = CcKind {
+        name: "ten",
+        help: "",
+        source: "",
+        params: &[],
+        make: |_, _| Box::new(Ten),
+    };
     registry.register_cc(kind);
     let make = |_: &_, _: &_| Box::new(Lifo(Vec::new())) as Box<dyn QueueDiscipline<Packet>>;
-    registry.register_queue(QueueKind { name: "lifo", help: "", source: "", params: &[], make });
+    registry.register_queue(QueueKind {
+        name: "lifo",
+        help: "",
+        source: "",
+        params: &[],
+        make,
+    });
     let mut s = scenario(Span::s(5));
     s.flows = vec![flow("ten0", "ten")];
     s.path.queue = common::choice("fifo");
     let fifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
     // Ten packets per round trip of 20 ms and the transmission of what precedes an ACK.
-    assert!((5.0..6.0).contains(&fifo.flows[0].goodput_mbit), "{}", fifo.flows[0].goodput_mbit);
+    assert!(
+        (5.0..6.0).contains(&fifo.flows[0].goodput_mbit),
+        "{}",
+        fifo.flows[0].goodput_mbit
+    );
     s.path.queue = common::choice("lifo");
     let lifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
     assert!(lifo.queue.drops > 0 && fifo.queue.drops == 0);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{flow, json, ping, play, registry, scenario};
-use narrows_core::scenario::Link;
+use narrows_core::scenario::{Link, Scenario};
 use narrows_core::units::{Bytes, Span};
 use narrows_sim::{run, Options, SimError};
 
@@ -20,7 +20,9 @@ fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
         assert!((shown - PING_MS).abs() < 1e-9, "{shown}");
     }
     // A token bucket that is never empty takes no time.
-    s.path.link = Link::Tbf { burst: Bytes::new(3080) };
+    s.path.link = Link::Tbf {
+        burst: Bytes::new(3080),
+    };
     assert!((play(&s).probes[0].rtt_ms.p99 - 20.0).abs() < 1e-9);
 }
 
@@ -39,7 +41,7 @@ fn answers_after_the_end_are_awaited_but_not_for_ever() {
 fn lost_pings_have_no_rtt() {
     let mut s = scenario(Span::s(10));
     s.probes = vec![ping(Span::ms(1))];
-    s.path.loss = 0.5;
+    s.path.loss.probability = 0.5;
     let run = play(&s);
     let lost = run.samples.pings.rtt_ms.iter().filter(|rtt| rtt.is_nan()).count() as u64;
     assert_eq!((run.probes[0].sent, run.samples.pings.len()), (10_000, 10_000));
@@ -61,9 +63,23 @@ fn nothing_measured_is_null() {
 fn too_many_rows_are_refused_with_an_interval_that_fits() {
     let mut s = scenario(Span::s(6000));
     s.flows = vec![flow("cubic0", "cubic")];
-    let refused = run(&s, &registry(), &Options { sample_interval: Some(Span::ms(1)) }, &mut |_| true);
-    let Err(SimError::TooManyRows { what: "samples", at_least, .. }) = refused else { panic!("{refused:?}") };
-    assert_eq!(at_least, Span::us(1200));
+    let refused = |s: &Scenario, interval| match run(
+        s,
+        &registry(),
+        &Options {
+            sample_interval: Some(interval),
+        },
+        &mut |_| true,
+    ) {
+        Err(SimError::IntervalTooShort { of, at_least, .. }) => (of, at_least),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&s, Span::ms(1)), ("samples", Span::us(1200)));
+    s.duration = Span::s(1);
+    assert_eq!(refused(&s, Span::us(999)), ("samples", Span::ms(1)));
+    s.duration = Span::s(50);
+    s.probes = vec![ping(Span::us(9))];
+    assert_eq!(refused(&s, Span::ms(100)), ("pings", Span::us(10)));
 }
 
 #[test]

@@ -29,7 +29,9 @@ fn place(ns: u64) -> (usize, usize) {
 
 /// The middle of a bucket.
 fn middle(octave: usize, bucket: usize) -> u64 {
-    let Some(shift) = octave.checked_sub(1) else { return bucket as u64 };
+    let Some(shift) = octave.checked_sub(1) else {
+        return bucket as u64;
+    };
     (((PER_OCTAVE + bucket) as u64) << shift) + ((1 << shift) >> 1)
 }
 
@@ -70,7 +72,11 @@ impl Histogram {
                 }
             }
         }
-        self.least = if self.count == 0 { other.least } else { self.least.min(other.least) };
+        self.least = if self.count == 0 {
+            other.least
+        } else {
+            self.least.min(other.least)
+        };
         self.most = self.most.max(other.most);
         self.count += other.count;
         self.sum_ns += other.sum_ns;
@@ -96,6 +102,11 @@ impl Histogram {
     /// What reports show of it, in milliseconds.
     pub fn quantiles(&self) -> Quantiles {
         let at = |q| self.percentile(q).map_or(f64::NAN, Span::as_ms);
-        Quantiles { mean: self.mean_ms(), p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+        Quantiles {
+            mean: self.mean_ms(),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+        }
     }
 }

@@ -69,7 +69,8 @@ impl FlowMeter {
     /// Each [`SERIES_INTERVAL`](super::SERIES_INTERVAL).
     pub fn point(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.series.push((now.as_s(), info.bytes_acked, info.cwnd, info.srtt.as_ms()));
+            self.series
+                .push((now.as_s(), info.bytes_acked, info.cwnd, info.srtt.as_ms()));
         }
     }
     /// The last byte of its transfer was acknowledged.
@@ -126,7 +127,12 @@ pub struct QueueMeter {
 impl QueueMeter {
     /// Delays count from `warmup` on, drops and marks from the start.
     pub fn new(warmup: Time) -> QueueMeter {
-        QueueMeter { warmup, drops: 0, marks: 0, delay: Histogram::new() }
+        QueueMeter {
+            warmup,
+            drops: 0,
+            marks: 0,
+            delay: Histogram::new(),
+        }
     }
     /// A packet was dropped; random loss does not count.
     pub fn dropped(&mut self, why: Why) {
@@ -148,7 +154,11 @@ impl QueueMeter {
     }
     /// The figures so far.
     pub fn figures(&self) -> QueueFigures {
-        QueueFigures { drops: self.drops, marks: self.marks, delay_ms: self.delay.quantiles() }
+        QueueFigures {
+            drops: self.drops,
+            marks: self.marks,
+            delay_ms: self.delay.quantiles(),
+        }
     }
 }
 
@@ -177,7 +187,10 @@ impl ProbeMeter {
     /// The figures; round-trip times of pings sent from `warmup` on.
     pub fn figures(&self, kind: ProbeKind, warmup: Time) -> ProbeFigures {
         let answered = || self.sent.iter().filter_map(|(sent, rtt)| Some((*sent, (*rtt)?)));
-        let mut rtts: Vec<f64> = answered().filter(|(sent, _)| *sent >= warmup).map(|(_, rtt)| rtt.as_ms()).collect();
+        let mut rtts: Vec<f64> = answered()
+            .filter(|(sent, _)| *sent >= warmup)
+            .map(|(_, rtt)| rtt.as_ms())
+            .collect();
         ProbeFigures {
             kind: match kind {
                 ProbeKind::Ping => "ping",
@@ -190,7 +203,11 @@ impl ProbeMeter {
     /// Every ping in order of sending.
     pub fn samples(&self, probe: u32, to: &mut PingSamples) {
         for (sent, rtt) in &self.sent {
-            to.push(PingSample { t_s: sent.as_s(), probe, rtt_ms: rtt.map_or(f64::NAN, Span::as_ms) });
+            to.push(PingSample {
+                t_s: sent.as_s(),
+                probe,
+                rtt_ms: rtt.map_or(f64::NAN, Span::as_ms),
+            });
         }
     }
 }

@@ -70,7 +70,12 @@ impl Quantiles {
     /// Of `values` in any order.
     pub fn of(values: &mut [f64]) -> Quantiles {
         let (mean, at) = sorted(values);
-        Quantiles { mean, p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+        Quantiles {
+            mean,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+        }
     }
 }
 
@@ -92,7 +97,11 @@ impl Spread {
     /// Of `values` in any order.
     pub fn of(values: &mut [f64]) -> Spread {
         let (mean, at) = sorted(values);
-        Spread { mean, p5: at(0.05), p95: at(0.95) }
+        Spread {
+            mean,
+            p5: at(0.05),
+            p95: at(0.95),
+        }
     }
 }
 
@@ -111,27 +120,31 @@ fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
 /// assert_eq!(jain([3.0, 0.0]), 0.5);
 /// ```
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> f64 {
-    let (n, sum, squares) =
-        shares.into_iter().fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
+    let (n, sum, squares) = shares.into_iter().fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
+        (n + 1.0, sum + x, squares + x * x)
+    });
     sum * sum / (n * squares)
 }
 
-/// `x` with six significant digits.
-fn round(x: f64) -> f64 {
-    // By way of text: the shortest one that reads back is then the one that is written.
-    format!("{x:.5e}").parse().unwrap_or(x)
+/// A number as JSON shows it: six significant digits, whole ones without a fraction, `null` for what has no value.
+struct Shown(f64);
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        // By way of text: the shortest one that reads back is then the one that is written.
+        let rounded = format!("{:.5e}", self.0).parse().unwrap_or(self.0);
+        if !rounded.is_finite() {
+            to.serialize_none()
+        } else if rounded.abs() < 1e15 && rounded == rounded as i64 as f64 {
+            to.serialize_i64(rounded as i64)
+        } else {
+            to.serialize_f64(rounded)
+        }
+    }
 }
 
-/// Six significant digits; whole numbers without a fraction; `null` for what has no value.
 fn six_digits<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
-    let rounded = round(*x);
-    if !rounded.is_finite() {
-        to.serialize_none()
-    } else if rounded.abs() < 1e15 && rounded == rounded as i64 as f64 {
-        to.serialize_i64(rounded as i64)
-    } else {
-        to.serialize_f64(rounded)
-    }
+    Shown(*x).serialize(to)
 }
 
 #[cfg(test)]
@@ -148,7 +161,15 @@ mod tests {
 
     #[test]
     fn json_numbers_have_six_digits() {
-        let q = Quantiles { mean: 1.0 / 3.0, p50: 40.0, p95: f64::NAN, p99: 1234567.8 };
-        assert_eq!(serde_json::to_string(&q).unwrap(), r#"{"mean":0.333333,"p50":40,"p95":null,"p99":1234570}"#);
+        let q = Quantiles {
+            mean: 1.0 / 3.0,
+            p50: 40.0,
+            p95: f64::NAN,
+            p99: 1234567.8,
+        };
+        assert_eq!(
+            serde_json::to_string(&q).unwrap(),
+            r#"{"mean":0.333333,"p50":40,"p95":null,"p99":1234570}"#
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What an engine answers, and how it reads as JSON.
 
-use super::{jain, round, six_digits, Quantiles, Samples, Spread};
+use super::{jain, six_digits, Quantiles, Samples, Shown, Spread};
 use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -118,7 +118,14 @@ impl Fairness {
                 .map(|(cc, goodputs)| {
                     let flows = goodputs.len() as u32;
                     let (goodput_mbit, jain) = (goodputs.iter().sum(), jain(goodputs));
-                    (cc, CcFairness { flows, goodput_mbit, jain })
+                    (
+                        cc,
+                        CcFairness {
+                            flows,
+                            goodput_mbit,
+                            jain,
+                        },
+                    )
                 })
                 .collect(),
         }
@@ -128,7 +135,7 @@ impl Fairness {
 fn points<S: Serializer>(series: &[(f64, u64, u32, f64)], to: S) -> Result<S::Ok, S::Error> {
     let mut list = to.serialize_seq(Some(series.len()))?;
     for (t_s, bytes, cwnd, rtt_ms) in series {
-        list.serialize_element(&(round(*t_s), bytes, cwnd, round(*rtt_ms)))?;
+        list.serialize_element(&(Shown(*t_s), bytes, cwnd, Shown(*rtt_ms)))?;
     }
     list.end()
 }

@@ -140,6 +140,11 @@ impl QueueSamples {
     /// Appends what waits at `now`.
     pub fn push_backlog(&mut self, now: Time, backlog: Backlog, drops: u64) {
         let (backlog_bytes, backlog_packets) = (backlog.bytes.get(), backlog.packets);
-        self.push(QueueSample { t_s: now.as_s(), backlog_bytes, backlog_packets, drops });
+        self.push(QueueSample {
+            t_s: now.as_s(),
+            backlog_bytes,
+            backlog_packets,
+            drops,
+        });
     }
 }

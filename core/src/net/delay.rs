@@ -13,7 +13,10 @@ pub struct Line<P> {
 impl<P> Line<P> {
     /// An empty line.
     pub fn new(delay: Span) -> Line<P> {
-        Line { delay, packets: VecDeque::new() }
+        Line {
+            delay,
+            packets: VecDeque::new(),
+        }
     }
     /// `packet` enters; `now` never goes back.
     pub fn push(&mut self, now: Time, packet: P) {

@@ -30,7 +30,11 @@ pub struct Serial {
 impl Serial {
     /// An idle wire.
     pub fn new(rate: Rate) -> Serial {
-        Serial { bits: rate.as_bit().max(1), free_at: Time::ZERO, remainder: 0 }
+        Serial {
+            bits: rate.as_bit().max(1),
+            free_at: Time::ZERO,
+            remainder: 0,
+        }
     }
     /// When a packet of `size` bytes that gets the server at `now` has left. Call it at the instant answered last to send
     /// back to back, later after idleness.
@@ -57,7 +61,12 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// A full bucket of `burst` bytes.
     pub fn new(rate: Rate, burst: Bytes) -> TokenBucket {
-        TokenBucket { bits: rate.as_bit().max(1), burst, tokens: work(burst), at: Time::ZERO }
+        TokenBucket {
+            bits: rate.as_bit().max(1),
+            burst,
+            tokens: work(burst),
+            at: Time::ZERO,
+        }
     }
     /// Bytes of a full bucket: a bigger packet never leaves.
     pub fn burst(&self) -> Bytes {

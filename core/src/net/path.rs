@@ -5,6 +5,9 @@
 //!   NEAR ◀────────────────────────────── propagation ◀── FAR       ACKs, answers: never lost, never queued
 //! ```
 //!
+//! **Loss** takes whole super-packets, as `netem` at the sender does (see [`loss`](super::loss)); queue and link see single
+//! packets.
+//!
 //! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket
 //! as tc's `tbf`: the head of the queue stays in the buffer until the tokens suffice. A discipline whose head is not known
 //! before `dequeue` decides (CoDel's is not) gives it up to the bucket, which holds it outside of the buffer; Linux does
@@ -58,7 +61,7 @@ impl<P: Packet> Path<P> {
         };
         let forward = spec.delay_forward.min(spec.rtt);
         Path {
-            loss: Independent::new(spec.loss, Rng::named(seed, "path/loss")),
+            loss: Independent::new(&spec.loss, Rng::named(seed, "path/loss")),
             queue_due: queue.next_wakeup().unwrap_or(Time::MAX),
             queue,
             server,
@@ -143,7 +146,11 @@ impl<P: Packet> Path<P> {
                 self.server_due = later;
                 return;
             }
-            let head = if peeked.is_some() { self.queue.dequeue(now, out) } else { self.held.take() };
+            let head = if peeked.is_some() {
+                self.queue.dequeue(now, out)
+            } else {
+                self.held.take()
+            };
             match head {
                 Some(packet) => self.depart(now, packet, out),
                 None => return,
@@ -165,7 +172,7 @@ impl<P: Packet> Network<P> for Path<P> {
         }
         debug_assert_eq!(port, NEAR);
         self.serve(now, out);
-        if self.loss.next() {
+        if self.loss.is_lost(packet.joined()) {
             return out.dropped(now, packet, Why::Loss);
         }
         if let Server::Bucket(bucket) = &self.server {
@@ -182,7 +189,11 @@ impl<P: Packet> Network<P> for Path<P> {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        let next = self.server_due.min(self.queue_due).min(self.there.next()).min(self.back.next());
+        let next = self
+            .server_due
+            .min(self.queue_due)
+            .min(self.there.next())
+            .min(self.back.next());
         (next != Time::MAX).then_some(next)
     }
 

@@ -75,7 +75,33 @@ pub struct PathSpec {
     /// How the rate is kept.
     pub link: Link,
     /// The probability that a packet in the data direction is lost before the bottleneck.
-    pub loss: f64,
+    pub loss: Loss,
+}
+
+/// Independent random loss.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Loss {
+    /// Of each unit.
+    pub probability: f64,
+    /// What is lost at once.
+    pub per: LossUnit,
+}
+
+/// What is lost at once.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum LossUnit {
+    /// What the sender hands down at once, as with `netem` on its own interface.
+    SuperPacket,
+    /// One packet, as on a wire.
+    Packet,
+}
+
+impl Loss {
+    /// None.
+    pub const NONE: Loss = Loss {
+        probability: 0.0,
+        per: LossUnit::SuperPacket,
+    };
 }
 
 /// A buffer as the scenario says it.

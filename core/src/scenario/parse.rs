@@ -5,7 +5,7 @@ use super::keys::{self, LATER_CCS, LATER_QUEUES};
 use super::read::{listed, within, Field, Section};
 use super::value::{Tree, Value};
 use super::write::{quote, rmem_text};
-use super::{Buffer, Choice, FlowSpec, HostSpec, Link, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::packet::Packet;
 use crate::param::{Param, Params};
 use crate::registry::Registry;
@@ -233,7 +233,13 @@ fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Pat
         None => Some(fifo()),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
-    let loss = optional(s.field("loss"), 0.0, |f| out.probability(&f));
+    let loss = optional(s.field("loss"), Loss::NONE, |f| {
+        let probability = out.probability(&f)?;
+        Some(Loss {
+            probability,
+            ..Loss::NONE
+        })
+    });
     Some(PathSpec {
         rate: rate?,
         rtt: rtt?,

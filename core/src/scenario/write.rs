@@ -87,7 +87,7 @@ impl Scenario {
                 ]),
             },
         );
-        put(&mut e, "loss", Node::float(p.loss));
+        put(&mut e, "loss", Node::float(p.loss.probability));
         Node::table(e)
     }
 

@@ -36,6 +36,8 @@ pub struct Segment {
     pub syn: bool,
     /// The end of a write: the receiver should not sit on its ACK.
     pub psh: bool,
+    /// Left the sender in one super-packet with the segment before it.
+    pub joined: bool,
 }
 
 impl Segment {

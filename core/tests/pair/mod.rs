@@ -81,12 +81,20 @@ pub struct Pair {
 }
 
 pub fn law(name: &str) -> Box<dyn CongestionControl> {
-    let kind = cc::KINDS.iter().find(|k| k.name == name).expect("a shipped congestion control");
+    let kind = cc::KINDS
+        .iter()
+        .find(|k| k.name == name)
+        .expect("a shipped congestion control");
     (kind.make)(&Params::defaults(kind.params), 1000)
 }
 
 pub fn config() -> Config {
-    Config { iw: 10, hz: 1000, rmem_default: Bytes::new(131_072), rmem_max: Bytes::new(536_870_912) }
+    Config {
+        iw: 10,
+        hz: 1000,
+        rmem_default: Bytes::new(131_072),
+        rmem_max: Bytes::new(536_870_912),
+    }
 }
 
 impl Pair {
@@ -98,9 +106,15 @@ impl Pair {
             rtt,
             delay_forward: Span::ZERO,
             buffer: None,
-            queue: Choice { kind: "fifo".into(), params: Params::default() },
+            queue: Choice {
+                kind: "fifo".into(),
+                params: Params::default(),
+            },
             link: Link::Tbf { burst },
-            loss,
+            loss: narrows_core::scenario::Loss {
+                probability: loss,
+                ..narrows_core::scenario::Loss::NONE
+            },
         };
         let path = Path::new(&spec, Box::new(Fifo::new(Limit::Bytes(Bytes::new(buffer)))), seed);
         let cfg = config();
@@ -123,13 +137,19 @@ impl Pair {
             if self.keep_log {
                 self.log.push(Event::Sent(self.now, s));
             }
-            let frame = Frame { content: Content::Data(s), entered: self.now };
+            let frame = Frame {
+                content: Content::Data(s),
+                entered: self.now,
+            };
             self.path.push(self.now, NEAR, frame, &mut self.out);
         }
     }
     fn put_back(&mut self, acks: Vec<AckSegment>) {
         for a in acks {
-            let frame = Frame { content: Content::Ack(a), entered: self.now };
+            let frame = Frame {
+                content: Content::Ack(a),
+                entered: self.now,
+            };
             self.path.push(self.now, FAR, frame, &mut self.out);
         }
     }
@@ -138,8 +158,14 @@ impl Pair {
     }
     /// Goes to the next event; answers false when nothing will ever happen again or `until` is reached.
     pub fn step(&mut self, until: Time) -> bool {
-        let times = [self.path.next_wakeup(), self.sender.next_wakeup(), self.receiver.next_wakeup()];
-        let Some(next) = times.into_iter().flatten().min() else { return false };
+        let times = [
+            self.path.next_wakeup(),
+            self.sender.next_wakeup(),
+            self.receiver.next_wakeup(),
+        ];
+        let Some(next) = times.into_iter().flatten().min() else {
+            return false;
+        };
         if next > until {
             self.now = until;
             return false;

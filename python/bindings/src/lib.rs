@@ -1,1 +1,30 @@
-//! The extension module `narrows._core` (to be written).
+//! The extension module `narrows._core`: thin and low-level. `narrows` is what people use; it passes every value on
+//! unchecked, and what is wrong with one is found in the core.
+//!
+//! | file | carries |
+//! |---|---|
+//! | `tree` | a scenario's value tree between Python and the core, both ways |
+//! | `error` | the core's errors as Python exceptions |
+//! | `table` | columns of samples out, by Arrow's C stream interface |
+//! | `run` | a run in, its result out |
+#![forbid(unsafe_code)]
+
+mod error;
+mod run;
+mod table;
+mod tree;
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+mod _core {
+    use super::*;
+    #[pymodule_export]
+    use run::{check_toml, list_json, path_numbers, run_toml, run_tree, scenario_to_toml, toml_to_tree, Run};
+    #[pymodule_export]
+    use table::Table;
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

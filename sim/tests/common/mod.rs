@@ -7,15 +7,27 @@ use narrows_core::units::{Bytes, Rate, Span};
 use narrows_sim::{run, Options, Packet, Run};
 
 pub fn choice(kind: &str) -> Choice {
-    Choice { kind: kind.into(), params: Params::default() }
+    Choice {
+        kind: kind.into(),
+        params: Params::default(),
+    }
 }
 
 pub fn flow(id: &str, cc: &str) -> FlowSpec {
-    FlowSpec { id: id.into(), cc: choice(cc), start: Span::ZERO, stop: None, size: None }
+    FlowSpec {
+        id: id.into(),
+        cc: choice(cc),
+        start: Span::ZERO,
+        stop: None,
+        size: None,
+    }
 }
 
 pub fn ping(interval: Span) -> ProbeSpec {
-    ProbeSpec { kind: ProbeKind::Ping, interval }
+    ProbeSpec {
+        kind: ProbeKind::Ping,
+        interval,
+    }
 }
 
 /// 10 Mbit/s, 20 ms, one BDP of drop-tail buffer; nobody sends.
@@ -33,7 +45,7 @@ pub fn scenario(duration: Span) -> Scenario {
             buffer: Some(Buffer::Bdp(1.0)),
             queue: choice("fifo"),
             link: Link::Serial,
-            loss: 0.0,
+            loss: narrows_core::scenario::Loss::NONE,
         },
         host: HostSpec {
             like: "linux-6.12".into(),

@@ -32,6 +32,15 @@ pub(super) enum Push {
     Probe,
 }
 
+/// Where in its super-packet a segment is sent again.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Alone,
+    First,
+    Middle,
+    Last,
+}
+
 enum Hold {
     No,
     ForWindow,
@@ -192,7 +201,10 @@ impl Sender {
             let seq = self.board.nxt();
             self.board.push(len, now.as_us(), self.delivered, !last);
             self.bytes_sent += u64::from(len);
-            wire(self.data(now, seq, len, psh));
+            wire(Segment {
+                joined: sent > 1,
+                ..self.data(now, seq, len, psh)
+            });
             // A short buffer is filled up from the next one.
             self.chunk_left = if self.chunk_left > 1 {
                 self.chunk_left - 1
@@ -211,13 +223,20 @@ impl Sender {
             len,
             tsval: stamp(now),
             tsecr: self.ts_recent,
-            syn: false,
             psh,
+            ..Segment::default()
         }
     }
 
     /// Sends segment `number` again; `counted` says whether it counts as a retransmission in flight.
-    pub(super) fn resend(&mut self, now: Time, number: u64, counted: bool, psh: bool, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn resend(
+        &mut self,
+        now: Time,
+        number: u64,
+        counted: bool,
+        place: Place,
+        wire: &mut impl FnMut(Segment),
+    ) {
         let seg = *self.board.seg(number);
         self.board.resend(number, now.as_us(), self.delivered, counted);
         self.retransmits += 1;
@@ -230,8 +249,12 @@ impl Sender {
             }
         }
         self.last_sent = Some(now);
-        let psh = psh || self.size.is_some_and(|size| seg.end() >= size);
-        wire(self.data(now, seg.seq, seg.len, psh));
+        let psh = place == Place::Last || self.size.is_some_and(|size| seg.end() >= size);
+        let joined = matches!(place, Place::Middle | Place::Last);
+        wire(Segment {
+            joined,
+            ..self.data(now, seg.seq, seg.len, psh)
+        });
     }
 
     /// Sends lost segments again while the window has room.
@@ -247,7 +270,13 @@ impl Sender {
             // Neighbours of one super-packet that were lost together leave together again, with PSH on the last.
             together += 1;
             let more = together < most && self.board.in_flight() + 1 < self.w.cwnd && self.board.lost_with_next(i);
-            self.resend(now, i, true, together > 1 && !more, wire);
+            let place = match (together > 1, more) {
+                (false, false) => Place::Alone,
+                (false, true) => Place::First,
+                (true, true) => Place::Middle,
+                (true, false) => Place::Last,
+            };
+            self.resend(now, i, true, place, wire);
             if !more {
                 together = 0;
             }

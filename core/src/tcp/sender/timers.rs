@@ -1,7 +1,7 @@
 //! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985). Arming one disarms the
 //! other two.
 
-use super::output::Push;
+use super::output::{Place, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Loss};
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
@@ -104,7 +104,7 @@ impl Sender {
                 Some(false)
             } else if self.unsent() == 0 || self.window_end() < self.board.nxt() + 1 {
                 self.board.last_number().map(|last| {
-                    self.resend(now, last, false, false, wire);
+                    self.resend(now, last, false, Place::Alone, wire);
                     true
                 })
             } else {
@@ -135,7 +135,7 @@ impl Sender {
         let Some(first) = self.board.first_number() else { return };
         self.enter_loss(now);
         self.timeouts += 1;
-        self.resend(now, first, true, false, wire);
+        self.resend(now, first, true, Place::Alone, wire);
         self.back_off();
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }

@@ -1,0 +1,68 @@
+# Everything a checkout needs. `make setup` leaves .venv/bin/narrows; nothing else has to be installed by hand.
+.DEFAULT_GOAL := help
+SHELL         := bash
+.SHELLFLAGS   := -eu -o pipefail -c
+MAKEFLAGS     += --no-print-directory
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# Beside the build, so that either being removed is noticed.
+WHEEL  := $(TARGET)/wheels/.installed
+# The first Python that is new enough for the tools; the package itself is content with 3.10.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+            $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$p && break; done)
+# Clippy must see the variables that maturin sets, or each of the two would build pyo3 anew after the other.
+AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python \
+             PYO3_CONFIG_FILE="$$(ls $(TARGET)/maturin/pyo3-config-*.txt)" \
+             PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Directories are prerequisites too: a file taken away must be noticed.
+RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core sim python/bindings -name target -prune -o \
+                    \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
+PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows -name __pycache__ -prune -o -type f -print)
+# The bindings have no Rust tests (python/tests are theirs) but take part, so that features, and with them builds, are shared.
+TESTED         := --release --workspace --exclude narrows-bench
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
+
+$(VENV)/.tools: python/requirements.txt
+	@[ -n "$(PYTHON)" ] || { echo 'make setup needs Python 3.11 or newer'; exit 1; }
+	# Debian has venv without ensurepip unless python3-venv is there; its own pip can fill the gap.
+	$(PYTHON) -m venv --clear $(VENV) > /dev/null || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet --break-system-packages pip; } \
+	  || { rm -rf $(VENV); echo 'make setup needs pip: install python3-venv or python3-pip'; exit 1; }
+	$(BIN)/python -m pip install --quiet --no-deps --requirement $<
+	touch $@
+
+$(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
+	rm -rf $(@D)
+	$(BIN)/maturin build --quiet --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
+	touch $@
+
+demo: setup ## The demonstration
+	@$(BIN)/narrows demo
+
+test: setup ## Every exact test
+	$(AS_MATURIN) cargo test $(TESTED)
+	cd python && ../$(BIN)/pytest --doctest-modules --pyargs narrows tests
+
+lint: setup ## Style, types and lints; changes nothing
+	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
+	cargo fmt --all --check
+	$(AS_MATURIN) cargo clippy --release --workspace --all-targets -- -D warnings
+
+bench: setup ## Benchmarks
+	cargo bench --package narrows-bench
+
+clean: ## Back to a fresh checkout
+	cargo clean --quiet
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
+	find python -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help setup demo test lint bench clean

@@ -1,0 +1,179 @@
+//! A run in, its result out. The interpreter is free while Rust works; now and then it is asked for Ctrl-C and told how far
+//! the run is.
+
+use crate::error::{self, EngineError};
+use crate::table::{self, Table};
+use crate::tree;
+use narrows_core::queue::Limit;
+use narrows_core::registry::Registry;
+use narrows_core::scenario::list::describe_json;
+use narrows_core::scenario::value::Tree;
+use narrows_core::scenario::Scenario;
+use narrows_core::units::parse_span;
+use narrows_sim::{Options, Packet, Progress};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping};
+use std::time::{Duration, Instant};
+
+/// Between two visits to the interpreter: Ctrl-C feels immediate, and the visits cost nothing.
+const VISIT: Duration = Duration::from_millis(50);
+
+/// What the engine saw.
+#[pyclass(frozen, module = "narrows._core")]
+pub struct Run {
+    json: String,
+    tables: Vec<(&'static str, arrow_array::RecordBatch)>,
+}
+
+#[pymethods]
+impl Run {
+    /// The figures as one JSON object, without provenance.
+    fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// One of `samples`, `queue_samples`, `pings`.
+    fn table(&self, name: &str) -> PyResult<Table> {
+        let found = self.tables.iter().find(|(n, _)| *n == name);
+        found
+            .map(|(_, batch)| Table(batch.clone()))
+            .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
+}
+
+/// Runs the scenario of a TOML text.
+#[pyfunction]
+#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, progress=None))]
+pub fn run_toml(
+    py: Python<'_>,
+    text: &str,
+    file_name: &str,
+    seed: Option<u64>,
+    sample_interval: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Run> {
+    run(py, parse(py, text, file_name)?, seed, sample_interval, progress)
+}
+
+/// Runs the scenario of nested tables.
+#[pyfunction]
+#[pyo3(signature = (tree, *, seed=None, sample_interval=None, progress=None))]
+pub fn run_tree(
+    py: Python<'_>,
+    tree: &Bound<'_, PyMapping>,
+    seed: Option<u64>,
+    sample_interval: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Run> {
+    let (_, scenario) = parse_tree(tree)?;
+    run(py, scenario, seed, sample_interval, progress)
+}
+
+/// Reads a scenario without running it.
+#[pyfunction]
+pub fn check_toml(py: Python<'_>, text: &str, file_name: &str) -> PyResult<()> {
+    parse(py, text, file_name).map(drop)
+}
+
+/// The nested tables of a right scenario, as they were written.
+#[pyfunction]
+pub fn toml_to_tree<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResult<Bound<'py, PyDict>> {
+    parse(py, text, file_name)?;
+    let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
+    tree::to_python(py, &tree.root)
+}
+
+/// The TOML text of a right scenario in nested tables, as they are.
+#[pyfunction]
+pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
+    Ok(parse_tree(tree)?.0.to_toml())
+}
+
+/// Everything that a scenario may name, as one JSON object.
+#[pyfunction]
+pub fn list_json() -> String {
+    describe_json(&registry())
+}
+
+/// Rate, RTT and buffer of a right scenario's path as numbers. A buffer of packets counts full frames; one that is left to
+/// the discipline is `None`.
+#[pyfunction]
+pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
+    let path = parse_tree(tree)?.1.path;
+    let bytes = path.limit().map(|limit| match limit {
+        Limit::Bytes(bytes) => bytes.get(),
+        Limit::Packets(packets) => packets * 1514,
+    });
+    let numbers = PyDict::new(py);
+    numbers.set_item("rate_mbit", path.rate.as_mbit())?;
+    numbers.set_item("rtt_ms", path.rtt.as_ms())?;
+    numbers.set_item("buffer_bdp", bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64))?;
+    Ok(numbers)
+}
+
+fn registry() -> Registry<Packet> {
+    Registry::standard()
+}
+
+fn parse(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Scenario> {
+    Scenario::from_toml(text, file_name, &registry()).map_err(|e| error::scenario(py, &e))
+}
+
+fn parse_tree(tree: &Bound<'_, PyMapping>) -> PyResult<(Tree, Scenario)> {
+    let built = tree::from_python(tree)?;
+    let scenario = Scenario::from_tree(&built, "", None, &registry()).map_err(|e| error::scenario(tree.py(), &e))?;
+    Ok((built, scenario))
+}
+
+fn run(
+    py: Python<'_>,
+    mut scenario: Scenario,
+    seed: Option<u64>,
+    sample_interval: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Run> {
+    scenario.seed = seed.unwrap_or(scenario.seed);
+    let mut options = Options::default();
+    if sample_interval == Some("off") {
+        options.sample_interval = None;
+    } else if let Some(text) = sample_interval {
+        options.sample_interval = Some(parse_span(text).map_err(|e| {
+            EngineError::new_err(format!(
+                "sample_interval = {text:?} {}\n    write: {:?}",
+                e.problem, e.fix
+            ))
+        })?);
+    }
+    let mut stopped = None;
+    let result = py.detach(|| {
+        let mut visited = Instant::now();
+        let mut visit = |at: Progress| {
+            if visited.elapsed() < VISIT {
+                return true;
+            }
+            visited = Instant::now();
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                progress
+                    .as_ref()
+                    .map_or(Ok(()), |f| f.call1(py, (at.now.as_s(), at.end.as_s())).map(drop))
+            });
+            told.map_err(|e| stopped = Some(e)).is_ok()
+        };
+        narrows_sim::run(&scenario, &registry(), &options, &mut visit)
+    });
+    match (stopped, result) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(EngineError::new_err(error.to_string())),
+        (None, Ok(done)) => {
+            let written = serde_json::to_value(scenario.to_tree()).unwrap_or_default();
+            let json = done.to_json(env!("CARGO_PKG_VERSION"), &written, None);
+            let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
+            Ok(Run {
+                json,
+                tables: table::of(done.samples, &ids)?,
+            })
+        }
+    }
+}

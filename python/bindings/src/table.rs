@@ -1,0 +1,134 @@
+//! Columns of samples as Arrow tables. Arrow's arrays take the vectors over as they are and hand them to Python by the C
+//! stream interface: no value is copied on the way.
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch, RecordBatchIterator, StringArray,
+    UInt32Array, UInt64Array, UInt8Array,
+};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::ArrowError;
+use narrows_core::cc::INFINITE_SSTHRESH;
+use narrows_core::figures::{Samples, PHASES};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::sync::Arc;
+
+/// One table of samples; `pyarrow.table` and its like read it by the PyCapsule interface.
+#[pyclass(frozen, module = "narrows._core")]
+pub struct Table(pub RecordBatch);
+
+#[pymethods]
+impl Table {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(arrow)?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// The interface lets a producer ignore a requested schema.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
+    }
+}
+
+/// An error of Arrow's, which only a mistake in this crate can cause.
+pub fn arrow(error: ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The tables of a run, by name. The vectors become Arrow's as they are; only what marks missing values is new.
+pub fn of(run: Samples, flow_ids: &[&str]) -> PyResult<Vec<(&'static str, RecordBatch)>> {
+    let Samples { flows, queue, pings } = run;
+    let flow = DictionaryArray::new(
+        UInt32Array::from(flows.flow),
+        Arc::new(StringArray::from(flow_ids.to_vec())),
+    );
+    let phase = DictionaryArray::new(
+        UInt8Array::from(flows.phase),
+        Arc::new(StringArray::from(PHASES.to_vec())),
+    );
+    let samples = table([
+        ("t_s", column(Float64Array::from(flows.t_s)), GIVEN),
+        ("flow", Arc::new(flow), GIVEN),
+        ("cwnd_packets", column(UInt32Array::from(flows.cwnd_packets)), GIVEN),
+        (
+            "ssthresh_packets",
+            without::<UInt32Type>(flows.ssthresh_packets.into(), |x| x == INFINITE_SSTHRESH),
+            MAY_MISS,
+        ),
+        (
+            "in_flight_packets",
+            column(UInt32Array::from(flows.in_flight_packets)),
+            GIVEN,
+        ),
+        (
+            "rtt_ms",
+            without::<Float64Type>(flows.rtt_ms.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+        (
+            "ack_rtt_ms",
+            without::<Float64Type>(flows.ack_rtt_ms.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+        (
+            "delivered_bytes",
+            column(UInt64Array::from(flows.delivered_bytes)),
+            GIVEN,
+        ),
+        ("retransmits", column(UInt64Array::from(flows.retransmits)), GIVEN),
+        ("pacing_mbit", column(Float64Array::from(flows.pacing_mbit)), GIVEN),
+        ("phase", Arc::new(phase), GIVEN),
+    ]);
+    let queue_samples = table([
+        ("t_s", column(Float64Array::from(queue.t_s)), GIVEN),
+        ("backlog_bytes", column(UInt64Array::from(queue.backlog_bytes)), GIVEN),
+        (
+            "backlog_packets",
+            column(UInt64Array::from(queue.backlog_packets)),
+            GIVEN,
+        ),
+        ("drops", column(UInt64Array::from(queue.drops)), GIVEN),
+    ]);
+    let pings = table([
+        ("t_s", column(Float64Array::from(pings.t_s)), GIVEN),
+        ("probe", column(UInt32Array::from(pings.probe)), GIVEN),
+        (
+            "rtt_ms",
+            without::<Float64Type>(pings.rtt_ms.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+    ]);
+    Ok(vec![
+        ("samples", samples?),
+        ("queue_samples", queue_samples?),
+        ("pings", pings?),
+    ])
+}
+
+const GIVEN: bool = false;
+const MAY_MISS: bool = true;
+
+fn table<const N: usize>(columns: [(&str, ArrayRef, bool); N]) -> PyResult<RecordBatch> {
+    RecordBatch::try_from_iter_with_nullable(columns).map_err(arrow)
+}
+
+fn column<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
+    Arc::new(values)
+}
+
+/// `values`, null where they say that there is none.
+fn without<T: ArrowPrimitiveType>(values: PrimitiveArray<T>, missing: impl Fn(T::Native) -> bool) -> ArrayRef {
+    let (_, values, _) = values.into_parts();
+    let nulls = values.iter().map(|x| !missing(*x)).collect();
+    Arc::new(PrimitiveArray::<T>::new(values, Some(nulls)))
+}

@@ -1,0 +1,54 @@
+"""The Rust side: thin, low-level; `narrows` is what people use."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+__all__ = [
+    "Run",
+    "Table",
+    "__version__",
+    "check_toml",
+    "list_json",
+    "path_numbers",
+    "run_toml",
+    "run_tree",
+    "scenario_to_toml",
+    "toml_to_tree",
+]
+
+__version__: str
+
+@final
+class Table:
+    """One table of samples in the engine's memory; `pyarrow.table`, polars and others read it without a copy."""
+
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class Run:
+    """What the engine saw."""
+
+    def json(self) -> str: ...
+    def table(self, name: str) -> Table: ...
+
+def run_toml(
+    text: str,
+    file_name: str,
+    *,
+    seed: int | None = None,
+    sample_interval: str | None = None,
+    progress: Callable[[float, float], object] | None = None,
+) -> Run: ...
+def run_tree(
+    tree: Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    sample_interval: str | None = None,
+    progress: Callable[[float, float], object] | None = None,
+) -> Run: ...
+def check_toml(text: str, file_name: str) -> None: ...
+def toml_to_tree(text: str, file_name: str) -> dict[str, Any]: ...
+def scenario_to_toml(tree: Mapping[str, Any]) -> str: ...
+def list_json() -> str: ...
+def path_numbers(tree: Mapping[str, Any]) -> dict[str, float | None]: ...

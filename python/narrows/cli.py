@@ -1,0 +1,184 @@
+"""The command `narrows`. What is heavy (Rich, Arrow) is imported where it is needed: a small run answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from narrows import Run, __version__, _core
+from narrows.errors import NarrowsError
+from narrows.runs import Engine
+from narrows.runs import run as run_scenario
+from narrows.scenario import read
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_WRONG = 2
+"""Exit code of whatever is the caller's to mend, the same as for a wrong option."""
+
+_STOPPED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+class _Narrows(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
+        """Mistakes are told in the core's words and without a traceback; Ctrl-C is not a mistake."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+            ctx.exit(_STOPPED)
+        except NarrowsError as error:
+            click.echo(str(error), err=True)
+            ctx.exit(_WRONG)
+
+
+class _Bar:
+    """A progress bar on stderr, for a terminal, and only once a run has taken a second."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._wanted = not quiet and sys.stderr.isatty()
+        self._begin = time.monotonic()
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, now_s: float, end_s: float) -> None:
+        if not self._wanted or time.monotonic() - self._begin < 1:
+            return
+        if self._bar is None:
+            from rich.console import Console  # noqa: PLC0415
+            from rich.progress import Progress  # noqa: PLC0415
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.add_task("virtual time", total=end_s)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=now_s)
+
+
+@click.group(cls=_Narrows, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="narrows")
+def main() -> None:
+    """A laboratory for the narrow part of a network path.
+
+    Example: narrows run scenarios/first/cubic.toml
+    """
+
+
+@main.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option(
+    "--engine", type=click.Choice(["sim"]), default="sim", show_default=True, help="Who runs it. Example: --engine sim"
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .flows")
+@click.option(
+    "--out", type=click.Path(file_okay=False), help="Write Parquet, JSON and the scenario here. Example: --out result"
+)
+@click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
+@click.option("--quiet", is_flag=True, help="No tables and no progress, errors only. Example: --quiet --out result")
+def run(  # noqa: PLR0917 - Click calls it by keyword
+    file: str, engine: str, seed: int | None, as_json: bool, out: str | None, sample_interval: str | None, quiet: bool
+) -> None:
+    """Run the scenario in FILE and show what happened.
+
+    Example: narrows run scenarios/first/cubic.toml --seed 7
+    """
+    with _Bar(quiet=quiet) as bar:
+        done = run_scenario(
+            file,
+            seed=seed,
+            engine=cast("Engine", engine),
+            sample_interval=sample_interval or ("off" if out is None else None),
+            progress=bar,
+        )
+    if out is not None:
+        done.save(out)
+    report(done, as_json=as_json, quiet=quiet)
+
+
+def report(done: Run, *, as_json: bool, quiet: bool) -> None:
+    """Prints a run for a program or for a person."""
+    if as_json:
+        click.echo(json.dumps(done.json))
+    elif not quiet:
+        from narrows.show import show  # noqa: PLC0415
+
+        show(done.json)
+
+
+@main.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+def check(files: tuple[str, ...]) -> None:
+    """Read scenarios without running them; name every mistake.
+
+    Example: narrows check scenarios/*/*.toml
+    """
+    wrong = 0
+    for file in files:
+        try:
+            _core.check_toml(read(file), file)
+            click.echo(f"{file}: right")
+        except NarrowsError as error:
+            wrong += 1
+            click.echo(str(error), err=True)
+    if wrong:
+        click.get_current_context().exit(_WRONG)
+
+
+@main.command("list")
+@click.argument("what", type=click.Choice(["cc", "queues"]))
+@click.argument("name", required=False)
+@click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
+def list_(what: str, name: str | None, verbose: bool, as_json: bool) -> None:
+    """Congestion controls and queue disciplines that a scenario may name.
+
+    Example: narrows list cc cubic --verbose
+    """
+    kinds = json.loads(_core.list_json())["cc" if what == "cc" else "queue"]
+    if name is not None:
+        known = ", ".join(kind["name"] for kind in kinds)
+        kinds = [kind for kind in kinds if kind["name"] == name]
+        if not kinds:
+            raise NarrowsError(f"no `{name}` among {what}; there is {known}")
+    if as_json:
+        click.echo(json.dumps({what: kinds}))
+        return
+    for kind in kinds:
+        click.echo(f"{kind['name']:12} {kind['help']}")
+        if verbose or name is not None:
+            _describe(kind)
+
+
+def _describe(kind: dict[str, Any]) -> None:
+    click.echo(f"{'':12} source: {kind['source']}")
+    for param in kind["params"]:
+        accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
+        default = json.dumps(param["default"])
+        click.echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
+        click.echo(f"{'':16} {param['help']} ({param['source']})")
+
+
+@main.command()
+def demo() -> None:
+    """Show in a few seconds what narrows is for.
+
+    Example: narrows demo
+    """
+    from narrows.demo import demo as show_demo  # noqa: PLC0415
+
+    show_demo()

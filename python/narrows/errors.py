@@ -1,0 +1,66 @@
+"""What can go wrong, as one tree of exceptions.
+
+NarrowsError
+├── ScenarioError   a scenario is not right: every mistake at once, each with its place and its fix
+├── EngineError     a right scenario could not be run
+└── OutputError     a result could not be written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class NarrowsError(Exception):
+    """Base of everything that narrows raises on purpose; its text is meant for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One mistake in a scenario.
+
+    Attributes:
+        message: The whole of it in a person's words, with place and fix.
+        file: The file's name as it was given; empty where there is none.
+        line: Its line, from 1; None where the scenario did not come from text.
+        column: Its column, from 1; for errors of syntax only.
+        key: The key's path (`path.rate`, `flow[1].cc`); empty for errors of syntax.
+        value: The value as it was written, if there is one.
+        problem: What is wrong.
+        fix: The corrected line, where there is one.
+    """
+
+    message: str
+    file: str
+    line: int | None
+    column: int | None
+    key: str
+    value: str | None
+    problem: str
+    fix: str | None
+
+
+class ScenarioError(NarrowsError):
+    """A scenario is not right.
+
+    Attributes:
+        errors: Every mistake, in the order of the file.
+    """
+
+    def __init__(self, message: str, errors: Sequence[Problem] = ()) -> None:
+        """Keeps the whole text as the message and the single mistakes beside it."""
+        super().__init__(message, tuple(errors))
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        """The text for people, without the structure."""
+        return str(self.args[0])
+
+
+class EngineError(NarrowsError):
+    """A right scenario could not be run by this engine."""
+
+
+class OutputError(NarrowsError):
+    """A result could not be written."""

@@ -1,0 +1,89 @@
+"""Where a result comes from: enough to make it again, and to know how far to trust it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+
+EVIDENCE = Path(__file__).with_name("_evidence.json")
+"""Stored reference cases; written by the validation, absent where it has not been run."""
+
+NEAREST = 3
+"""So many cases are told."""
+
+
+class Watch:
+    """Wall and processor time since it was made."""
+
+    def __init__(self) -> None:
+        """Starts."""
+        self.start = datetime.now(timezone.utc)
+        self._wall = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        """Wall and processor time in seconds."""
+        return time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+
+def scenario_sha256(scenario: dict[str, Any]) -> str:
+    """The hash of a scenario with its defaults filled in, whether it came from a file or from objects.
+
+    >>> scenario_sha256({"b": 1, "a": 2}) == scenario_sha256({"a": 2, "b": 1})
+    True
+    """
+    canonical = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
+    """The reference cases nearest to a result, with how well they agreed; None where none are stored.
+
+    The file holds `{"cases": [{"case", "cc": [names], "queue", "rate_mbit", "rtt_ms", "buffer_bdp", "agreement"}, …]}`.
+    Near are cases of the same congestion controls and the same queue, by the ratios of rate, RTT and buffer: a
+    `distance` of 0 is the very case, 0.7 a factor of two in one of them.
+    """
+    if not file.exists():
+        return None
+    cc = sorted({flow["cc"] for flow in figures["flows"]})
+    queue = figures["scenario"]["path"]["queue"]
+    kind = queue["kind"] if isinstance(queue, dict) else queue
+    here = _core.path_numbers(figures["scenario"])
+
+    def distance(case: dict[str, Any]) -> float:
+        pairs = ((here[name], case[name]) for name in ("rate_mbit", "rtt_ms", "buffer_bdp"))
+        return sum(abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf for a, b in pairs)
+
+    cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    near = [c | {"distance": round(distance(c), 3)} for c in cases if sorted(c["cc"]) == cc and c["queue"] == kind]
+    near = [c for c in near if math.isfinite(c["distance"])]
+    return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
+
+
+def of(figures: dict[str, Any], watch: Watch) -> dict[str, Any]:
+    """The provenance of a result that `watch` has seen from its beginning."""
+    wall, cpu = watch.read()
+    machine = os.uname()
+    return {
+        "version": _core.__version__,
+        "seed": figures["seed"],
+        "scenario_sha256": scenario_sha256(figures["scenario"]),
+        "host": {
+            "platform": f"{machine.sysname} {machine.release} {machine.machine}",
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "cpus": os.cpu_count(),
+        },
+        "started": watch.start.isoformat(timespec="seconds"),
+        "wall_s": round(wall, 6),
+        "cpu_s": round(cpu, 6),
+        "evidence": evidence(figures),
+    }

@@ -1,0 +1,171 @@
+"""Running a scenario, and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from os import PathLike, fspath
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from narrows import _core, provenance
+from narrows.errors import EngineError, OutputError
+from narrows.scenario import Scenario, read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Engine = Literal["sim"]
+"""Who runs a scenario."""
+
+Progress = Callable[[float, float], object]
+"""Called now and then with the virtual time and the scenario's duration, in seconds."""
+
+_TABLES = ("samples", "queue_samples", "pings")
+_SPREADS = {"rtt_ms": "rtt_{}_ms", "cwnd_packets": "cwnd_{}_packets"}
+
+
+class Run:
+    """What an engine saw: figures, columns of samples, provenance.
+
+    The figures are plain Python values; the tables are Arrow's, made from the engine's memory without a copy. A run
+    pickles, so that it can come back from another process.
+
+    >>> from narrows import Flow, Path, Scenario, run
+    >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+    >>> one = run(Scenario(path, flows=[Flow("cubic")], duration="2s", seed=7))
+    >>> [flow["id"] for flow in one.flows]
+    ['cubic0']
+    >>> one.summary().num_rows
+    1
+    """
+
+    def __init__(self, *, figures: dict[str, Any], toml: str, tables: _core.Run | dict[str, pa.Table]) -> None:
+        """Made by `run`; there is no reason to make one by hand."""
+        self._figures = figures
+        self._toml = toml
+        self._source = tables
+        self._tables: dict[str, pa.Table] = {}
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The whole summary, as `narrows run --json` prints it."""
+        return self._figures
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        """The figures of each flow, in the order of the scenario."""
+        return cast("list[dict[str, Any]]", self._figures["flows"])
+
+    def summary(self) -> pa.Table:
+        """A row per flow; `to_pandas()` and `polars.from_arrow` make a data frame of it."""
+        import pyarrow as pa  # noqa: PLC0415 - `narrows run` answers before this would be loaded
+
+        rows = []
+        for flow in self.flows:
+            row: dict[str, Any] = {}
+            for name, value in flow.items():
+                if name in _SPREADS:
+                    row |= {_SPREADS[name].format(which): x for which, x in value.items()}
+                elif name != "series":
+                    row[name] = value
+            rows.append(row)
+        return pa.Table.from_pylist(rows)
+
+    @property
+    def samples(self) -> pa.Table:
+        """The flows over time, a row per flow and sample."""
+        return self._table("samples")
+
+    @property
+    def queue_samples(self) -> pa.Table:
+        """The bottleneck's queue over time."""
+        return self._table("queue_samples")
+
+    @property
+    def pings(self) -> pa.Table:
+        """Every ping that was sent."""
+        return self._table("pings")
+
+    def _table(self, name: str) -> pa.Table:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if name not in self._tables:
+            source = self._source
+            self._tables[name] = source[name] if isinstance(source, dict) else pa.table(source.table(name))
+        return self._tables[name]
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Writes `run.json`, `scenario.toml` and a Parquet file per table; all of them or none.
+
+        Raises:
+            OutputError: If they cannot be written.
+        """
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        target = FilePath(directory)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = FilePath(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            try:
+                (part / "run.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")
+                (part / "scenario.toml").write_text(self._toml, encoding="utf-8")
+                for name in _TABLES:
+                    pq.write_table(self._table(name), part / f"{name}.parquet")
+                target.mkdir(exist_ok=True)
+                for file in sorted(part.iterdir()):
+                    file.replace(target / file.name)
+            finally:
+                shutil.rmtree(part)
+        except OSError as error:
+            raise OutputError(f"{fspath(directory)}: {(error.strerror or str(error)).lower()}") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The tables by value: the engine's memory stays in its process."""
+        return {"figures": self._figures, "toml": self._toml, "tables": {name: self._table(name) for name in _TABLES}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The counterpart of `__getstate__`."""
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        """Who sent, and how it was run."""
+        ids = ", ".join(flow["id"] for flow in self.flows)
+        return f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed {self._figures['seed']}>"
+
+
+def run(
+    scenario: Scenario | str | PathLike[str],
+    *,
+    seed: int | None = None,
+    engine: Engine = "sim",
+    sample_interval: str | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Runs a scenario, or the scenario file of that name.
+
+    Args:
+        scenario: What to run.
+        seed: Instead of the scenario's own.
+        engine: Who runs it.
+        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none.
+        progress: Called now and then; what it raises stops the run.
+
+    Raises:
+        ScenarioError: If the scenario is not right: every mistake at once.
+        EngineError: If this engine cannot run it.
+    """
+    if engine != "sim":
+        raise EngineError(f"there is no engine `{engine}`; there is `sim`")
+    watch = provenance.Watch()
+    if isinstance(scenario, Scenario):
+        raw = _core.run_tree(scenario.tree(), seed=seed, sample_interval=sample_interval, progress=progress)
+        toml = scenario.toml()
+    else:
+        toml = read(scenario)
+        raw = _core.run_toml(toml, fspath(scenario), seed=seed, sample_interval=sample_interval, progress=progress)
+    figures: dict[str, Any] = json.loads(raw.json())
+    figures["provenance"] = provenance.of(figures, watch)
+    return Run(figures=figures, toml=toml, tables=raw)

@@ -1,0 +1,220 @@
+"""The scenario as Python objects: what the path is, who sends, what is watched. Never how it is run.
+
+Nothing is checked here: the values go as they are to the one parser, in the Rust core, which knows every unit, default
+and range and names every mistake at once. What is None is left out, and so has the documented default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
+from os import PathLike, fspath
+from pathlib import Path as FilePath
+from typing import Any, ClassVar, cast
+
+from narrows import _core, cc, queue
+from narrows._choice import Choice, Chosen, Value
+from narrows.errors import NarrowsError
+
+Tree = dict[str, Any]
+"""A scenario as nested tables, the same as a scenario file."""
+
+
+def _tree(value: object) -> object:
+    if isinstance(value, Choice):
+        return value.tree()
+    if is_dataclass(value):
+        own = {"kind": value.kind} if isinstance(value, Ping) else {}
+        given = ((f.name, getattr(value, f.name)) for f in fields(value))
+        return own | {name: _tree(v) for name, v in given if v is not None}
+    if isinstance(value, Mapping):
+        return {name: _tree(v) for name, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_tree(v) for v in value]
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """Everything between the two hosts.
+
+    >>> Path(rate="50Mbit", rtt="40ms", buffer="1bdp", queue=queue.Fifo())
+    Path(rate='50Mbit', rtt='40ms', delay_forward=None, buffer='1bdp', queue=Fifo(), link=None, loss=None)
+
+    Attributes:
+        rate: Of the bottleneck (`"50Mbit"`).
+        rtt: Two-way propagation (`"40ms"`).
+        delay_forward: The part of it towards the receiver; half of it by default.
+        buffer: `"1.5bdp"`, `"250kB"`, `"170p"`; by default what the discipline has in Linux.
+        queue: The discipline at the bottleneck; `"fifo"` by default.
+        link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`.
+        loss: The probability that a packet is lost before the bottleneck (`"1%"` or `0.01`); ACKs are spared.
+    """
+
+    rate: str
+    rtt: str
+    delay_forward: str | None = None
+    buffer: str | None = None
+    queue: Chosen | None = None
+    link: str | Mapping[str, Value] | None = None
+    loss: str | float | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One sender, or `count` equal ones.
+
+    >>> Flow("cubic", start="2s", size="1MB").size
+    '1MB'
+
+    Attributes:
+        cc: The congestion control: a name of `narrows list cc`, or an object of `narrows.cc`.
+        id: By default the name of the congestion control with a number.
+        count: So many equal flows.
+        start: When it connects; at once by default, moved by up to one RTT (see `Scenario.start_jitter`).
+        stop: When it stops sending.
+        size: A transfer of so much (`"1MB"`); unbounded by default.
+    """
+
+    cc: Chosen
+    _: KW_ONLY
+    id: str | None = None
+    count: int | None = None
+    start: str | None = None
+    stop: str | None = None
+    size: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ping:
+    """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
+
+    >>> Ping(interval="20ms")
+    Ping(interval='20ms')
+    """
+
+    kind: ClassVar[str] = "ping"
+    interval: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Both ends of every flow; Linux 6.12 with its default sysctls unless told otherwise.
+
+    >>> Host(iw=4, rmem="128kB…6MB").iw
+    4
+
+    Attributes:
+        like: Dated rules (`"linux-6.12"`).
+        iw: The initial window in packets.
+        hz: The kernel's tick.
+        rmem: The receive buffer at the start and the most that auto-tuning may give it.
+    """
+
+    like: str | None = None
+    iw: int | None = None
+    hz: int | None = None
+    rmem: str | None = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is run.
+
+    >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+    >>> Scenario(path, flows=[Flow("cubic")], duration="5s", seed=7).tree()["flow"]
+    [{'cc': 'cubic'}]
+
+    Attributes:
+        path: What lies between the hosts.
+        flows: Who sends.
+        probes: What is measured beside the flows.
+        host: Both ends.
+        title: What people call it.
+        duration: How long it runs.
+        warmup: Left out of the summary; a fifth of the duration by default.
+        seed: Of every random choice.
+        start_jitter: The most that a flow's start is moved at random; one RTT by default.
+    """
+
+    path: Path
+    _: KW_ONLY
+    flows: Sequence[Flow] = ()
+    probes: Sequence[Ping] = ()
+    host: Host | None = None
+    title: str | None = None
+    duration: str | None = None
+    warmup: str | None = None
+    seed: int | None = None
+    start_jitter: str | None = None
+
+    def __post_init__(self) -> None:
+        """Lists become tuples, so that a scenario that looks frozen is."""
+        object.__setattr__(self, "flows", tuple(self.flows))
+        object.__setattr__(self, "probes", tuple(self.probes))
+
+    def tree(self) -> Tree:
+        """The scenario as nested tables, with the names of a scenario file."""
+        tree = cast("Tree", _tree(self))
+        for plural, singular in (("flows", "flow"), ("probes", "probe")):
+            tables = tree.pop(plural)
+            if tables:
+                tree[singular] = tables
+        return tree
+
+    def toml(self) -> str:
+        """The scenario as a file.
+
+        Raises:
+            ScenarioError: If it is not right.
+        """
+        return _core.scenario_to_toml(self.tree())
+
+
+_KINDS: dict[str, dict[str, type[Choice]]] = {
+    "queue": {c.kind: c for c in (queue.Fifo,)},
+    "cc": {c.kind: c for c in (cc.Cubic, cc.Reno)},
+}
+
+
+def _chosen(what: str, value: object) -> Chosen:
+    if isinstance(value, dict) and value.get("kind") in _KINDS[what]:
+        given = {name: v for name, v in value.items() if name != "kind"}
+        return _KINDS[what][value["kind"]](**given)
+    return cast("Chosen", value)
+
+
+def from_tree(tree: Tree) -> Scenario:
+    """The objects for nested tables that the core has accepted."""
+    rest = dict(tree)
+    path = dict(rest.pop("path"))
+    if "queue" in path:
+        path["queue"] = _chosen("queue", path["queue"])
+    flows = [Flow(**{**flow, "cc": _chosen("cc", flow["cc"])}) for flow in rest.pop("flow", [])]
+    probes = [Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])]
+    host = rest.pop("host", None)
+    return Scenario(Path(**path), flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest)
+
+
+def read(file: str | PathLike[str]) -> str:
+    """The text of a scenario file.
+
+    Raises:
+        NarrowsError: If it cannot be read.
+    """
+    try:
+        return FilePath(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise NarrowsError(f"{fspath(file)}: not UTF-8 text, so not a scenario") from error
+    except OSError as error:
+        raise NarrowsError(f"{fspath(file)}: {(error.strerror or str(error)).lower()}") from error
+
+
+def load(file: str | PathLike[str]) -> Scenario:
+    """Reads a scenario file.
+
+    Raises:
+        ScenarioError: If it is not right: every mistake at once.
+        NarrowsError: If it cannot be read.
+    """
+    return from_tree(_core.toml_to_tree(read(file), fspath(file)))

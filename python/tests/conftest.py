@@ -1,0 +1,71 @@
+"""What several tests need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import narrows as nw
+
+ROOT = Path(__file__).resolve().parents[2]
+NARROWS = Path(sys.executable).with_name("narrows")
+
+TINY = """\
+title    = "tiny"
+duration = "2s"
+seed     = 7
+
+[path]
+rate   = "10Mbit"
+rtt    = "20ms"
+buffer = "1bdp"
+
+[[flow]]
+cc    = "cubic"
+count = 2
+
+[[probe]]
+kind     = "ping"
+interval = "20ms"
+"""
+
+LONG = TINY.replace('"2s"', '"20h"')
+"""So long that a test can interrupt it."""
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A scenario file that runs in no time."""
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """The installed command, run in an empty directory."""
+
+    def run(*args: object) -> subprocess.CompletedProcess[str]:
+        command = [str(NARROWS), *map(str, args)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+def scenario(**more: object) -> nw.Scenario:
+    """`TINY` as an object."""
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+    given: dict[str, object] = {
+        "title": "tiny",
+        "flows": [nw.Flow("cubic", count=2)],
+        "probes": [nw.Ping(interval="20ms")],
+        "duration": "2s",
+        "seed": 7,
+    }
+    return nw.Scenario(path, **{**given, **more})  # type: ignore[arg-type]

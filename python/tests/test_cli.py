@@ -1,0 +1,217 @@
+"""The command as people and programs use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from conftest import LONG, NARROWS, Cli
+
+from narrows.cli import main
+
+
+def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
+    done = cli("run", tiny)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 cubic flows used ")
+    assert "% of 10 Mbit/s; packets waited " in done.stdout
+    assert "cubic0" in done.stdout
+    assert "queue delay" in done.stdout
+    assert "Jain" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def on_terminal(tiny: Path, **env: str) -> str:
+    """What `narrows run` prints on a terminal."""
+    ours, theirs = pty.openpty()
+    child_env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color", **env}
+    with subprocess.Popen([NARROWS, "run", tiny], stdout=theirs, stderr=theirs, env=child_env) as child:
+        os.close(theirs)
+        out = b""
+        try:
+            while part := os.read(ours, 65536):
+                out += part
+        except OSError:  # how Linux says that the other end is closed
+            pass
+    os.close(ours)
+    assert child.returncode == 0
+    return out.decode()
+
+
+def test_colour_for_a_terminal_unless_no_color_is_set(tiny: Path) -> None:
+    assert "\x1b[1" in on_terminal(tiny)
+    plain = on_terminal(tiny, NO_COLOR="1")
+    assert not any(f"\x1b[{colour}" in plain for colour in range(30, 50))
+
+
+def test_json_is_one_object_with_the_promised_keys(cli: Cli, tiny: Path) -> None:
+    out = json.loads(cli("run", tiny, "--json").stdout)
+    assert set(out) >= {
+        "narrows", "engine", "seed", "scenario", "flows", "queue", "probes", "fairness", "provenance",
+    }  # fmt: skip
+    flow = out["flows"][0]
+    assert set(flow) >= {
+        "id", "cc", "goodput_mbit", "retransmits", "retransmit_rate", "rtt_ms", "cwnd_packets", "fct_s", "series",
+    }  # fmt: skip
+    assert [f["id"] for f in out["flows"]] == ["cubic0", "cubic1"]
+    assert set(flow["rtt_ms"]) >= {"mean", "p50", "p95", "p99"}
+    assert set(flow["cwnd_packets"]) >= {"mean", "p5", "p95"}
+    assert all(len(row) == 4 for row in flow["series"])
+    assert set(out["queue"]) >= {"drops", "marks", "delay_ms"}
+    assert set(out["queue"]["delay_ms"]) >= {"mean", "p50", "p95", "p99"}
+    assert set(out["probes"][0]) >= {"kind", "sent", "received", "rtt_ms"}
+    assert "jain" in out["fairness"]
+    assert set(out["provenance"]) >= {
+        "version", "seed", "scenario_sha256", "host", "started", "wall_s", "cpu_s", "evidence",
+    }  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_bytes_but_for_provenance(cli: Cli, tiny: Path) -> None:
+    def bytes_of(*args: object) -> str:
+        out = json.loads(cli("run", tiny, "--json", *args).stdout)
+        del out["provenance"]
+        return json.dumps(out)
+
+    assert bytes_of() == bytes_of() == bytes_of("--seed", 7)
+    assert bytes_of() != bytes_of("--seed", 8)
+
+
+def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('duration = 30\n[path]\nrate = "50"\nrtt = "40ms"\n[[flow]]\ncc = "cubik"\n', encoding="utf-8")
+    for command in ("run", "check"):
+        done = cli(command, file)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        for place in (f"{file}:1: duration", f"{file}:3: path.rate", f"{file}:6: flow[0].cc"):
+            assert place in done.stderr
+        assert 'write: duration = "30s"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("run", "absent.toml"), "absent.toml: no such file or directory"),
+        (("run", "."), "is a directory"),
+        (("run", "absent.toml", "--engine", "ns3"), "'ns3' is not 'sim'"),
+        (("run",), "Missing argument 'FILE'"),
+        (("run", "absent.toml", "--seed", "-1"), "-1 is not in the range"),
+        (("list", "cc", "cubik"), "no `cubik` among cc; there is "),
+        (("check",), "Missing argument 'FILE...'"),
+        (("nonsense",), "No such command 'nonsense'"),
+    ],
+)
+def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str) -> None:
+    done = cli(*args)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_sample_interval_is_told_with_its_fix(cli: Cli, tiny: Path) -> None:
+    done = cli("run", tiny, "--sample-interval", "100")
+    assert done.returncode == 2
+    assert "sample_interval" in done.stderr
+    assert "100ms" in done.stderr
+
+
+def test_check_names_the_right_and_the_wrong(cli: Cli, tiny: Path) -> None:
+    done = cli("check", tiny, "absent.toml")
+    assert done.returncode == 2
+    assert done.stdout == f"{tiny}: right\n"
+    assert done.stderr == "absent.toml: no such file or directory\n"
+
+
+def test_out_writes_everything_and_leaves_nothing_else(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+    for _ in range(2):  # the second time over the first
+        done = cli("run", tiny, "--quiet", "--out", "deep/result", "--sample-interval", "50ms")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    names = {"pings.parquet", "queue_samples.parquet", "run.json", "samples.parquet", "scenario.toml"}
+    assert {p.name for p in (tmp_path / "deep/result").iterdir()} == names
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["result"]
+    again = cli("run", "deep/result/scenario.toml", "--json")
+    first = json.loads((tmp_path / "deep/result/run.json").read_text(encoding="utf-8"))
+    assert json.loads(again.stdout)["flows"] == first["flows"]
+
+
+def test_out_that_cannot_be_written(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = cli("run", tiny, "--out", "file/result")
+    assert done.returncode == 2
+    assert done.stderr.startswith("file/result: ")
+
+
+def processor_time(pid: int) -> float:
+    """Seconds of user and system time, which come after the name and eleven other fields."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_ctrl_c_stops_in_one_line_and_leaves_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "long.toml"
+    file.write_text(LONG, encoding="utf-8")
+    command = [NARROWS, "run", file, "--out", tmp_path / "result"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        while processor_time(child.pid) < 1:  # more than the imports take: Rust is at work
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        out, err = child.communicate(timeout=10)
+    assert (child.returncode, out, err) == (130, "", "stopped\n")
+    assert time.monotonic() - sent < 1
+    assert [p.name for p in tmp_path.iterdir()] == ["long.toml"]
+
+
+def test_a_small_run_answers_at_once(cli: Cli, tiny: Path, record_property: pytest.RecordProperty) -> None:
+    times = []
+    for _ in range(5):
+        begin = time.monotonic()
+        assert cli("run", tiny).returncode == 0
+        times.append(time.monotonic() - begin)
+    print(f"narrows run: {1000 * min(times):.0f} ms at best, {1000 * sorted(times)[2]:.0f} ms in the middle of 5")
+    assert min(times) < 1
+
+
+def test_a_run_imports_no_plotting_or_data_frame_library(tiny: Path) -> None:
+    code = (
+        "import sys; from narrows.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    )
+    command = [sys.executable, "-c", code, "run", tiny]
+    done = subprocess.run(command, cwd=tiny.parent, capture_output=True, text=True, check=True)
+    heavy = {"pyarrow", "pandas", "polars", "matplotlib", "numpy", "asyncio"}
+    assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
+
+
+def test_list(cli: Cli) -> None:
+    assert "cubic" in cli("list", "cc").stdout
+    assert "fifo" in cli("list", "queues").stdout
+    assert "hystart" in cli("list", "cc", "cubic").stdout
+    (cubic,) = json.loads(cli("list", "cc", "cubic", "--json").stdout)["cc"]
+    assert {"name", "help", "source", "params"} <= set(cubic)
+
+
+def test_demo_and_version(cli: Cli) -> None:
+    demo = cli("demo")
+    assert demo.returncode == 0, demo.stderr
+    assert "flow used" in demo.stdout
+    assert cli("--version").stdout.startswith("narrows, version ")
+
+
+@pytest.mark.parametrize("command", ["run", "check", "list", "demo"])
+def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -> None:
+    entry = main.commands[command]
+    assert f"Example: narrows {command}" in (entry.help or "")
+    for option in entry.params:
+        if isinstance(option, click.Option):
+            assert "Example: " in (option.help or ""), option.name

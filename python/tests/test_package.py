@@ -1,0 +1,254 @@
+"""The package as a program uses it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import pickle
+import signal
+import threading
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import LONG, ROOT, TINY, scenario
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import narrows as nw
+from narrows import _core
+from narrows.provenance import evidence
+
+
+def test_a_file_and_the_same_in_objects_give_the_same_bytes(tiny: Path) -> None:
+    from_file, from_objects, loaded = nw.run(tiny), nw.run(scenario()), nw.run(nw.load(tiny))
+    for other in (from_objects, loaded):
+        assert other.samples.equals(from_file.samples)
+        assert other.json["provenance"]["scenario_sha256"] == from_file.json["provenance"]["scenario_sha256"]
+        for key in set(from_file.json) - {"provenance"}:
+            assert other.json[key] == from_file.json[key]
+
+
+def test_a_scenario_survives_its_way_through_a_file(tmp_path: Path) -> None:
+    full = scenario(
+        flows=[nw.Flow(nw.cc.Cubic(hystart="off"), start="10ms", stop="1s", id="first"), nw.Flow("reno", size="100kB")],
+        host=nw.Host(like="linux-6.12", iw=4, rmem="128kB…6MB"),
+        start_jitter="0s",
+        warmup="500ms",
+    )
+    file = tmp_path / "full.toml"
+    file.write_text(full.toml(), encoding="utf-8")
+    assert nw.run(nw.load(file)).json["scenario"] == nw.run(full).json["scenario"]
+
+
+def test_arrow_columns_have_names_with_units_and_no_gaps() -> None:
+    run = nw.run(scenario())
+    for table, names in (
+        (run.samples, {"t_s", "flow", "cwnd_packets", "rtt_ms", "delivered_bytes", "pacing_mbit", "phase"}),
+        (run.queue_samples, {"t_s", "backlog_bytes", "backlog_packets", "drops"}),
+        (run.pings, {"t_s", "probe", "rtt_ms"}),
+    ):
+        assert isinstance(table, pa.Table)
+        assert table.num_rows > 10
+        assert names <= set(table.column_names)
+        table.validate(full=True)
+    assert set(run.samples["flow"].to_pylist()) == {"cubic0", "cubic1"}
+
+
+def test_tables_cross_without_a_copy() -> None:
+    raw = _core.run_tree(scenario().tree())
+    first, second = (pa.table(raw.table("samples"))["t_s"].chunk(0).buffers()[1] for _ in range(2))
+    assert first.address == second.address
+
+
+def test_sample_interval_changes_the_samples_and_not_the_run() -> None:
+    coarse, fine = (nw.run(scenario(), sample_interval=interval) for interval in ("200ms", "50ms"))
+    assert fine.queue_samples.num_rows > 3 * coarse.queue_samples.num_rows
+    assert fine.json["flows"] == coarse.json["flows"]
+
+
+def test_summary_has_a_row_per_flow() -> None:
+    summary = nw.run(scenario()).summary()
+    assert summary.num_rows == 2
+    assert {"id", "cc", "goodput_mbit", "rtt_mean_ms", "rtt_p95_ms", "cwnd_mean_packets"} <= set(summary.column_names)
+
+
+def test_save(tmp_path: Path) -> None:
+    run = nw.run(scenario())
+    run.save(tmp_path / "out")
+    assert pq.read_table(tmp_path / "out/samples.parquet").equals(run.samples)
+    assert json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8")) == run.json
+    assert nw.run(tmp_path / "out/scenario.toml").json["flows"] == run.json["flows"]
+
+
+def test_everything_pickles() -> None:
+    whole = scenario(flows=[nw.Flow(nw.cc.Cubic(hystart="off"))], host=nw.Host(iw=4))
+    assert pickle.loads(pickle.dumps(whole)) == whole
+    run = nw.run(whole)
+    again = pickle.loads(pickle.dumps(run))
+    assert again.json == run.json
+    assert again.samples.equals(run.samples)
+    assert pickle.loads(pickle.dumps(again)).pings.equals(run.pings)
+
+
+def test_other_processes_run_scenarios_and_send_runs_and_errors_back() -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        first, second = pool.map(nw.run, [scenario(), scenario(seed=8)])
+        assert first.samples.equals(nw.run(scenario()).samples)
+        assert not second.samples.equals(first.samples)
+        with pytest.raises(nw.ScenarioError, match="cubik") as caught:
+            pool.apply(nw.run, (scenario(flows=[nw.Flow("cubik")]),))
+        assert caught.value.errors[0].key == "flow[0].cc"
+
+
+def test_every_mistake_has_its_structure(tmp_path: Path) -> None:
+    path = nw.Path(rate="50", rtt="40ms", loss="200%")
+    wrong = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="30")
+    with pytest.raises(nw.ScenarioError) as caught:
+        nw.run(wrong)
+    assert {e.key for e in caught.value.errors} == {"duration", "path.rate", "path.loss"}
+    assert all(e.line is None and e.message in str(caught.value) for e in caught.value.errors)
+
+    file = tmp_path / "wrong.toml"
+    file.write_text(TINY.replace('"10Mbit"', '"10"'), encoding="utf-8")
+    with pytest.raises(nw.ScenarioError) as caught:
+        nw.load(file)
+    (error,) = caught.value.errors
+    assert (error.file, error.line, error.key, error.value) == (str(file), 6, "path.rate", '"10"')
+    assert error.fix is not None
+    assert "10Mbit" in error.fix
+
+
+KEYS = (
+    st.sampled_from(["path", "flow", "probe", "host", "duration", "rate", "rtt", "queue", "cc", "kind", "size"])
+    | st.text()
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["1s", "1Mbit", "fifo"])
+TREES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5))
+
+
+@given(st.dictionaries(KEYS, TREES))
+@settings(deadline=None, derandomize=True, database=None)
+def test_any_tree_is_right_or_told_why_not(tree: dict[str, object]) -> None:
+    with contextlib.suppress(nw.ScenarioError):
+        _core.scenario_to_toml(tree)
+
+
+@pytest.mark.parametrize("odd", [None, 1j, b"bytes", [[[]]], {"a": {}}, float("nan"), 2**200, "\ud800"])
+def test_odd_values_are_told_and_do_not_crash(odd: object) -> None:
+    with pytest.raises(nw.ScenarioError, match=r"path\.rate"):
+        _core.run_tree({"duration": "1s", "path": {"rate": odd, "rtt": "10ms"}, "flow": [{"cc": "cubic"}]})
+
+
+def test_a_table_that_holds_itself_ends() -> None:
+    tree: dict[str, object] = {}
+    tree["path"] = tree
+    with pytest.raises(nw.ScenarioError):
+        _core.run_tree(tree)
+
+
+def test_no_such_file_engine_or_table() -> None:
+    with pytest.raises(nw.NarrowsError, match=r"absent\.toml: no such file"):
+        nw.load("absent.toml")
+    with pytest.raises(nw.EngineError, match="no engine `live`"):
+        nw.run(scenario(), engine="live")  # type: ignore[arg-type]
+    with pytest.raises(nw.EngineError, match="rows of samples are more than"):
+        nw.run(scenario(duration="24h"), sample_interval="1ms")
+    with pytest.raises(KeyError):
+        _core.run_tree(scenario().tree()).table("nothing")
+
+
+def test_progress_is_told_and_may_stop_a_run(tmp_path: Path) -> None:
+    file = tmp_path / "long.toml"
+    file.write_text(LONG, encoding="utf-8")
+    told: list[float] = []
+
+    def progress(now_s: float, end_s: float) -> None:
+        assert end_s == 72_000
+        told.append(now_s)
+        if len(told) == 4:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        nw.run(file, progress=progress)
+    assert told == sorted(told)
+
+
+def test_ctrl_c_reaches_python(tmp_path: Path) -> None:
+    file = tmp_path / "long.toml"
+    file.write_text(LONG, encoding="utf-8")
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        nw.run(file)
+
+
+def test_other_threads_work_while_rust_runs() -> None:
+    counted = 0
+    stop = threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not stop.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    begin = time.monotonic()
+    nw.run(scenario(duration="600s"))
+    took = time.monotonic() - begin
+    stop.set()
+    thread.join()
+    assert counted > took / 0.001 / 20
+
+
+def test_choices_have_the_parameters_of_the_core() -> None:
+    listed = json.loads(_core.list_json())
+    for what, module in (("cc", nw.cc), ("queue", nw.queue)):
+        for kind in listed[what]:
+            (choice,) = (c for c in vars(module).values() if getattr(c, "kind", None) == kind["name"])
+            assert {f.name for f in fields(choice)} == {p["name"] for p in kind["params"]}
+
+
+def scenario_files() -> list[Path]:
+    return sorted((ROOT / "scenarios").rglob("*.toml"))
+
+
+def test_there_are_scenarios() -> None:
+    assert scenario_files()
+
+
+@pytest.mark.parametrize("file", scenario_files(), ids=lambda f: str(f.relative_to(ROOT)))
+def test_every_scenario_loads_and_runs(file: Path) -> None:
+    assert nw.run(nw.load(file)).json["scenario"] == nw.run(file).json["scenario"]
+
+
+def test_the_objects_have_the_keys_of_the_core() -> None:
+    objects = {"": nw.Scenario, "path": nw.Path, "host": nw.Host, "flow": nw.Flow, "probe": nw.Ping}
+    names = {"flows": "flow", "probes": "probe"}
+    for section, cls in objects.items():
+        keys = {
+            k["name"] for k in json.loads(_core.list_json())["scenario"] if k["section"] == section and k["supported"]
+        }
+        assert {names.get(f.name, f.name) for f in fields(cls)} == keys - ({"kind"} if cls is nw.Ping else set())
+
+
+def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
+    figures = nw.run(scenario()).json
+    file = tmp_path / "evidence.json"
+    assert evidence(figures, file) is None
+    near = {"case": "near", "cc": ["cubic"], "queue": "fifo", "rate_mbit": 10, "rtt_ms": 40, "buffer_bdp": 1}
+    cases = [
+        near | {"case": "other", "cc": ["cubic", "reno"]},
+        near | {"case": "far", "rate_mbit": 1000},
+        near | {"case": "unbounded", "buffer_bdp": None},
+        near,
+    ]
+    file.write_text(json.dumps({"cases": cases}), encoding="utf-8")
+    told = evidence(figures, file)
+    assert told is not None
+    assert [(c["case"], c["distance"]) for c in told] == [("near", 0.693), ("far", 5.298)]

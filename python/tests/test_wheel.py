@@ -1,0 +1,37 @@
+"""What is built, as others get it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, TINY
+
+
+def test_the_stub_agrees_with_the_binary(tmp_path: Path) -> None:
+    config = ROOT / "python/pyproject.toml"
+    command = [sys.executable, "-m", "mypy.stubtest", "--mypy-config-file", config, "narrows._core"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_wheel_works_in_an_empty_environment_elsewhere(tmp_path: Path) -> None:
+    (wheel,) = (ROOT / "target/wheels").glob("narrows-*.whl")
+    there = tmp_path / "elsewhere"
+    venv.create(there, with_pip=False)
+    (site,) = there.glob("lib/python*/site-packages")
+    # Dependencies are lent by the environment of the tests; the package itself must come out of the wheel.
+    pip = [sys.executable, "-m", "pip", "--python", there / "bin/python", "install", "--quiet", "--no-deps", wheel]
+    subprocess.run(pip, check=True, capture_output=True)
+    (site / "lent.pth").write_text(str(Path(pytest.__file__).parents[1]), encoding="utf-8")
+
+    (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
+    done = subprocess.run(
+        [there / "bin/narrows", "run", "tiny.toml"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("2 cubic flows used ")
+    where = [there / "bin/python", "-c", "import narrows; print(narrows.__file__)"]
+    assert subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.startswith(str(there))
