@@ -106,7 +106,7 @@ fn replay_receiver(text: &'static str) -> usize {
                     psh: words[4] == "P",
                     tsval: r.stamp(words[5]),
                     tsecr: r.stamp(words[6]),
-                    syn: false,
+                    ..Segment::default()
                 },
             };
             receiver.on_segment(at, &seg, &mut |a| sent.push((at, a)));
