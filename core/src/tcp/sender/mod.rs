@@ -204,7 +204,6 @@ impl Sender {
                 self.on_ack(now, ack, wire);
                 self.push(now, wire);
                 self.check_space(now);
-                self.fill(now, wire);
             }
             _ => {}
         }
@@ -212,10 +211,10 @@ impl Sender {
 
     /// The time that `next_wakeup` named has come (coming early does no harm).
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
-        let Some(timer) = self.timer else { return };
-        if timer.fires > now {
+        self.wake_writer(now, wire);
+        let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
             return;
-        }
+        };
         // Probe and reordering stay pending while they are handled: what they re-arm counts the time already waited.
         match timer.kind {
             TimerKind::Reorder => self.on_reorder_timer(now, wire),
@@ -233,12 +232,14 @@ impl Sender {
 
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.timer.map(|t| t.fires)
+        let timer = self.timer.map(|t| t.fires);
+        [timer, self.writer.woken].into_iter().flatten().min()
     }
 
     /// The application goes away: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;
+        self.writer.woken = None;
         self.timer = None;
     }
 

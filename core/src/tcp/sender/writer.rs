@@ -48,6 +48,8 @@ pub(super) struct Writer {
     buffer: u64,
     /// The buffer was found full, and the application waits to be told of room.
     pub blocked: bool,
+    /// When it was told: it writes after everything that arrives in the same instant has been handled.
+    pub woken: Option<Time>,
 }
 
 impl Writer {
@@ -60,6 +62,7 @@ impl Writer {
             in_flight: 0,
             buffer: 0,
             blocked: false,
+            woken: None,
         }
     }
     /// Does nothing wait?
@@ -136,7 +139,18 @@ impl Sender {
             self.writer.expand(self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
-        self.writer.blocked = !self.writer.wakes(self.board.una(), self.board.nxt());
+        if self.writer.wakes(self.board.una(), self.board.nxt()) {
+            self.writer.blocked = false;
+            self.writer.woken = Some(now);
+        }
+    }
+
+    /// The application runs, if it was woken.
+    pub(super) fn wake_writer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        if self.writer.woken.is_some_and(|t| t <= now) {
+            self.fill(now, wire);
+            self.writer.woken = None;
+        }
     }
 
     /// The application, if it is awake, writes until all is written or the buffer is full.
