@@ -1,3 +1,4 @@
+#![allow(missing_docs)] // what the macros below make has none
 //! Segments per second, by what is simulated. `make bench` runs these, then the whole process (`bench/process.py`).
 
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
