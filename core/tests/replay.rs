@@ -6,7 +6,7 @@
 //!
 //! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the same edges.
 
-use narrows_core::cc::cubic::Cubic;
+use narrows_core::cc::cubic::{Cubic, KIND};
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Config, Receiver, Sender, State};
@@ -184,7 +184,7 @@ fn compare_info(r: &Recording, words: &[&str], sender: &Sender) -> Option<String
 /// threshold, retransmissions and state that TCP_INFO showed between them; and the first difference.
 fn replay_sender(text: &'static str) -> (usize, String) {
     let r = Recording::parse(text);
-    let cubic = Cubic::new(&Params::default(), 1000);
+    let cubic = Cubic::new(&Params::defaults(KIND.params), 1000);
     let mut sender = Sender::new(&config(), Box::new(cubic), None);
     let mut sent: Vec<(Time, Segment)> = Vec::new();
     sender.connect(r.time("0"), &mut |s| sent.push((r.time("0"), s)));
