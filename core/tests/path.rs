@@ -6,7 +6,7 @@ use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{Backlog, Limit, QueueDiscipline, Sink, Why};
-use narrows_core::scenario::{Choice, Link, PathSpec};
+use narrows_core::scenario::{Choice, Link, Loss, LossUnit, PathSpec};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -83,7 +83,10 @@ fn spec(link: Link, loss: f64) -> PathSpec {
             params: Params::default(),
         },
         link,
-        loss,
+        loss: Loss {
+            probability: loss,
+            per: LossUnit::SuperPacket,
+        },
     }
 }
 

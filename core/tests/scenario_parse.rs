@@ -31,7 +31,7 @@ fn a_full_file_means_what_it_says() {
     assert_eq!(p.queue.params.bytes("quantum"), Bytes::new(1514));
     assert_eq!(p.queue.params.word("mode"), "hard");
     assert_eq!(
-        (p.link, p.loss),
+        (p.link, p.loss.probability),
         (
             Link::Tbf {
                 burst: Bytes::new(20_000)
@@ -73,7 +73,7 @@ fn what_is_not_said_has_its_default() {
         (p.delay_forward, p.buffer, p.queue.kind.as_str()),
         (Span::ms(20), None, "fifo")
     );
-    assert_eq!((p.link, p.loss), (Link::Serial, 0.0));
+    assert_eq!((p.link, p.loss.probability), (Link::Serial, 0.0));
     let h = &s.host;
     assert_eq!((h.like.as_str(), h.iw, h.hz), ("linux-6.12", 10, 1000));
     assert_eq!(

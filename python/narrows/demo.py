@@ -8,11 +8,10 @@ from narrows.show import show
 
 SCENARIO = Scenario(
     Path(rate="20Mbit", rtt="40ms", buffer="1bdp"),
-    title="One CUBIC flow and a ping beside it",
+    title="One CUBIC flow",
     flows=[Flow("cubic")],
     probes=[Ping(interval="20ms")],
-    duration="30s",
-    seed=1,
+    duration="10s",
 )
 
 

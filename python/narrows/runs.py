@@ -72,7 +72,11 @@ class Run:
                 elif name != "series":
                     row[name] = value
             rows.append(row)
-        return pa.Table.from_pylist(rows)
+        # Types by name and not by value, so that the summaries of many runs go into one table.
+        words, counts = ("id", "cc"), ("retransmits",)
+        names = rows[0] if rows else ()
+        types = [pa.string() if n in words else pa.int64() if n in counts else pa.float64() for n in names]
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
 
     @property
     def samples(self) -> pa.Table:

@@ -2,7 +2,9 @@
 #![allow(dead_code)] // each test crate takes what it needs
 
 use narrows_core::param::Params;
-use narrows_core::scenario::{Buffer, Choice, FlowSpec, HostSpec, Link, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use narrows_core::scenario::{
+    Buffer, Choice, FlowSpec, HostSpec, Link, Loss, PathSpec, ProbeKind, ProbeSpec, Scenario,
+};
 use narrows_core::units::{Bytes, Rate, Span};
 use narrows_sim::{run, Options, Packet, Run};
 
@@ -45,7 +47,7 @@ pub fn scenario(duration: Span) -> Scenario {
             buffer: Some(Buffer::Bdp(1.0)),
             queue: choice("fifo"),
             link: Link::Serial,
-            loss: narrows_core::scenario::Loss::NONE,
+            loss: Loss::NONE,
         },
         host: HostSpec {
             like: "linux-6.12".into(),

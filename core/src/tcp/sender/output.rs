@@ -62,7 +62,7 @@ impl Sender {
 
     /// Segments in one burst.
     pub(super) fn burst_segments(&self) -> u32 {
-        let mut bytes = self.pacing.as_bit() / 8 >> PACING_SHIFT;
+        let mut bytes = (self.pacing.as_bit() / 8) >> PACING_SHIFT;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
         if shift < 32 {
             bytes += GSO_MAX_SIZE >> shift;

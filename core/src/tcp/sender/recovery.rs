@@ -248,7 +248,7 @@ impl Sender {
         self.state = State::Open;
     }
     fn undo_by_dsack(&mut self) -> bool {
-        if !self.undo.is_some_and(|u| u.retransmissions == Some(0)) {
+        if self.undo.is_none_or(|u| u.retransmissions != Some(0)) {
             return false;
         }
         self.rack.undone();
