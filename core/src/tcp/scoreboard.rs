@@ -352,6 +352,10 @@ impl Scoreboard {
         if self.at(i).is(RETRANS) {
             self.at_mut(i).flags &= !RETRANS;
             self.retrans_out -= 1;
+            // Thought lost and no longer on its way again: it waits for its turn as before.
+            if self.at(i).is(LOST) {
+                self.lost.push(Reverse(i));
+            }
         }
     }
     /// Segment `i` counts as lost; if it was retransmitted, so does the retransmission.
