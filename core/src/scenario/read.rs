@@ -424,6 +424,11 @@ impl Collector<'_> {
             }
             Kind::Word(words) => match &node.value {
                 Value::String(s) if words.contains(&s.as_str()) => Ok(param::Value::Word(s.clone())),
+                // What can be off can also be switched: `hystart = false`.
+                Value::Bool(on) if words.contains(&"off") => {
+                    let word = if *on { words[0] } else { "off" };
+                    Ok(param::Value::Word(word.into()))
+                }
                 other => {
                     let written = if let Value::String(s) = other { s.as_str() } else { "" };
                     let near = keys::nearest(written, words.iter().copied())

@@ -1,4 +1,5 @@
 //! Two ends and a path, in virtual time: no driver, no scenario. Tests step it and look inside.
+#![allow(dead_code)] // each test uses a part of it
 
 use narrows_core::cc::{self, CongestionControl};
 use narrows_core::net::path::Path;

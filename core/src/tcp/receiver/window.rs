@@ -70,9 +70,9 @@ impl Window {
             buffer,
             buffer_max: cfg.rmem_max.get().max(buffer),
             share: SHARE_DEFAULT,
-            clamp: buffer * SHARE_DEFAULT >> SHARE_BITS,
+            clamp: (buffer * SHARE_DEFAULT) >> SHARE_BITS,
             // One segment of the buffer's share stays in reserve.
-            threshold: first.min((buffer * SHARE_DEFAULT >> SHARE_BITS).saturating_sub(mss)),
+            threshold: first.min(((buffer * SHARE_DEFAULT) >> SHARE_BITS).saturating_sub(mss)),
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,
@@ -107,7 +107,7 @@ impl Window {
         ((self.window / (2 * u64::from(self.segment))) as u32).max(2).min(most)
     }
     fn share_of(&self, bytes: u64) -> u64 {
-        bytes * self.share >> SHARE_BITS
+        (bytes * self.share) >> SHARE_BITS
     }
 
     /// A longer segment than before tells the overhead of this sender's packets.

@@ -101,7 +101,7 @@ impl Sender {
                 }
             } else if news.una_advanced && !recovered {
                 self.high_seq = self.board.nxt();
-                if self.unsent() > 0 && self.window_end() > self.board.nxt() {
+                if !self.writer.is_empty() && self.window_end() > self.board.nxt() {
                     *repair = Repair::New;
                     return;
                 }
@@ -248,7 +248,7 @@ impl Sender {
         self.state = State::Open;
     }
     fn undo_by_dsack(&mut self) -> bool {
-        if !self.undo.is_some_and(|u| u.retransmissions == Some(0)) {
+        if self.undo.is_none_or(|u| u.retransmissions != Some(0)) {
             return false;
         }
         self.rack.undone();
