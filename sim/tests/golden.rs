@@ -1,0 +1,201 @@
+//! Golden tables: what the simulator answers to three questions, to be read by a person and compared by a machine.
+//!
+//! | table | question |
+//! |---|---|
+//! | `golden/buffer.txt` | how large should a buffer be? |
+//! | `golden/rate_rtt.txt` | does CUBIC fill a path, whatever its rate and RTT? |
+//! | `golden/loss.txt` | how much random loss does each bear? |
+//!
+//! A table that changes is a result that changes: say so in the CHANGELOG.
+
+mod common;
+
+use common::{json, play, registry};
+use narrows_core::scenario::Scenario;
+use narrows_sim::Run;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+fn scenario(rate: &str, rtt: &str, buffer: &str, loss: &str, cc: &str, flows: u32) -> Scenario {
+    let text = format!(
+        "duration = \"30s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nbuffer = \"{buffer}\"\nloss = \"{loss}\"\n\
+         [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
+    );
+    Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// One row: what was varied, and what is run.
+type Row = (String, Scenario);
+
+/// The columns after the varied ones, for every table the same. Rounded to what a person would quote, and far from what a
+/// last bit could move.
+const FIGURES: &str = "goodput_mbit  queue_p50_ms  queue_p99_ms  retransmits  jain";
+
+fn figures(run: &Run) -> String {
+    let goodput: f64 = run.flows.iter().map(|f| f.goodput_mbit).sum();
+    let retransmits: u64 = run.flows.iter().map(|f| f.retransmits).sum();
+    let delay = run.queue.delay_ms;
+    format!(
+        "{goodput:12.2}  {:12.1}  {:12.1}  {retransmits:11}  {:4.2}",
+        delay.p50, delay.p99, run.fairness.jain
+    )
+}
+
+fn buffer() -> (String, Vec<Row>) {
+    let mut rows = Vec::new();
+    for flows in [1, 4] {
+        for cc in ["reno", "cubic"] {
+            for bdp in ["0.1", "0.25", "0.5", "1", "2", "4", "8"] {
+                let row = format!("{flows:5}  {cc:5}  {bdp:>10}");
+                rows.push((row, scenario("20Mbit", "40ms", &format!("{bdp}bdp"), "0%", cc, flows)));
+            }
+        }
+    }
+    ("flows  cc     buffer_bdp".into(), rows)
+}
+
+fn rate_rtt() -> (String, Vec<Row>) {
+    let mut rows = Vec::new();
+    for mbit in ["1", "5", "20", "100", "400"] {
+        for ms in ["2", "10", "40", "160"] {
+            let row = format!("{mbit:>9}  {ms:>6}");
+            let path = (format!("{mbit}Mbit"), format!("{ms}ms"));
+            rows.push((row, scenario(&path.0, &path.1, "1bdp", "0%", "cubic", 1)));
+        }
+    }
+    ("rate_mbit  rtt_ms".into(), rows)
+}
+
+fn loss() -> (String, Vec<Row>) {
+    let mut rows = Vec::new();
+    for cc in ["reno", "cubic"] {
+        for percent in ["0.001", "0.01", "0.1", "0.3", "1", "3", "10", "30"] {
+            let row = format!("{cc:5}  {percent:>8}");
+            rows.push((row, scenario("20Mbit", "40ms", "1bdp", &format!("{percent}%"), cc, 1)));
+        }
+    }
+    ("cc     loss_pct".into(), rows)
+}
+
+/// What `f` answers for each item, worked out on as many threads as there are cores.
+fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let chunk = items.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let work: Vec<_> = items
+            .chunks(chunk)
+            .map(|items| scope.spawn(|| items.iter().map(&f).collect::<Vec<R>>()))
+            .collect();
+        work.into_iter().flat_map(|w| w.join().unwrap()).collect()
+    })
+}
+
+fn table(about: &str, (columns, rows): (String, Vec<Row>)) -> String {
+    let mut text = format!(
+        "# {about}\n# 30 s, seed 1, drop-tail; after 6 s of warm-up but retransmits, which are of the whole run.\n"
+    );
+    writeln!(text, "{columns}  {FIGURES}").unwrap();
+    let figures = in_parallel(&rows, |(_, scenario)| figures(&play(scenario)));
+    for ((row, _), figures) in rows.iter().zip(figures) {
+        writeln!(text, "{row}  {figures}").unwrap();
+    }
+    text
+}
+
+/// Compares with the stored table, or stores it.
+fn check(name: &str, now: &str) {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var("NARROWS_GOLDEN").is_ok_and(|v| v == "write") {
+        std::fs::write(&file, now).unwrap();
+        return;
+    }
+    let stored = std::fs::read_to_string(&file).unwrap_or_default().replace("\r\n", "\n");
+    if stored == now {
+        return;
+    }
+    let (old, new): (Vec<&str>, Vec<&str>) = (stored.lines().collect(), now.lines().collect());
+    let mut diff = String::new();
+    for i in 0..old.len().max(new.len()) {
+        match (old.get(i), new.get(i)) {
+            (a, b) if a == b => {}
+            (a, b) => {
+                a.iter().for_each(|a| writeln!(diff, "- {a}").unwrap());
+                b.iter().for_each(|b| writeln!(diff, "+ {b}").unwrap());
+            }
+        }
+    }
+    panic!(
+        "sim/tests/golden/{name} is no longer what comes out:\n  {}\n{diff}\n\
+         If it should not be, something broke. If it should, renew the tables:\n    \
+         NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test golden\n\
+         and say what changed, and why, under \"Results change\" in the CHANGELOG.",
+        new.get(2).unwrap_or(&"")
+    );
+}
+
+#[test]
+fn how_large_should_a_buffer_be() {
+    check(
+        "buffer.txt",
+        &table("How large should a buffer be? 20 Mbit/s, 40 ms.", buffer()),
+    );
+}
+
+#[test]
+fn does_cubic_fill_any_path() {
+    check(
+        "rate_rtt.txt",
+        &table(
+            "Does CUBIC fill a path, whatever its rate and RTT? One flow, 1 BDP.",
+            rate_rtt(),
+        ),
+    );
+}
+
+#[test]
+fn how_much_loss_does_each_bear() {
+    check(
+        "loss.txt",
+        &table(
+            "How much random loss does each bear? One flow, 20 Mbit/s, 40 ms, 1 BDP.",
+            loss(),
+        ),
+    );
+}
+
+/// Everything that a run answers, as text.
+fn all_of(run: &Run) -> String {
+    format!("{}\n{:?}", json(run), run.samples)
+}
+
+#[test]
+fn same_seed_same_bytes_again_and_on_any_thread() {
+    let scenarios: Vec<Scenario> = [
+        ("reno", "0%", 4),
+        ("cubic", "0%", 4),
+        ("cubic", "1%", 1),
+        ("reno", "10%", 2),
+    ]
+    .map(|(cc, loss, flows)| scenario("20Mbit", "40ms", "0.5bdp", loss, cc, flows))
+    .into();
+    let first: Vec<String> = scenarios.iter().map(|s| all_of(&play(s))).collect();
+    let again: Vec<String> = scenarios.iter().map(|s| all_of(&play(s))).collect();
+    // All of them in each of several threads at once, so that different runs are interleaved.
+    let threads = in_parallel(&[0, 1, 2, 3], |turn| {
+        let mut runs: Vec<(usize, String)> = (0..scenarios.len())
+            .map(|i| (i + turn) % scenarios.len())
+            .map(|i| (i, all_of(&play(&scenarios[i]))))
+            .collect();
+        runs.sort();
+        runs.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+    });
+    for other in threads.iter().chain([&again]) {
+        // Not assert_eq: megabytes of text would be printed.
+        assert!(*other == first, "two runs of one seed differ");
+    }
+    let mut other_seed = scenarios[0].clone();
+    other_seed.seed = 2;
+    assert!(all_of(&play(&other_seed)) != first[0]);
+}
