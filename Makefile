@@ -57,8 +57,9 @@ lint: setup ## Style, types and lints; changes nothing
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --release --workspace --all-targets -- -D warnings
 
-bench: setup ## Benchmarks
+bench: setup ## Segments per second of CPU: engine, scoreboard, and the whole process with its instructions
 	cargo bench --package narrows-bench
+	$(BIN)/python bench/process.py
 
 clean: ## Back to a fresh checkout
 	cargo clean --quiet

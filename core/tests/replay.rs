@@ -214,7 +214,10 @@ fn replay_sender(text: &'static str) -> (usize, String) {
                 difference = compare_info(&r, words, &sender);
             }
             _ => {
-                run_sender(&mut sender, Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS), &mut sent);
+                // What we have not sent yet, a timer may send within the tolerance.
+                if sent.len() <= compared {
+                    run_sender(&mut sender, Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS), &mut sent);
+                }
                 let expected = match words[2] {
                     "syn" => (0, 0, true, r.stamp(words[3])),
                     "ack" => (0, 0, false, r.stamp(words[3])),

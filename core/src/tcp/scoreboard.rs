@@ -26,7 +26,7 @@ const LINKED: u8 = 16;
 /// Taken out of the order of transmission by a timeout, to be put back if the timeout was spurious.
 const TIMED_OUT: u8 = 32;
 /// The next segment left in the same super-packet.
-const GLUED: u8 = 64;
+pub const GLUED: u8 = 64;
 
 const NIL: u64 = u64::MAX;
 

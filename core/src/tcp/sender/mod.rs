@@ -17,11 +17,13 @@
 //! | `input` | one ACK: scoreboard, RTT, window |
 //! | `recovery` | the states above and their undo |
 //! | `timers` | retransmission, tail loss probe, reordering |
+//! | `writer` | the application's writes and the socket buffer |
 
 mod input;
 mod output;
 mod recovery;
 mod timers;
+mod writer;
 
 use super::prr::Prr;
 use super::rack::Rack;
@@ -33,6 +35,7 @@ use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Window, INFINITE_SSTHRESH};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
+use writer::Writer;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
@@ -118,8 +121,7 @@ pub struct Sender {
     /// When data last left, for TSO deferral.
     last_sent: Option<Time>,
     pacing: Rate,
-    /// Segments left in the buffer that the next burst is cut from.
-    chunk_left: u32,
+    writer: Writer,
 
     delivered: u64,
     bytes_sent: u64,
@@ -171,7 +173,7 @@ impl Sender {
             cwnd_stamp: 0,
             last_sent: None,
             pacing: Rate::bit(u64::MAX),
-            chunk_left: 0,
+            writer: Writer::new(size.map(Bytes::get)),
             delivered: 0,
             bytes_sent: 0,
             bytes_retrans: 0,
@@ -194,13 +196,14 @@ impl Sender {
             Phase::SynSent if ack.syn => {
                 self.on_syn_ack(now, ack);
                 wire(self.pure_ack(now));
-                self.push(now, wire);
+                self.fill(now, wire);
             }
             // The ACK that ended the handshake was lost: say it again.
             Phase::Established if ack.syn => wire(self.pure_ack(now)),
             Phase::Established => {
                 self.on_ack(now, ack, wire);
                 self.push(now, wire);
+                self.check_space(now);
             }
             _ => {}
         }
@@ -208,10 +211,10 @@ impl Sender {
 
     /// The time that `next_wakeup` named has come (coming early does no harm).
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
-        let Some(timer) = self.timer else { return };
-        if timer.fires > now {
+        self.wake_writer(now, wire);
+        let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
             return;
-        }
+        };
         // Probe and reordering stay pending while they are handled: what they re-arm counts the time already waited.
         match timer.kind {
             TimerKind::Reorder => self.on_reorder_timer(now, wire),
@@ -229,12 +232,14 @@ impl Sender {
 
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.timer.map(|t| t.fires)
+        let timer = self.timer.map(|t| t.fires);
+        [timer, self.writer.woken].into_iter().flatten().min()
     }
 
     /// The application goes away: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;
+        self.writer.woken = None;
         self.timer = None;
     }
 
@@ -300,6 +305,7 @@ impl Sender {
         self.max_window = ack.window;
         // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's rule).
         self.w = Window::new(if self.syn_retransmits > 1 { 1 } else { self.cfg.iw });
+        self.writer.expand(self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
         self.delivered = 1;
         self.update_pacing();

@@ -12,7 +12,7 @@ use crate::tcp::MSS;
 use crate::units::Rate;
 
 /// The largest super-packet: 64 KiB less the headers.
-const GSO_MAX_SIZE: u64 = 65_536 - 321;
+pub(super) const GSO_MAX_SIZE: u64 = 65_536 - 321;
 /// The least burst (`tcp_min_tso_segs`).
 const MIN_TSO_SEGMENTS: u32 = 2;
 /// A burst carries this share of a second of the pacing rate: 2⁻¹⁰, about 1 ms.
@@ -28,6 +28,8 @@ const DEFER_DIVISOR: u64 = 3;
 pub(super) enum Push {
     /// As much as may leave.
     All,
+    /// One super-packet, without waiting for more: the writer has filled a buffer that may leave.
+    One,
     /// One segment, even beyond the window: a tail loss probe.
     Probe,
 }
@@ -53,10 +55,6 @@ impl Sender {
         self.write(now, Push::All, wire);
     }
 
-    /// Bytes the application has that were never sent; `u64::MAX` without end.
-    pub(super) fn unsent(&self) -> u64 {
-        self.size.map_or(u64::MAX, |size| size.saturating_sub(self.board.nxt()))
-    }
     pub(super) fn window_end(&self) -> u64 {
         self.board.una() + self.peer_window
     }
@@ -74,11 +72,6 @@ impl Sender {
             .min(most)
     }
 
-    /// Segments in one buffer of the send queue: 64 KiB, or half of the largest window the peer ever offered.
-    fn chunk_segments(&self) -> u32 {
-        ((GSO_MAX_SIZE.min(self.max_window / 2) / u64::from(MSS)) as u32).max(1)
-    }
-
     /// Sends new data; answers whether any left.
     pub(super) fn write(&mut self, now: Time, push: Push, wire: &mut impl FnMut(Segment)) -> bool {
         let burst = self.burst_segments();
@@ -87,8 +80,7 @@ impl Sender {
         let from_idle = self.board.packets_out() == 0;
         let last_sent = self.last_sent;
         loop {
-            let unsent = self.unsent();
-            if unsent == 0 {
+            if self.writer.is_empty() {
                 break;
             }
             let in_flight = self.board.in_flight();
@@ -103,17 +95,16 @@ impl Sender {
                 }
                 quota = 1;
             }
-            let nxt = self.board.nxt();
-            let first = unsent.min(u64::from(MSS));
-            let room = self.window_end().saturating_sub(nxt);
-            if room < first {
+            let mss = u64::from(MSS);
+            let quota = u64::from(quota.min(burst));
+            self.writer.gather(quota * mss);
+            let Some(head) = self.writer.head() else { break };
+            let room = self.window_end().saturating_sub(self.board.nxt());
+            if room < head.min(mss) {
                 break;
             }
-            if self.chunk_left == 0 {
-                self.chunk_left = self.chunk_segments();
-            }
-            if push == Push::All && unsent > u64::from(MSS) {
-                match self.should_defer(now, burst, room, unsent) {
+            if push == Push::All && head > mss {
+                match self.should_defer(now, burst, room, head) {
                     Hold::No => {}
                     Hold::ForWindow => {
                         limited = true;
@@ -122,11 +113,10 @@ impl Sender {
                     Hold::ForPeer => break,
                 }
             }
-            let segments = if push == Push::Probe { 1 } else { quota.min(burst) };
-            let segments = segments.min((room / first).min(u64::from(segments)) as u32);
-            sent += self.send_burst(now, segments, wire);
+            let room = if room < head { room / mss * mss } else { room };
+            sent += self.send_burst(now, head.min(quota * mss).min(room), wire);
             self.last_sent = Some(now);
-            if push == Push::Probe {
+            if push != Push::All {
                 break;
             }
         }
@@ -149,7 +139,7 @@ impl Sender {
         sent > 0
     }
 
-    fn should_defer(&self, now: Time, burst: u32, room: u64, unsent: u64) -> Hold {
+    fn should_defer(&self, now: Time, burst: u32, room: u64, chunk: u64) -> Hold {
         if matches!(self.state, State::Recovery | State::Loss) {
             return Hold::No;
         }
@@ -159,9 +149,8 @@ impl Sender {
         }
         let cong = u64::from(self.w.cwnd.saturating_sub(self.board.in_flight())) * mss;
         let limit = room.min(cong);
-        let chunk = unsent.min(u64::from(self.chunk_left) * mss);
         if limit >= u64::from(burst) * mss
-            || (unsent > chunk && limit >= chunk)
+            || (!self.writer.head_is_tail() && limit >= chunk)
             || limit >= self.peer_window.min(u64::from(self.w.cwnd) * mss) / DEFER_DIVISOR
         {
             return Hold::No;
@@ -184,37 +173,30 @@ impl Sender {
         Hold::ForPeer
     }
 
-    /// Sends up to `segments` as one super-packet; answers how many.
-    fn send_burst(&mut self, now: Time, segments: u32, wire: &mut impl FnMut(Segment)) -> u32 {
+    /// Sends `bytes` as one super-packet; answers how many segments.
+    fn send_burst(&mut self, now: Time, bytes: u64, wire: &mut impl FnMut(Segment)) -> u32 {
         let was_empty = self.board.packets_out() == 0;
+        let ends_write = self.writer.take(bytes);
+        let mut left = bytes;
         let mut sent = 0;
-        while sent < segments {
-            let left = self.unsent();
-            let len = left.min(u64::from(MSS)) as u32;
-            if len == 0 {
-                break;
-            }
+        while left > 0 {
+            let len = left.min(u64::from(MSS));
+            left -= len;
             sent += 1;
             // Linux sets PSH on the last segment of every super-packet of more than one, and where a write ends.
-            let last = sent == segments || left <= u64::from(MSS);
-            let psh = left <= u64::from(MSS) || (last && sent > 1);
+            let psh = left == 0 && (sent > 1 || ends_write);
             let seq = self.board.nxt();
-            self.board.push(len, now.as_us(), self.delivered, !last);
-            self.bytes_sent += u64::from(len);
+            self.board.push(len as u32, now.as_us(), self.delivered, left > 0);
+            self.bytes_sent += len;
             wire(Segment {
                 joined: sent > 1,
-                ..self.data(now, seq, len, psh)
+                ..self.data(now, seq, len as u32, psh)
             });
-            // A short buffer is filled up from the next one.
-            self.chunk_left = if self.chunk_left > 1 {
-                self.chunk_left - 1
-            } else {
-                self.chunk_segments()
-            };
         }
         if was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe) {
             self.rearm_rto(now);
         }
+        self.check_space(now);
         sent
     }
     fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
@@ -308,7 +290,7 @@ impl Sender {
         }
         self.cwnd_used = self.cwnd_used.max(out);
         if tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks && !self.cc.owns_recovery() {
-            if self.state == State::Open && self.unsent() == 0 {
+            if self.state == State::Open && !self.writer.blocked {
                 // Not used for a whole timeout: come down halfway to what was used.
                 let used = self.cwnd_used.max(self.cfg.iw);
                 if used < self.w.cwnd {

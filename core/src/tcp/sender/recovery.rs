@@ -101,7 +101,7 @@ impl Sender {
                 }
             } else if news.una_advanced && !recovered {
                 self.high_seq = self.board.nxt();
-                if self.unsent() > 0 && self.window_end() > self.board.nxt() {
+                if !self.writer.is_empty() && self.window_end() > self.board.nxt() {
                     *repair = Repair::New;
                     return;
                 }

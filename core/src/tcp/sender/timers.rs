@@ -100,9 +100,9 @@ impl Sender {
 
     pub(super) fn on_probe_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
         if self.probe.is_none() {
-            let retransmission = if self.unsent() > 0 && self.write(now, Push::Probe, wire) {
+            let retransmission = if !self.writer.is_empty() && self.write(now, Push::Probe, wire) {
                 Some(false)
-            } else if self.unsent() == 0 || self.window_end() < self.board.nxt() + 1 {
+            } else if self.writer.is_empty() || self.window_end() < self.board.nxt() + 1 {
                 self.board.last_number().map(|last| {
                     self.resend(now, last, false, Place::Alone, wire);
                     true

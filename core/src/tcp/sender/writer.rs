@@ -1,0 +1,203 @@
+//! The application that writes, and the socket buffer it writes to.
+//!
+//! The application writes 256 KiB at a time until the buffer is full, and again when it is told of room: when a third of the
+//! buffer is free and fewer than 64 KiB wait unsent (`TCP_NOTSENT_LOWAT` of 128 KiB, halved for waking). The buffer begins
+//! with 46 080 B of kernel memory, about 32 segments, and grows to hold two windows, but only when it was found full while
+//! the window was not. So a sender that loses packets in its first rounds, with SACKed data still in the buffer, can run dry.
+//!
+//! What waits is kept in buffers of up to half the peer's largest window. Their edges show on the wire: a burst is cut from
+//! one buffer and filled up from the next one only, and the last of all may still grow, which is worth waiting for.
+//! Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
+
+use super::output::{Push, GSO_MAX_SIZE};
+use super::{Sender, Time};
+use crate::tcp::wire::Segment;
+use crate::tcp::MSS;
+use alloc::collections::VecDeque;
+
+/// What the application writes at once, bytes.
+const WRITE: u64 = 262_144;
+/// `TCP_NOTSENT_LOWAT`: the application writes while less than this waits unsent.
+const LOW_WATER: u64 = 131_072;
+/// Kernel memory of a buffer beside its payload.
+const OVERHEAD: u64 = 896;
+/// Kernel memory that the socket buffer reckons for one segment.
+const PER_SEGMENT: u64 = 2_304;
+/// The socket buffer holds so many windows, of at least so many segments.
+const WINDOWS: u64 = 2;
+const LEAST_SEGMENTS: u32 = 10;
+
+/// One buffer of the send queue.
+#[derive(Copy, Clone, Debug)]
+struct Chunk {
+    len: u64,
+    /// A write ended here.
+    push: bool,
+}
+
+/// What the application wrote and has not been sent.
+#[derive(Clone, Debug)]
+pub(super) struct Writer {
+    size: Option<u64>,
+    written: u64,
+    /// Where PSH was set last.
+    pushed: u64,
+    unsent: VecDeque<Chunk>,
+    /// Super-packets in flight.
+    in_flight: u64,
+    buffer: u64,
+    /// The buffer was found full, and the application waits to be told of room.
+    pub blocked: bool,
+    /// When it was told: it writes after everything that arrives in the same instant has been handled.
+    pub woken: Option<Time>,
+}
+
+impl Writer {
+    pub fn new(size: Option<u64>) -> Writer {
+        Writer {
+            size,
+            written: 0,
+            pushed: 0,
+            unsent: VecDeque::new(),
+            in_flight: 0,
+            buffer: 0,
+            blocked: false,
+            woken: None,
+        }
+    }
+    /// Does nothing wait?
+    pub fn is_empty(&self) -> bool {
+        self.unsent.is_empty()
+    }
+    /// Bytes in the buffer that is sent from next.
+    pub fn head(&self) -> Option<u64> {
+        self.unsent.front().map(|c| c.len)
+    }
+    /// Is it the last one?
+    pub fn head_is_tail(&self) -> bool {
+        self.unsent.len() == 1
+    }
+    /// Fills the head up to `len` bytes from the buffer behind it.
+    pub fn gather(&mut self, len: u64) {
+        if self.unsent.len() < 2 || self.unsent[0].len >= len {
+            return;
+        }
+        let moved = (len - self.unsent[0].len).min(self.unsent[1].len);
+        self.unsent[0].len += moved;
+        self.unsent[1].len -= moved;
+        if self.unsent[1].len == 0 {
+            self.unsent[0].push |= self.unsent[1].push;
+            self.unsent.remove(1);
+        }
+    }
+    /// `len` bytes leave from the head as one super-packet; answers whether a write ended with them.
+    pub fn take(&mut self, len: u64) -> bool {
+        self.in_flight += 1;
+        let Some(head) = self.unsent.front_mut() else {
+            return false;
+        };
+        head.len = head.len.saturating_sub(len);
+        let (end, push) = (head.len == 0, head.push);
+        if end {
+            self.unsent.pop_front();
+        }
+        end && push
+    }
+    /// A super-packet in flight is wholly acknowledged.
+    pub fn freed(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+    /// The buffer grows to hold two windows of `cwnd`.
+    pub fn expand(&mut self, cwnd: u32) {
+        self.buffer = self.buffer.max(WINDOWS * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
+    }
+    fn memory(&self, una: u64) -> u64 {
+        self.written - una + OVERHEAD * (self.unsent.len() as u64 + self.in_flight)
+    }
+    fn has_room(&self, una: u64, nxt: u64) -> bool {
+        self.memory(una) < self.buffer && self.written - nxt < LOW_WATER
+    }
+    fn wakes(&self, una: u64, nxt: u64) -> bool {
+        let memory = self.memory(una);
+        memory + memory / 2 <= self.buffer && 2 * (self.written - nxt) < LOW_WATER
+    }
+    fn mark_push(&mut self) {
+        if let Some(tail) = self.unsent.back_mut() {
+            tail.push = true;
+        }
+        self.pushed = self.written;
+    }
+}
+
+impl Sender {
+    /// After an ACK and after each burst: wakes an application that waits for room, if there is.
+    pub(super) fn check_space(&mut self, now: Time) {
+        if !self.writer.blocked {
+            return;
+        }
+        if self.board.in_flight() < self.w.cwnd {
+            self.writer.expand(self.w.cwnd.max(self.reordering + 1));
+            self.cwnd_stamp = self.ticks.at(now);
+        }
+        if self.writer.wakes(self.board.una(), self.board.nxt()) {
+            self.writer.blocked = false;
+            self.writer.woken = Some(now);
+        }
+    }
+
+    /// The application runs, if it was woken.
+    pub(super) fn wake_writer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        if self.writer.woken.is_some_and(|t| t <= now) {
+            self.fill(now, wire);
+            self.writer.woken = None;
+        }
+    }
+
+    /// The application, if it is awake, writes until all is written or the buffer is full.
+    pub(super) fn fill(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        while !self.writer.blocked {
+            let left = self.writer.size.map_or(u64::MAX, |size| size - self.writer.written);
+            if left == 0 {
+                return;
+            }
+            let goal = GSO_MAX_SIZE.min(self.max_window / 2) / u64::from(MSS);
+            self.write_once(now, left.min(WRITE), goal.max(1) * u64::from(MSS), wire);
+        }
+    }
+
+    /// One write of `len` bytes into buffers of `goal` bytes.
+    fn write_once(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment)) {
+        let mut copied = 0;
+        while copied < len {
+            let mut room = self.writer.unsent.back().map_or(0, |tail| goal.saturating_sub(tail.len));
+            if room == 0 {
+                if !self.writer.has_room(self.board.una(), self.board.nxt()) {
+                    self.writer.blocked = true;
+                    break;
+                }
+                self.writer.unsent.push_back(Chunk { len: 0, push: false });
+                room = goal;
+            }
+            let n = room.min(len - copied);
+            let w = &mut self.writer;
+            let Some(tail) = w.unsent.back_mut() else { break };
+            tail.len += n;
+            if copied == 0 {
+                tail.push = false;
+            }
+            let full = tail.len >= goal;
+            w.written += n;
+            copied += n;
+            if full && w.written > w.pushed + self.max_window / 2 {
+                w.mark_push();
+                self.push(now, wire);
+            } else if full && w.head_is_tail() {
+                self.write(now, Push::One, wire);
+            }
+        }
+        if copied > 0 {
+            self.writer.mark_push();
+            self.push(now, wire);
+        }
+    }
+}
