@@ -8,7 +8,8 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- made: file PATH -->        a file, as a block of code
     <!-- end -->
 
-In a block of `console`, what follows a line `$ narrows …` is what that command prints. With NARROWS_RENEW=1 in the
+In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory that
+has the checkout's scenarios and what the page's commands before it left there. With NARROWS_GOLDEN=write in the
 environment the tests write these parts instead of comparing them.
 """
 
@@ -17,17 +18,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from conftest import NARROWS, ROOT
 
 from narrows import _core
 
-RENEW = os.environ.get("NARROWS_RENEW") == "1"
-TOLD = "the page is out of date; NARROWS_RENEW=1 make test writes it"
+RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
+TOLD = "the page is out of date; NARROWS_GOLDEN=write make test writes it"
 
 LISTED = json.loads(_core.list_json())
 """What `narrows list` knows, the keys of a scenario included."""
@@ -80,23 +82,33 @@ def with_parts(text: str) -> str:
 
 def with_output(text: str) -> str:
     """The page with the output of every `narrows` command in it."""
+    with workplace() as place:
 
-    def block(match: re.Match[str]) -> str:
-        if match["language"] != "console":
-            return match[0]
-        parts = [_printed(part) for part in _FIRST.split(match["body"])[1:]]
-        return "```console\n" + "".join(f"$ {part}" for part in parts) + "```"
+        def block(match: re.Match[str]) -> str:
+            if match["language"] != "console":
+                return match[0]
+            parts = [_printed(part, place) for part in _FIRST.split(match["body"])[1:]]
+            return "```console\n" + "".join(f"$ {part}" for part in parts) + "```"
 
-    return _BLOCK.sub(block, text)
+        return _BLOCK.sub(block, text)
 
 
-def _printed(part: str) -> str:
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A directory of its own, with the checkout's scenarios."""
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "scenarios").symlink_to(ROOT / "scenarios")
+        yield Path(name)
+
+
+def _printed(part: str, place: Path) -> str:
     command, _, shown = part.partition("\n")
-    if command.split()[0] != "narrows":
+    if command.split()[0] not in {"narrows", "sed", "ls"}:
         return f"{command}\n{shown}"
     told = subprocess.run(
-        [NARROWS, *shlex.split(command)[1:]], cwd=ROOT, text=True, check=False, timeout=60,
+        ["bash", "-c", command], cwd=place, text=True, check=False, timeout=60,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=os.environ | {"PATH": f"{NARROWS.parent}:{os.environ['PATH']}", "LC_ALL": "C"},
     )  # fmt: skip
     return f"{command}\n" + "".join(f"{line.rstrip()}\n" for line in told.stdout.splitlines())
 
@@ -107,14 +119,16 @@ def _made(what: str, *of: str) -> str:
         return _params(kind["params"])
     if what == "keys":
         keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
-        return _later(keys) if of[0] == "later" else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
+        return (
+            _later(keys) if of[0] == "later" else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
+        )
     (file,) = of
     language = {"rs": "rust", "py": "python", "toml": "toml"}[file.rpartition(".")[2]]
     return f"```{language}\n{(ROOT / file).read_text(encoding='utf-8')}```\n"
 
 
 def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "\\<") for cell in cells) + " |\n"
 
 
 def _table(*head: str) -> str:
@@ -132,7 +146,8 @@ def _params(params: list[dict[str, object]]) -> str:
         return f"`{p['min']}` to `{p['max']}`"
 
     rows = [
-        _row(f"`{p['name']}`", f"`{json.dumps(p['default'])}`", values(p), str(p["help"]), str(p["source"])) for p in params
+        _row(f"`{p['name']}`", f"`{json.dumps(p['default'])}`", values(p), str(p["help"]), str(p["source"]))
+        for p in params
     ]
     return _table("parameter", "default", "values", "meaning", "source") + "".join(rows)
 

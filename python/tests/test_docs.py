@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts
+from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts, workplace
 
 PAGES = pages()
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -62,7 +62,8 @@ def test_commands_that_build_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
 def test_python_on_a_page_runs(page: Path) -> None:
     program = "\n".join(blocks(page, "python"))
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    with workplace() as place:
+        done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # What a page shows of its prints stands in blocks of `text` that follow.
     shown = "".join(blocks(page, "text"))
@@ -74,6 +75,14 @@ def test_every_key_of_a_scenario_is_on_its_page() -> None:
     sections = {key["section"] or "top" for key in LISTED["scenario"] if key["supported"]}
     assert {section for section in sections if f"<!-- made: keys {section} -->" not in text} == set()
     assert "<!-- made: keys later -->" in text
+
+
+def test_the_readme_tells_how_many_cases_agree() -> None:
+    test = (ROOT / "sim/tests/reference.rs").read_text(encoding="utf-8")
+    (agreed,) = re.findall(r"^const AGREED: .*?= (.*);$", test, re.MULTILINE)
+    stored = (ROOT / "sim/tests/data/reference/linux-6.12.txt").read_text(encoding="utf-8")
+    agree, cases = sum(map(int, re.findall(r"\d+", agreed))), len(re.findall("^== ", stored, re.MULTILINE))
+    assert f"**{agree} of {cases} cases agree" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def rust_dependencies() -> set[str]:

@@ -21,7 +21,12 @@ impl CongestionControl for Aimd {
         if !ev.may_grow || !ev.cwnd_limited {
             return;
         }
-        self.rest += f64::from(ev.delivered) * if w.in_slow_start() { 1.0 } else { self.increase / f64::from(w.cwnd) };
+        self.rest += f64::from(ev.delivered)
+            * if w.in_slow_start() {
+                1.0
+            } else {
+                self.increase / f64::from(w.cwnd)
+            };
         let whole = self.rest as u32;
         self.rest -= f64::from(whole);
         w.cwnd = w.cwnd.saturating_add(whole).min(w.clamp);
