@@ -27,6 +27,8 @@ const LINKED: u8 = 16;
 const TIMED_OUT: u8 = 32;
 /// The next segment left in the same super-packet.
 pub const GLUED: u8 = 64;
+/// A write of the application ended with it.
+pub const PUSHED: u8 = 128;
 
 const NIL: u64 = u64::MAX;
 
@@ -44,7 +46,7 @@ pub struct Seg {
     skip: u64,
     /// Payload bytes.
     pub len: u32,
-    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`.
+    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`, `GLUED`, `PUSHED`.
     pub flags: u8,
 }
 
@@ -168,8 +170,8 @@ impl Scoreboard {
         self.at(number)
     }
 
-    /// New data leaves. `glued`: the segment after it leaves in the same super-packet.
-    pub fn push(&mut self, len: u32, now_us: u64, delivered: u64, glued: bool) {
+    /// New data leaves; `flags`: `GLUED`, `PUSHED`.
+    pub fn push(&mut self, len: u32, now_us: u64, delivered: u64, flags: u8) {
         if self.packets_out() as usize == self.ring.len() {
             self.grow();
         }
@@ -183,7 +185,7 @@ impl Scoreboard {
             newer: NIL,
             skip: i,
             len,
-            flags: if glued { GLUED } else { 0 },
+            flags,
         };
         self.nxt += u64::from(len);
         self.link_newest(i);
@@ -350,6 +352,10 @@ impl Scoreboard {
         if self.at(i).is(RETRANS) {
             self.at_mut(i).flags &= !RETRANS;
             self.retrans_out -= 1;
+            // Thought lost and no longer on its way again: it waits for its turn as before.
+            if self.at(i).is(LOST) {
+                self.lost.push(Reverse(i));
+            }
         }
     }
     /// Segment `i` counts as lost; if it was retransmitted, so does the retransmission.
