@@ -8,8 +8,8 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- made: file PATH -->        a file, as a block of code
     <!-- end -->
 
-In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory that
-has the checkout's scenarios and what the page's commands before it left there. With NARROWS_GOLDEN=write in the
+In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
+that has the checkout's scenarios and what the page's commands before it left there. With NARROWS_GOLDEN=write in the
 environment the tests write these parts instead of comparing them.
 """
 

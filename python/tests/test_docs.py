@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+import tomllib
 from conftest import ROOT
 from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts, workplace
 
