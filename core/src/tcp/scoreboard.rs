@@ -27,6 +27,8 @@ const LINKED: u8 = 16;
 const TIMED_OUT: u8 = 32;
 /// The next segment left in the same super-packet.
 pub const GLUED: u8 = 64;
+/// A write of the application ended with it.
+pub const PUSHED: u8 = 128;
 
 const NIL: u64 = u64::MAX;
 
@@ -44,7 +46,7 @@ pub struct Seg {
     skip: u64,
     /// Payload bytes.
     pub len: u32,
-    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`.
+    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`, `GLUED`, `PUSHED`.
     pub flags: u8,
 }
 
@@ -177,8 +179,8 @@ impl Scoreboard {
         self.at(number)
     }
 
-    /// New data leaves. `glued`: the segment after it leaves in the same super-packet.
-    pub fn push(&mut self, len: u32, now_us: u64, delivered: u64, glued: bool) {
+    /// New data leaves; `flags`: `GLUED`, `PUSHED`.
+    pub fn push(&mut self, len: u32, now_us: u64, delivered: u64, flags: u8) {
         if self.packets_out() as usize == self.ring.len() {
             self.grow();
         }
@@ -192,7 +194,7 @@ impl Scoreboard {
             newer: NIL,
             skip: i,
             len,
-            flags: if glued { GLUED } else { 0 },
+            flags,
         };
         self.nxt += u64::from(len);
         self.link_newest(i);
