@@ -1,6 +1,6 @@
 //! The scoreboard against a model that anybody can check: a list of records, walked from end to end for every question.
 
-use narrows_core::tcp::scoreboard::{GLUED, Scoreboard, EVER_RETRANS, LOST, RETRANS, SACKED};
+use narrows_core::tcp::scoreboard::{Scoreboard, EVER_RETRANS, GLUED, LOST, RETRANS, SACKED};
 use narrows_core::tcp::wire::Range;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
