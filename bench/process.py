@@ -2,6 +2,7 @@
 instructions per segment (callgrind, where valgrind is installed). Run by `make bench`.
 
     python bench/process.py [SCENARIO.toml] [--no-callgrind]
+    python bench/process.py --where        # where the instructions go, by room
 """
 
 import argparse
@@ -31,11 +32,47 @@ def run(scenario: str) -> tuple[int, float]:
     return sum(f["series"][-1][1] // MSS for f in flows), usage.ru_utime + usage.ru_stime
 
 
-def instructions(scenario: str) -> int:
-    """Instructions of the whole process."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *NARROWS, "run", scenario, "--json"]
+def instructions(command: list[str], profile: str = "/dev/null") -> int:
+    """Instructions of a whole process; the profile by function goes to a file."""
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
     errors = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True).stderr
     return int(re.search(r"Collected : (\d+)", errors)[1])
+
+
+ROOMS = (
+    ("sender", r"tcp::sender|tcp::rtt|tcp::prr|tcp::rack|tcp::timer"),
+    ("scoreboard", r"tcp::scoreboard"),
+    ("receiver", r"tcp::receiver"),
+    ("congestion control", r"narrows_core::cc"),
+    ("path: link, propagation", r"narrows_core::net"),
+    ("queue discipline", r"narrows_core::queue"),
+    ("figures", r"narrows_core::figures"),
+    ("event engine, packets", r"narrows_sim"),
+)
+"""What a function's name says of where it lives; what was inlined counts for the function it was inlined into."""
+
+
+def where(scenario: str, segments: int) -> None:
+    """Prints instructions per segment by room: of the engine alone, whose symbols the wheel does not carry."""
+    build = ["cargo", "build", "--quiet", "--release", "--package", "narrows-sim", "--example", "run"]
+    subprocess.run(build, check=True, cwd=HERE.parent)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
+    with tempfile.NamedTemporaryFile() as profile:
+        total = instructions([str(target / "release" / "examples" / "run"), scenario], profile.name)
+        lines = subprocess.run(
+            ["callgrind_annotate", "--auto=no", "--threshold=100", profile.name], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+    rooms = dict.fromkeys([name for name, _ in ROOMS] + ["start-up and the rest"], 0)
+    for line in lines:
+        found = re.match(r"\s*([\d,]+) \(\s*[\d.]+%\)\s+(\S.*)", line)
+        if not found or "PROGRAM TOTALS" in line:
+            continue
+        function = found[2].split(":", 1)[-1]
+        room = next((name for name, pattern in ROOMS if re.search(pattern, function)), list(rooms)[-1])
+        rooms[room] += int(found[1].replace(",", ""))
+    for room, count in sorted(rooms.items(), key=lambda item: -item[1]):
+        print(f"{count / segments:7.0f}  {100 * count / total:5.1f} %  {room}")
+    print(f"{total / segments:7.0f}  instructions per segment")
 
 
 def main() -> None:
@@ -43,7 +80,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", nargs="?", default=str(HERE / "scenarios" / "one-cubic.toml"))
     parser.add_argument("--no-callgrind", action="store_true", help="leave the instructions out")
+    parser.add_argument("--where", action="store_true", help="only: where the instructions go")
     args = parser.parse_args()
+    if args.where:
+        where(args.scenario, run(args.scenario)[0])
+        return
     runs = sorted((run(args.scenario) for _ in range(5)), key=lambda r: r[1])
     segments, cpu_s = runs[len(runs) // 2]
     print(f"{args.scenario}: {segments} segments")
@@ -53,7 +94,7 @@ def main() -> None:
     if not shutil.which("valgrind"):
         print("instructions per segment: left out, valgrind is not installed")
         return
-    print(f"instructions per segment: {instructions(args.scenario) / segments:.0f} (callgrind, whole process)")
+    print(f"instructions per segment: {instructions([*NARROWS, 'run', args.scenario, '--json']) / segments:.0f} (callgrind, whole process)")
 
 
 if __name__ == "__main__":

@@ -217,6 +217,31 @@ fn a_super_packet_is_lost_as_one() {
 }
 
 #[test]
+fn loss_per_packet_parts_a_super_packet() {
+    let mut spec = spec(SERIAL, 0.1);
+    spec.loss.per = LossUnit::Packet;
+    let fifo = Box::new(Fifo::new(Limit::Packets(1 << 20)));
+    let (mut path, mut log) = (Path::new(&spec, fifo, 3), Log::default());
+    for number in 0..90_000 {
+        let joined = number % 3 != 0;
+        path.push(
+            Time::ZERO,
+            NEAR,
+            Frame {
+                joined,
+                ..frame(number, 100)
+            },
+            &mut log,
+        );
+    }
+    let lost: Vec<u64> = log.dropped.iter().map(|d| d.1).collect();
+    assert!(lost.len().abs_diff(9000) < 450, "{}", lost.len());
+    let whole = lost.windows(3).filter(|w| w[0] % 3 == 0 && w[2] == w[0] + 2).count();
+    // Three at a time by chance: one super-packet in a thousand.
+    assert!(whole < 60, "{whole}");
+}
+
+#[test]
 fn a_late_poll_keeps_the_rate() {
     let (mut path, mut log) = (path(SERIAL, Limit::Packets(9), 0.0, 1), Log::default());
     for number in 0..3 {

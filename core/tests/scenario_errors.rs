@@ -74,6 +74,29 @@ fn corrections_by_line() {
         ("loss = -0.1", "loss = 0.0"),
         ("loss = nan", "loss = \"1%\""),
         ("loss = \"200%\"", "loss = \"100%\""),
+        ("loss = true", "loss = \"1%\""),
+        ("loss = { probability = 2 }", "loss = { probability = \"2%\" }"),
+        (
+            "loss = { probability = {}, per = \"packet\" }",
+            "loss = { probability = \"1%\", per = \"packet\" }",
+        ),
+        (
+            "loss = { probability = 0.02, per = \"pakcet\" }",
+            "loss = { probability = 0.02, per = \"packet\" }",
+        ),
+        (
+            "loss = { probability = 0.02, per = 1 }",
+            "loss = { probability = 0.02, per = \"packet\" }",
+        ),
+        (
+            "loss = { probabilty = \"2%\", per = \"packet\" }",
+            "loss = { probability = \"2%\", per = \"packet\" }",
+        ),
+        (
+            "loss = { per = \"packet\" }",
+            "loss = { probability = \"1%\", per = \"packet\" }",
+        ),
+        ("loss = {}", "loss = { probability = \"1%\", per = \"superpacket\" }"),
         ("buffer = \"1BDP\"", "buffer = \"1bdp\""),
         ("buffer = \"0.5 BPD\"", "buffer = \"0.5bdp\""),
         ("buffer = \"170 packets\"", "buffer = \"170p\""),

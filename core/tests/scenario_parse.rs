@@ -115,12 +115,29 @@ fn the_same_thing_in_other_words_is_the_same_scenario() {
         assert_eq!(of(a), of(b), "{a} | {b}");
     };
     same("loss = \"1%\"", "loss = 0.01");
+    same("loss = \"1%\"", "loss = { probability = 0.01 }");
+    same("loss = { per = \"superpacket\", probability = \"1%\" }", "loss = 0.01");
     same("queue = \"fifo\"", "queue = { kind = \"fifo\" }");
     same("queue = \"shelf\"", "queue = { kind = \"shelf\", target = \"5ms\" }");
     same("link = \"tbf\"", "link = { kind = \"tbf\", burst = \"3080B\" }");
     same("buffer = \"250kB\"", "buffer = \"250000B\"");
     same("[host]\nrmem = \"128kB…1MB\"", "[host]\nrmem = \"128kB..1MB\"");
     same("", "loss = 0");
+}
+
+#[test]
+fn loss_is_of_super_packets_or_of_packets() {
+    let of = |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
+    assert_eq!(of("loss = 0.01").path.loss.per, LossUnit::SuperPacket);
+    let s = of("loss = { probability = \"1%\", per = \"packet\" }");
+    assert_eq!((s.path.loss.probability, s.path.loss.per), (0.01, LossUnit::Packet));
+    assert!(s
+        .to_toml()
+        .contains("loss = { probability = 0.01, per = \"packet\" }\n"));
+    assert!(s
+        .to_json()
+        .contains("\"loss\":{\"probability\":0.01,\"per\":\"packet\"}"));
+    assert_eq!(good(&s.to_toml()), s);
 }
 
 #[test]

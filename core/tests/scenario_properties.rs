@@ -32,7 +32,7 @@ prop_compose! {
     fn scenario()(
         title in "\\PC{0,30}[\\x00-\\x7f]{0,9}",
         times in (1_000_000u64..86_400_000_000_000, 0.0..1.0f64, any::<u64>(), 0u64..3_600_000_000_000),
-        path in (1u64..=10_000_000_000_000, 1_000u64..=3_600_000_000_000, 0.0..1.0f64, buffer(), 0.0..=1.0f64),
+        path in (1u64..=10_000_000_000_000, 1_000u64..=3_600_000_000_000, 0.0..1.0f64, buffer(), 0.0..=1.0f64, any::<bool>()),
         shelf in (1_000u64..=1_000_000_000, 0.0..=1.0f64, any::<bool>()),
         burst in proptest::option::of(1514u64..1_000_000_000),
         host in (1u64..=1000, 4096u64..100_000_000, 0u64..100_000_000),
@@ -49,6 +49,7 @@ prop_compose! {
         s.path.delay_forward = Gain(path.2) * s.path.rtt;
         s.path.buffer = path.3;
         s.path.loss.probability = path.4;
+        s.path.loss.per = if path.5 { LossUnit::Packet } else { LossUnit::SuperPacket };
         s.path.link = burst.map_or(Link::Serial, |b| Link::Tbf { burst: Bytes::new(b) });
         s.path.queue.params.set("target", narrows_core::param::Value::Span(Span::ns(shelf.0)));
         s.path.queue.params.set("beta", narrows_core::param::Value::Number(shelf.1));
@@ -150,7 +151,7 @@ fn the_defaults_in_the_table_are_the_parser_s() {
         .iter()
         .filter(|k| k.built && k.default.starts_with(|c: char| c.is_ascii_digit()))
     {
-        let bare = k.takes == "count" || k.takes == "probability";
+        let bare = k.takes == "count" || k.takes.starts_with("probability");
         if k.default.contains(' ') {
             continue;
         }

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _WRONG = 2
 """Exit code of whatever is the caller's to mend, the same as for a wrong option."""
 
+_LISTS = {"cc": "cc", "queues": "queue"}
+"""What `narrows list` lists, and what the core calls it."""
+
 _STOPPED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
@@ -140,28 +143,32 @@ def check(files: tuple[str, ...]) -> None:
 
 
 @main.command("list")
-@click.argument("what", type=click.Choice(["cc", "queues"]))
+@click.argument("what", type=click.Choice(list(_LISTS)), required=False)
 @click.argument("name", required=False)
 @click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
-def list_(what: str, name: str | None, verbose: bool, as_json: bool) -> None:
-    """Congestion controls and queue disciplines that a scenario may name.
+def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
+    """Congestion controls and queue disciplines that a scenario may name; both, unless one is asked for.
 
     Example: narrows list cc cubic --verbose
     """
-    kinds = json.loads(_core.list_json())["cc" if what == "cc" else "queue"]
-    if name is not None:
-        known = ", ".join(kind["name"] for kind in kinds)
-        kinds = [kind for kind in kinds if kind["name"] == name]
-        if not kinds:
-            raise NarrowsError(f"no `{name}` among {what}; there is {known}")
+    listed = json.loads(_core.list_json())
+    kinds = {which: listed[key] for which, key in _LISTS.items() if what in {None, which}}
+    if what is not None and name is not None:
+        known = ", ".join(kind["name"] for kind in kinds[what])
+        kinds[what] = [kind for kind in kinds[what] if kind["name"] == name]
+        if not kinds[what]:
+            raise NarrowsError(f"no `{name}` among {what}; known: {known}")
     if as_json:
-        click.echo(json.dumps({what: kinds}))
+        click.echo(json.dumps(kinds))
         return
-    for kind in kinds:
-        click.echo(f"{kind['name']:12} {kind['help']}")
-        if verbose or name is not None:
-            _describe(kind)
+    for which, found in kinds.items():
+        if what is None:
+            click.echo(f"{which}:")
+        for kind in found:
+            click.echo(f"{kind['name']:12} {kind['help']}")
+            if verbose or name is not None:
+                _describe(kind)
 
 
 def _describe(kind: dict[str, Any]) -> None:

@@ -48,7 +48,9 @@ class Path:
         buffer: `"1.5bdp"`, `"250kB"`, `"170p"`; by default what the discipline has in Linux.
         queue: The discipline at the bottleneck; `"fifo"` by default.
         link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`.
-        loss: The probability that a packet is lost before the bottleneck (`"1%"` or `0.01`); ACKs are spared.
+        loss: The probability of loss before the bottleneck (`"1%"` or `0.01`); ACKs are spared. What a sender hands
+            down at once is lost at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}`
+            draws for each packet.
     """
 
     rate: str
@@ -57,7 +59,7 @@ class Path:
     buffer: str | None = None
     queue: Chosen | None = None
     link: str | Mapping[str, Value] | None = None
-    loss: str | float | None = None
+    loss: str | float | Mapping[str, Value] | None = None
 
 
 @dataclass(frozen=True)

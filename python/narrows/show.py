@@ -53,9 +53,13 @@ def sentence(figures: Figures) -> str:
     """What happened, in one sentence."""
     flows, queue = figures["flows"], figures["queue"]
     rate_mbit = _core.path_numbers(figures["scenario"])["rate_mbit"]
-    goodput = sum(flow["goodput_mbit"] or 0.0 for flow in flows)
+    goodputs = [flow["goodput_mbit"] for flow in flows if flow["goodput_mbit"] is not None]
     delay = queue["delay_ms"]
-    parts = [f"{who(flows)} used {_percent(goodput / rate_mbit if rate_mbit else None)} of {rate_mbit:g} Mbit/s"]
+    if flows and not goodputs:
+        parts = [f"{who(flows)} sent nothing after the warm-up"]
+    else:
+        used = _percent(sum(goodputs) / rate_mbit if rate_mbit else None)
+        parts = [f"{who(flows)} used {used} of {rate_mbit:g} Mbit/s"]
     if delay and delay["mean"] is not None:
         parts.append(f"packets waited {number(delay['mean'])} ms (p95 {number(delay['p95'])} ms) in the queue")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]

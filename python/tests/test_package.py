@@ -113,6 +113,15 @@ def test_other_processes_run_scenarios_and_send_runs_and_errors_back() -> None:
         assert caught.value.errors[0].key == "flow[0].cc"
 
 
+def test_loss_per_packet_there_and_back(tmp_path: Path) -> None:
+    path = nw.Path(rate="10Mbit", rtt="20ms", loss={"probability": "1%", "per": "packet"})
+    given = nw.Scenario(path, flows=[nw.Flow("reno")], duration="1s")
+    file = tmp_path / "loss.toml"
+    file.write_text(given.toml(), encoding="utf-8")
+    assert nw.load(file).path.loss == {"probability": "1%", "per": "packet"}
+    assert nw.run(nw.load(file)).samples.equals(nw.run(given).samples)
+
+
 def test_every_mistake_has_its_structure(tmp_path: Path) -> None:
     path = nw.Path(rate="50", rtt="40ms", loss="200%")
     wrong = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="30")

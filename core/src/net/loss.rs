@@ -2,8 +2,8 @@
 //!
 //! Linux's `netem` on a sender's own interface draws once for what TCP hands down: a super-packet of two to 45 segments is
 //! lost whole or not at all (measured on Linux 6.12: at 50 Mbit/s, 0.1 % loss takes segments in pairs and more, also where
-//! the interface has its offloads off, for TCP's bursts are cut after the queue). That is what `loss` means; loss on a wire, drawn for each packet, is
-//! `per = "packet"`.
+//! the interface has its offloads off, for TCP's bursts are cut after the queue). That is what `loss` means; loss on a wire,
+//! drawn for each packet, is `per = "packet"`.
 
 use crate::rng::Rng;
 use crate::scenario::{Loss, LossUnit};

@@ -144,10 +144,10 @@ pub const KEYS: &[Key] = &[
     key(
         "path",
         "loss",
-        "probability",
+        "probability or { probability, per }",
         "0",
-        "0 to 1, or 0% to 100%",
-        "of each packet in the data direction",
+        "0 to 1, or 0% to 100%; per superpacket (the default) or packet",
+        "before the bottleneck, in the data direction: of each super-packet (a burst shares its fate) or of each packet",
     ),
     later("path", "trace", "a rate that follows a file"),
     later("path", "jitter", "delay that varies"),

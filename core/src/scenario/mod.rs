@@ -74,7 +74,7 @@ pub struct PathSpec {
     pub queue: Choice,
     /// How the rate is kept.
     pub link: Link,
-    /// The probability that a packet in the data direction is lost before the bottleneck.
+    /// What is lost at random before the bottleneck, in the data direction: super-packets, unless it says packets.
     pub loss: Loss,
 }
 
@@ -90,10 +90,23 @@ pub struct Loss {
 /// What is lost at once.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum LossUnit {
-    /// What the sender hands down at once, as with `netem` on its own interface.
+    /// What the sender hands down at once, one to 45 segments, as with `netem` on its own interface.
     SuperPacket,
     /// One packet, as on a wire.
     Packet,
+}
+
+impl LossUnit {
+    /// Every unit, the default first.
+    pub const ALL: [LossUnit; 2] = [LossUnit::SuperPacket, LossUnit::Packet];
+
+    /// As a scenario writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            LossUnit::SuperPacket => "superpacket",
+            LossUnit::Packet => "packet",
+        }
+    }
 }
 
 impl Loss {

@@ -5,7 +5,7 @@ use super::keys::{self, LATER_CCS, LATER_QUEUES};
 use super::read::{listed, within, Field, Section};
 use super::value::{Tree, Value};
 use super::write::{quote, rmem_text};
-use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, LossUnit, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::packet::Packet;
 use crate::param::{Param, Params};
 use crate::registry::Registry;
@@ -233,13 +233,7 @@ fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Pat
         None => Some(fifo()),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
-    let loss = optional(s.field("loss"), Loss::NONE, |f| {
-        let probability = out.probability(&f)?;
-        Some(Loss {
-            probability,
-            ..Loss::NONE
-        })
-    });
+    let loss = optional(s.field("loss"), Loss::NONE, |f| loss(out, &f));
     Some(PathSpec {
         rate: rate?,
         rtt: rtt?,
@@ -395,6 +389,64 @@ fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Li
     } else {
         Link::Serial
     })
+}
+
+/// `0.01`, `"1%"`, `{ probability = "1%", per = "packet" }`.
+fn loss(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Loss> {
+    let Value::Table(table) = &f.entry.node.value else {
+        let probability = out.probability(f)?;
+        return Some(Loss {
+            probability,
+            ..Loss::NONE
+        });
+    };
+    const KEYS: [&str; 2] = ["probability", "per"];
+    let units = LossUnit::ALL.map(LossUnit::word);
+    if table.get("kind").is_some() {
+        let problem = "(a model of loss) is not supported yet by this version; a probability is";
+        out.refuse(f, problem, Fix::Value("\"1%\"".into()));
+        return None;
+    }
+    let (mut probability, mut per, mut good) = (None, Loss::NONE.per, true);
+    for entry in &table.entries {
+        let field = Field {
+            path: format!("{}.{}", f.path, super::write::key(&entry.key)),
+            entry,
+        };
+        match field.name() {
+            "probability" => {
+                probability = out.probability(&field);
+                good &= probability.is_some();
+            }
+            "per" => {
+                let written = match &entry.node.value {
+                    Value::String(word) => word.as_str(),
+                    _ => "",
+                };
+                match LossUnit::ALL.into_iter().find(|unit| unit.word() == written) {
+                    Some(unit) => per = unit,
+                    None => {
+                        let near = keys::nearest(written, units.into_iter()).unwrap_or(units[1]);
+                        let problem = format!("is none of: {}", listed(&units));
+                        out.refuse(&field, problem, Fix::Value(quote(near)));
+                        good = false;
+                    }
+                }
+            }
+            _ => {
+                let problem = format!("is not a parameter of loss; it has: {}", listed(&KEYS));
+                let fix = keys::nearest(&entry.key, KEYS.into_iter()).map_or(Fix::None, Fix::Key);
+                out.refuse(&field, problem, fix);
+                good = false;
+            }
+        }
+    }
+    if good && probability.is_none() {
+        let fix = format!("{{ probability = \"1%\", per = \"{}\" }}", per.word());
+        out.refuse(f, "has no probability", Fix::Value(fix));
+    }
+    let probability = probability.filter(|_| good)?;
+    Some(Loss { probability, per })
 }
 
 /// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is more.

@@ -200,10 +200,6 @@ fn probability(node: &Node) -> Result<f64, (String, Fix)> {
                 ));
             }
         },
-        Value::Table(_) => {
-            let problem = "(a model of loss) is not supported yet by this version; a probability is".into();
-            return Err((problem, Fix::Value("\"1%\"".into())));
-        }
         _ => (f64::NAN, false),
     };
     if (0.0..=1.0).contains(&x) {

@@ -2,7 +2,7 @@
 //! carry what it was run from and be run again.
 
 use super::value::{Node, Table, Tree, Value};
-use super::{Buffer, Choice, FlowSpec, Link, ProbeKind, Scenario};
+use super::{Buffer, Choice, FlowSpec, Link, LossUnit, ProbeKind, Scenario};
 use crate::param;
 use crate::units::{format_bytes, format_rate, format_span, Bytes};
 use alloc::format;
@@ -87,7 +87,18 @@ impl Scenario {
                 ]),
             },
         );
-        put(&mut e, "loss", Node::float(p.loss.probability));
+        let probability = Node::float(p.loss.probability);
+        put(
+            &mut e,
+            "loss",
+            match p.loss.per {
+                LossUnit::SuperPacket => probability,
+                unit => Node::table(alloc::vec![
+                    ("probability".into(), probability),
+                    ("per".into(), Node::string(unit.word())),
+                ]),
+            },
+        );
         Node::table(e)
     }
 

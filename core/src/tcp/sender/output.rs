@@ -6,6 +6,7 @@
 
 use super::{Sender, State, Time};
 use crate::cc::{Sent, INFINITE_SSTHRESH};
+use crate::tcp::scoreboard::{GLUED, PUSHED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
@@ -186,7 +187,12 @@ impl Sender {
             // Linux sets PSH on the last segment of every super-packet of more than one, and where a write ends.
             let psh = left == 0 && (sent > 1 || ends_write);
             let seq = self.board.nxt();
-            self.board.push(len as u32, now.as_us(), self.delivered, left > 0);
+            let flags = match (left > 0, ends_write) {
+                (true, _) => GLUED,
+                (false, true) => PUSHED,
+                (false, false) => 0,
+            };
+            self.board.push(len as u32, now.as_us(), self.delivered, flags);
             self.bytes_sent += len;
             wire(Segment {
                 joined: sent > 1,
@@ -231,7 +237,7 @@ impl Sender {
             }
         }
         self.last_sent = Some(now);
-        let psh = place == Place::Last || self.size.is_some_and(|size| seg.end() >= size);
+        let psh = place == Place::Last || seg.is(PUSHED);
         let joined = matches!(place, Place::Middle | Place::Last);
         wire(Segment {
             joined,

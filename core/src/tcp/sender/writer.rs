@@ -109,7 +109,9 @@ impl Writer {
     }
     /// The buffer grows to hold two windows of `cwnd`.
     pub fn expand(&mut self, cwnd: u32) {
-        self.buffer = self.buffer.max(WINDOWS * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
+        self.buffer = self
+            .buffer
+            .max(WINDOWS * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
     }
     fn memory(&self, una: u64) -> u64 {
         self.written - una + OVERHEAD * (self.unsent.len() as u64 + self.in_flight)
@@ -169,7 +171,11 @@ impl Sender {
     fn write_once(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment)) {
         let mut copied = 0;
         while copied < len {
-            let mut room = self.writer.unsent.back().map_or(0, |tail| goal.saturating_sub(tail.len));
+            let mut room = self
+                .writer
+                .unsent
+                .back()
+                .map_or(0, |tail| goal.saturating_sub(tail.len));
             if room == 0 {
                 if !self.writer.has_room(self.board.una(), self.board.nxt()) {
                     self.writer.blocked = true;

@@ -1,0 +1,162 @@
+"""The pages of this repository, and the parts of them that are made, not written.
+
+A page marks such a part; the test compares it with what it is made from:
+
+    <!-- made: params cc cubic -->  the parameters of a kind, as `narrows list cc cubic --json` has them
+    <!-- made: keys path -->        the keys of a section of the scenario
+    <!-- made: keys later -->       the keys that the format knows and this version does not
+    <!-- made: file PATH -->        a file, as a block of code
+    <!-- end -->
+
+In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
+that has the checkout's scenarios and what the page's commands before it left there. With NARROWS_GOLDEN=write in the
+environment the tests write these parts instead of comparing them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from conftest import NARROWS, ROOT
+
+from narrows import _core
+
+RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
+TOLD = "the page is out of date; NARROWS_GOLDEN=write make test writes it"
+
+LISTED = json.loads(_core.list_json())
+"""What `narrows list` knows, the keys of a scenario included."""
+
+_MADE = re.compile(r"(<!-- made: (?P<what>.+?) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"^```(?P<language>[a-z]+)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+_FIRST = re.compile(r"^\$ ", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """Every Markdown file of the checkout."""
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    return [ROOT / name for name in sorted(names) if (ROOT / name).exists()]
+
+
+def name(page: Path) -> str:
+    """As people say it."""
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The blocks of code in this language."""
+    found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [block["body"] for block in found if block["language"] == language]
+
+
+def commands(page: Path) -> list[str]:
+    """Every line after a `$` in a block of `console`."""
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    return [line[2:] for line in lines if line.startswith("$ ")]
+
+
+def compare(page: Path, remade: Callable[[str], str]) -> None:
+    """The page must be what it is made to be."""
+    text = page.read_text(encoding="utf-8")
+    made = remade(text)
+    if RENEW and made != text:
+        page.write_text(made, encoding="utf-8")
+    else:
+        assert made == text, TOLD
+
+
+def with_parts(text: str) -> str:
+    """The page with every marked part made anew."""
+    return _MADE.sub(lambda m: f"{m[1]}{_made(*m['what'].split())}{m[4]}", text)
+
+
+def with_output(text: str) -> str:
+    """The page with the output of every `narrows` command in it."""
+    with workplace() as place:
+
+        def block(match: re.Match[str]) -> str:
+            if match["language"] != "console":
+                return match[0]
+            parts = [_printed(part, place) for part in _FIRST.split(match["body"])[1:]]
+            return "```console\n" + "".join(f"$ {part}" for part in parts) + "```"
+
+        return _BLOCK.sub(block, text)
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A directory of its own, with the checkout's scenarios."""
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "scenarios").symlink_to(ROOT / "scenarios")
+        yield Path(name)
+
+
+def _printed(part: str, place: Path) -> str:
+    command, _, shown = part.partition("\n")
+    if command.split()[0] not in {"narrows", "sed", "ls"}:
+        return f"{command}\n{shown}"
+    told = subprocess.run(
+        ["bash", "-c", command], cwd=place, text=True, check=False, timeout=60,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=os.environ | {"PATH": f"{NARROWS.parent}:{os.environ['PATH']}", "LC_ALL": "C"},
+    )  # fmt: skip
+    return f"{command}\n" + "".join(f"{line.rstrip()}\n" for line in told.stdout.splitlines())
+
+
+def _made(what: str, *of: str) -> str:
+    if what == "params":
+        (kind,) = (k for k in LISTED[of[0]] if k["name"] == of[1])
+        return _params(kind["params"])
+    if what == "keys":
+        keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
+        return (
+            _later(keys) if of[0] == "later" else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
+        )
+    (file,) = of
+    language = {"rs": "rust", "py": "python", "toml": "toml"}[file.rpartition(".")[2]]
+    return f"```{language}\n{(ROOT / file).read_text(encoding='utf-8')}```\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "\\<") for cell in cells) + " |\n"
+
+
+def _table(*head: str) -> str:
+    return _row(*head) + "|---" * len(head) + "|\n"
+
+
+def _params(params: list[dict[str, object]]) -> str:
+    if not params:
+        return "None.\n"
+
+    def values(p: dict[str, object]) -> str:
+        words = p.get("words") or (["true", "false"] if p["kind"] == "bool" else [])
+        if isinstance(words, list) and words:
+            return ", ".join(f"`{word}`" for word in words)
+        return f"`{p['min']}` to `{p['max']}`"
+
+    rows = [
+        _row(f"`{p['name']}`", f"`{json.dumps(p['default'])}`", values(p), str(p["help"]), str(p["source"]))
+        for p in params
+    ]
+    return _table("parameter", "default", "values", "meaning", "source") + "".join(rows)
+
+
+def _keys(keys: list[dict[str, str]]) -> str:
+    rows = [_row(f"`{k['name']}`", k["takes"], k["default"], k["range"], k["help"]) for k in keys]
+    return _table("key", "takes", "default", "range", "meaning") + "".join(rows)
+
+
+def _later(keys: list[dict[str, str]]) -> str:
+    rows = [_row(f"`{k['section']}.{k['name']}`", k["help"]) for k in keys]
+    return _table("key", "meaning") + "".join(rows)

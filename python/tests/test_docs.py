@@ -1,0 +1,125 @@
+"""What the pages say is so: links lead somewhere, tables are the core's, outputs are what the commands print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomllib
+from conftest import ROOT
+from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts, workplace
+
+PAGES = pages()
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The fragments that a page's headings give, as the usual renderers make them."""
+    headings = _HEADING.findall(_CODE.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    dead = []
+    for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, fragment = link.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (fragment and fragment not in anchors(there)):
+            dead.append(link)
+    assert not dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_tables_and_copied_files_are_the_originals(page: Path) -> None:
+    compare(page, with_parts)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=name)
+def test_commands_print_what_the_page_shows(page: Path) -> None:
+    compare(page, with_output)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=name)
+def test_commands_that_build_exist(page: Path) -> None:
+    for command in commands(page):
+        words = command.split()
+        if words[0] == "make":
+            done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        elif words[:2] == ["cargo", "test"] and "--test" in words:
+            package, test = words[words.index("-p") + 1], words[words.index("--test") + 1]
+            assert (ROOT / package.removeprefix("narrows-") / f"tests/{test}.rs").exists(), command
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
+def test_python_on_a_page_runs(page: Path) -> None:
+    program = "\n".join(blocks(page, "python"))
+    with workplace() as place:
+        done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # What a page shows of its prints stands in blocks of `text` that follow.
+    shown = "".join(blocks(page, "text"))
+    assert not shown or done.stdout.strip() in shown, done.stdout
+
+
+def test_every_key_of_a_scenario_is_on_its_page() -> None:
+    text = (ROOT / "docs/reference/scenario.md").read_text(encoding="utf-8")
+    sections = {key["section"] or "top" for key in LISTED["scenario"] if key["supported"]}
+    assert {section for section in sections if f"<!-- made: keys {section} -->" not in text} == set()
+    assert "<!-- made: keys later -->" in text
+
+
+def test_the_readme_tells_how_many_cases_agree() -> None:
+    test = (ROOT / "sim/tests/reference.rs").read_text(encoding="utf-8")
+    (agreed,) = re.findall(r"^const AGREED: .*?= (.*);$", test, re.MULTILINE)
+    stored = (ROOT / "sim/tests/data/reference/linux-6.12.txt").read_text(encoding="utf-8")
+    agree, cases = sum(map(int, re.findall(r"\d+", agreed))), len(re.findall("^== ", stored, re.MULTILINE))
+    assert f"**{agree} of {cases} cases agree" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rust_dependencies() -> set[str]:
+    """Direct dependencies of the workspace's crates, one another left out."""
+    found: set[str] = set()
+    for manifest in ROOT.glob("*/Cargo.toml"), ROOT.glob("python/*/Cargo.toml"):
+        for file in manifest:
+            crate = tomllib.loads(file.read_text(encoding="utf-8"))
+            for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
+                found |= set(crate.get(kind, {}))
+    return {crate for crate in found if not crate.startswith("narrows-")}
+
+
+def python_dependencies() -> set[str]:
+    """What the package and the tools of a checkout need directly."""
+    project = tomllib.loads((ROOT / "python/pyproject.toml").read_text(encoding="utf-8"))
+    wanted = project["project"]["dependencies"] + project["build-system"]["requires"]
+    pinned, direct = (ROOT / "python/requirements.txt").read_text(encoding="utf-8").splitlines(), True
+    for line in pinned:
+        if line.startswith("#"):
+            direct = "What the above need" not in line and direct
+        elif direct:
+            wanted.append(line)
+    return {re.split(r"[<>=~]", w)[0] for w in wanted}
+
+
+def test_every_direct_dependency_has_its_reason_and_no_other() -> None:
+    text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
+    assert named == rust_dependencies() | python_dependencies()
+
+
+def test_versions_of_dependencies_are_those_that_are_locked() -> None:
+    text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))
+    locked = {(p["name"], p["version"].partition("+")[0]) for p in lock["package"]}
+    pinned = (ROOT / "python/requirements.txt").read_text(encoding="utf-8")
+    locked |= {(n, v) for n, _, v in (line.partition("==") for line in pinned.splitlines()) if v}
+    told = set(re.findall(r"^\| `([\w-]+)` \| ([\w.]+) \|", text, re.MULTILINE))
+    assert told <= locked, told - locked

@@ -1,0 +1,54 @@
+"""A model is a kit: its file, its golden table, a scenario that asks for it, a page (see CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import tomllib
+from conftest import ROOT
+from pages import LISTED
+
+MODELS = [(what, kind["name"]) for what in ("cc", "queue") for kind in LISTED[what]]
+SCENARIOS = [tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(ROOT.glob("scenarios/**/*.toml"))]
+GOLDENS = {file.name: file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("sim/tests/golden/*.txt"))}
+HEADINGS = ("Model", "Sources", "Parameters", "Example", "Validation")
+
+
+def chosen(choice: object) -> object:
+    """The name in a choice written either way."""
+    return choice["kind"] if isinstance(choice, dict) else choice
+
+
+@pytest.mark.parametrize(("what", "model"), MODELS)
+def test_it_has_a_file_or_a_folder(what: str, model: str) -> None:
+    assert (ROOT / f"core/src/{what}/{model}.rs").exists() or (ROOT / f"core/src/{what}/{model}/mod.rs").exists()
+
+
+@pytest.mark.parametrize(("what", "model"), MODELS)
+def test_it_has_a_page_with_the_usual_headings_and_its_table(what: str, model: str) -> None:
+    page = ROOT / f"docs/reference/{what}/{model}.md"
+    assert page.exists(), f"docs/reference/{what}/{model}.md is missing"
+    text = page.read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == HEADINGS
+    assert f"<!-- made: params {what} {model} -->" in text
+    assert "```console" in text
+
+
+@pytest.mark.parametrize(("what", "model"), MODELS)
+def test_a_scenario_asks_for_it(what: str, model: str) -> None:
+    if what == "cc":
+        asked = {chosen(flow["cc"]) for scenario in SCENARIOS for flow in scenario.get("flow", [])}
+    else:
+        asked = {chosen(scenario["path"].get("queue")) for scenario in SCENARIOS}
+    assert model in asked
+
+
+@pytest.mark.parametrize(("what", "model"), MODELS)
+def test_a_golden_table_has_it(what: str, model: str) -> None:
+    assert any(re.search(rf"\b{re.escape(model)}\b", text) for text in GOLDENS.values()), f"{what} {model}"
+
+
+def test_no_page_is_left_of_a_model_that_is_gone() -> None:
+    pages = {(page.parent.name, page.stem) for page in ROOT.glob("docs/reference/*/*.md")}
+    assert pages == set(MODELS)
