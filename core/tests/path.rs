@@ -83,6 +83,7 @@ fn spec(link: Link, loss: f64) -> PathSpec {
             params: Params::default(),
         },
         link,
+        offload: false,
         loss: Loss {
             probability: loss,
             per: LossUnit::SuperPacket,
