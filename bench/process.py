@@ -32,9 +32,9 @@ def run(scenario: str) -> tuple[int, float]:
     return sum(f["series"][-1][1] // MSS for f in flows), usage.ru_utime + usage.ru_stime
 
 
-def instructions(scenario: str, profile: str = "/dev/null") -> int:
-    """Instructions of the whole process; the profile by function goes to a file."""
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *NARROWS, "run", scenario, "--json"]
+def instructions(command: list[str], profile: str = "/dev/null") -> int:
+    """Instructions of a whole process; the profile by function goes to a file."""
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
     errors = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True).stderr
     return int(re.search(r"Collected : (\d+)", errors)[1])
 
@@ -53,13 +53,16 @@ ROOMS = (
 
 
 def where(scenario: str, segments: int) -> None:
-    """Prints instructions per segment by room."""
+    """Prints instructions per segment by room: of the engine alone, whose symbols the wheel does not carry."""
+    build = ["cargo", "build", "--quiet", "--release", "--package", "narrows-sim", "--example", "run"]
+    subprocess.run(build, check=True, cwd=HERE.parent)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
     with tempfile.NamedTemporaryFile() as profile:
-        total = instructions(scenario, profile.name)
+        total = instructions([str(target / "release" / "examples" / "run"), scenario], profile.name)
         lines = subprocess.run(
-            ["callgrind_annotate", "--threshold=100", profile.name], capture_output=True, text=True, check=True
+            ["callgrind_annotate", "--auto=no", "--threshold=100", profile.name], capture_output=True, text=True, check=True
         ).stdout.splitlines()
-    rooms = dict.fromkeys([name for name, _ in ROOMS] + ["Python, start-up and the rest"], 0)
+    rooms = dict.fromkeys([name for name, _ in ROOMS] + ["start-up and the rest"], 0)
     for line in lines:
         found = re.match(r"\s*([\d,]+) \(\s*[\d.]+%\)\s+(\S.*)", line)
         if not found or "PROGRAM TOTALS" in line:
@@ -91,7 +94,7 @@ def main() -> None:
     if not shutil.which("valgrind"):
         print("instructions per segment: left out, valgrind is not installed")
         return
-    print(f"instructions per segment: {instructions(args.scenario) / segments:.0f} (callgrind, whole process)")
+    print(f"instructions per segment: {instructions([*NARROWS, 'run', args.scenario, '--json']) / segments:.0f} (callgrind, whole process)")
 
 
 if __name__ == "__main__":

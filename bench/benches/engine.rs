@@ -45,7 +45,7 @@ fn scoreboard(c: &mut Criterion) {
     group.bench_function("20000 in flight, 10000 holes", |b| {
         let full = || {
             let mut board = Scoreboard::new(MSS as u32);
-            (0..N).for_each(|i| board.push(MSS as u32, i, 0, false));
+            (0..N).for_each(|i| board.push(MSS as u32, i, 0, 0));
             board
         };
         let recover = |mut board: Scoreboard| {

@@ -1,6 +1,6 @@
 //! The scoreboard against a model that anybody can check: a list of records, walked from end to end for every question.
 
-use narrows_core::tcp::scoreboard::{Scoreboard, EVER_RETRANS, LOST, RETRANS, SACKED};
+use narrows_core::tcp::scoreboard::{GLUED, Scoreboard, EVER_RETRANS, LOST, RETRANS, SACKED};
 use narrows_core::tcp::wire::Range;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -136,7 +136,7 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
             for i in 0..=a % 8 {
                 let short = i == a % 8 && b % 3 == 0;
                 let len = if short { 1 + (b % u64::from(MSS)) as u32 } else { MSS };
-                board.push(len, now, 0, i < a % 8);
+                board.push(len, now, 0, if i < a % 8 { GLUED } else { 0 });
                 model.push(len, now);
             }
         }

@@ -118,7 +118,7 @@ def test_loss_per_packet_there_and_back(tmp_path: Path) -> None:
     given = nw.Scenario(path, flows=[nw.Flow("reno")], duration="1s")
     file = tmp_path / "loss.toml"
     file.write_text(given.toml(), encoding="utf-8")
-    assert nw.load(file).path.loss == {"probability": 0.01, "per": "packet"}
+    assert nw.load(file).path.loss == {"probability": "1%", "per": "packet"}
     assert nw.run(nw.load(file)).samples.equals(nw.run(given).samples)
 
 

@@ -79,6 +79,9 @@ pub struct Scoreboard {
     lost_total: u64,
     /// One past the highest byte ever SACKed above `una`.
     fack: u64,
+    /// Records looked at so far.
+    #[cfg(test)]
+    looks: core::cell::Cell<u64>,
 }
 
 impl Scoreboard {
@@ -99,6 +102,8 @@ impl Scoreboard {
             retrans_out: 0,
             lost_total: 0,
             fack: 0,
+            #[cfg(test)]
+            looks: Default::default(),
         }
     }
     /// Every byte below is acknowledged.
@@ -146,10 +151,14 @@ impl Scoreboard {
         }
     }
     fn at(&self, i: u64) -> &Seg {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         let mask = self.ring.len() - 1;
         &self.ring[i as usize & mask]
     }
     fn at_mut(&mut self, i: u64) -> &mut Seg {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         let mask = self.ring.len() - 1;
         &mut self.ring[i as usize & mask]
     }
@@ -446,5 +455,89 @@ impl Scoreboard {
     /// Numbers of all segments in flight, by sequence.
     pub fn numbers(&self) -> core::ops::Range<u64> {
         self.head..self.tail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::rack::Rack;
+    use crate::tcp::rtt::Rtt;
+    use crate::tcp::wire::MAX_SACKS;
+
+    const MSS: u64 = 1448;
+
+    /// `n` segments leave, 1 µs apart, and of each two the first is lost. Every other one is SACKed by an ACK of its own,
+    /// with the blocks before it repeated; RACK finds the holes, each is sent again and acknowledged in the end. Answers
+    /// how many records were looked at.
+    fn looks(n: u64) -> u64 {
+        let rtt_us = 2 * n;
+        let (mut board, mut rack) = (Scoreboard::new(MSS as u32), Rack::default());
+        let rtt = Rtt::new(1000);
+        for i in 0..n {
+            board.push(MSS as u32, i, 0, false);
+        }
+        for arrived in (1..n).step_by(2) {
+            let now = arrived + rtt_us;
+            for back in (0..MAX_SACKS as u64).filter(|b| arrived > 2 * b) {
+                let start = (arrived - 2 * back) * MSS;
+                let block = Range {
+                    start,
+                    end: start + MSS,
+                };
+                let mut at = board.number_of(block.start);
+                while let Some(i) = board.next_unsacked(at, block) {
+                    at = i + 1;
+                    let seg = board.sack(i);
+                    rack.delivered(now, seg.sent_us, seg.end(), seg.flags, &rtt);
+                }
+            }
+            assert_eq!(rack.detect(now, &mut board, 0), None);
+            let lost = board.next_to_retransmit().expect("a hole below what has just arrived");
+            assert_eq!(lost, arrived - 1);
+            board.resend(lost, now, 0, true);
+        }
+        assert_eq!(u64::from(board.retrans_out()), n / 2);
+        // The retransmissions arrive in order: each fills a hole, and the ACK goes over what was SACKed behind it.
+        for filled in (2..=n).step_by(2) {
+            while board.pop_acked(filled * MSS).is_some() {}
+        }
+        assert_eq!(board.packets_out(), 0);
+        board.looks.get()
+    }
+
+    /// Not timed: counted. Twice the holes are twice the work, not four times.
+    #[test]
+    fn an_ack_costs_the_same_however_many_holes_there_are() {
+        let (some, twice) = (looks(20_000), looks(40_000));
+        assert!(some < 20_000 * 40, "{some}");
+        assert!(twice <= 2 * some + some / 20, "{some} {twice}");
+    }
+
+    /// One block that grows over everything, as behind a single loss: what was SACKed before is jumped over.
+    #[test]
+    fn an_ack_costs_the_same_however_long_its_block_is() {
+        let looks = |n: u64| {
+            let mut board = Scoreboard::new(MSS as u32);
+            for i in 0..n {
+                board.push(MSS as u32, i, 0, false);
+            }
+            for end in 2..=n {
+                let block = Range {
+                    start: MSS,
+                    end: end * MSS,
+                };
+                let mut at = board.number_of(block.start);
+                while let Some(i) = board.next_unsacked(at, block) {
+                    at = i + 1;
+                    board.sack(i);
+                }
+            }
+            assert_eq!(u64::from(board.sacked_out()), n - 1);
+            board.looks.get()
+        };
+        let (some, twice) = (looks(20_000), looks(40_000));
+        assert!(some < 20_000 * 40, "{some}");
+        assert!(twice <= 2 * some + some / 20, "{some} {twice}");
     }
 }

@@ -79,6 +79,9 @@ pub struct Pair {
     out: Arrivals,
     pub log: Vec<Event>,
     pub keep_log: bool,
+    /// Segments that entered the path, and that left it.
+    pub entered: u64,
+    pub arrived: u64,
 }
 
 pub fn law(name: &str) -> Box<dyn CongestionControl> {
@@ -127,6 +130,8 @@ impl Pair {
             out: Arrivals::default(),
             log: Vec::new(),
             keep_log: false,
+            entered: 0,
+            arrived: 0,
         };
         let mut sent = Vec::new();
         pair.sender.connect(pair.now, &mut |s| sent.push(s));
@@ -138,6 +143,7 @@ impl Pair {
             if self.keep_log {
                 self.log.push(Event::Sent(self.now, s));
             }
+            self.entered += 1;
             let frame = Frame {
                 content: Content::Data(s),
                 entered: self.now,
@@ -178,6 +184,7 @@ impl Pair {
             match frame.content {
                 Content::Data(s) => {
                     assert_eq!(port, FAR);
+                    self.arrived += 1;
                     self.receiver.on_segment(next, &s, &mut |a| acks.push(a));
                 }
                 Content::Ack(a) => {

@@ -77,6 +77,11 @@ impl Receiver {
         self.nxt
     }
 
+    /// Kernel memory taken by what waits behind a hole, in bytes.
+    pub fn waiting_memory(&self) -> u64 {
+        self.holes.truesize
+    }
+
     /// A segment arrives.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if seg.syn {

@@ -1,0 +1,274 @@
+"""An experiment that others published, run again: its cells, their figures, and what counts as agreement.
+
+One CUBIC flow of Linux 4.15 for 60 s over 8 rates, 8 round-trip times and 2 buffers: figure 5 of Cao et al. (IMC 2019)
+as Datta and Fund measured it anew (IMC 2023). `docs/explanation/published-experiments.md` tells what differs and why.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from narrows.runs import run
+from narrows.scenario import Flow, Host, Path, Scenario
+
+DATA = "data/datta-fund-2023-cubic-4.15.csv"
+TITLE = "One CUBIC flow for 60 s (Cao et al., IMC 2019, as repeated by Datta and Fund, IMC 2023)"
+
+TEST_S = 60
+"""How long iperf3 sent, in seconds."""
+
+DEEP_TOLERANCE = 0.1
+"""Where the buffer holds a bandwidth-delay product the path's rate decides: a tenth, and every cell must keep it."""
+
+SHALLOW_TOLERANCE = 0.35
+SHALLOW_FACTOR = 1.6
+SHALLOW_SHARE = 0.8
+"""Elsewhere the first losses decide and trials of one cell differ widely: 35 % or this factor, in 80 % of cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One square of the published maps.
+
+    Attributes:
+        buffer_kib: Of the bottleneck, in tc's kb.
+        rate_mbit: Of the bottleneck.
+        rtt_ms: Without a queue.
+        trials: So many were averaged.
+        goodput_mbit: The mean of their goodputs.
+        goodput_mbit_sd: Their standard deviation.
+        goodput_mbit_min: The least of them.
+        goodput_mbit_max: The most of them.
+        retransmits: The median of their retransmitted segments.
+    """
+
+    buffer_kib: int
+    rate_mbit: int
+    rtt_ms: int
+    trials: int
+    goodput_mbit: float
+    goodput_mbit_sd: float
+    goodput_mbit_min: float
+    goodput_mbit_max: float
+    retransmits: int
+
+    @property
+    def buffer_bdp(self) -> float:
+        """The buffer in bandwidth-delay products."""
+        return self.buffer_kib * 1024 * 8 / (self.rate_mbit * self.rtt_ms * 1000)
+
+    @property
+    def deep(self) -> bool:
+        """Does the buffer hold a bandwidth-delay product?"""
+        return self.buffer_bdp >= 1
+
+    def agrees(self, goodput_mbit: float) -> bool:
+        """Is that near enough to what was published?"""
+        off = abs(goodput_mbit - self.goodput_mbit) / self.goodput_mbit
+        if self.deep:
+            return off <= DEEP_TOLERANCE
+        least = self.goodput_mbit / SHALLOW_FACTOR
+        return off <= SHALLOW_TOLERANCE or least <= goodput_mbit <= self.goodput_mbit * SHALLOW_FACTOR
+
+    def scenario(self) -> Scenario:
+        """The cell as it was set up: all the delay on the way back, buffers of the hosts that never limit.
+
+        It lasts longer than the test, so that what iperf3's receiver still counts can be read off; see `received_mbit`.
+        """
+        waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
+        return Scenario(
+            Path(
+                rate=f"{self.rate_mbit}Mbit",
+                rtt=f"{self.rtt_ms}ms",
+                delay_forward="0s",
+                buffer=f"{self.buffer_kib}KiB",
+                queue="fifo",
+            ),
+            title=f"CUBIC, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
+            flows=[Flow("cubic")],
+            host=Host(rmem="200MB…200MB"),
+            duration=f"{math.ceil(TEST_S + 2 * self.rtt_ms / 1000 + waiting_s) + 1}s",
+            warmup="0s",
+            start_jitter="0s",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A cell with what the simulation makes of it.
+
+    Attributes:
+        cell: What was published.
+        goodput_mbit: As iperf3's receiver would tell it.
+        retransmits: Segments sent again.
+        rtt_ms: The mean of the smoothed RTT.
+    """
+
+    cell: Cell
+    goodput_mbit: float
+    retransmits: int
+    rtt_ms: float
+
+    @property
+    def agrees(self) -> bool:
+        """Is it near enough to what was published?"""
+        return self.cell.agrees(self.goodput_mbit)
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        cell = self.cell
+        return {
+            "buffer_bytes": cell.buffer_kib * 1024,
+            "buffer_bdp": round(cell.buffer_bdp, 4),
+            "rate_mbit": cell.rate_mbit,
+            "rtt_ms": cell.rtt_ms,
+            "goodput_mbit": round(self.goodput_mbit, 2),
+            "retransmits": self.retransmits,
+            "srtt_ms_mean": self.rtt_ms,
+            "published": {
+                "goodput_mbit": cell.goodput_mbit,
+                "goodput_mbit_sd": cell.goodput_mbit_sd,
+                "goodput_mbit_min": cell.goodput_mbit_min,
+                "goodput_mbit_max": cell.goodput_mbit_max,
+                "retransmits_median": cell.retransmits,
+                "trials": cell.trials,
+            },
+            "agrees": self.agrees,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Criterion:
+    """What must hold, and whether it does.
+
+    Attributes:
+        name: In a person's words.
+        cells: So many it is about.
+        agree: So many of them agree.
+        share: The least part of them that must.
+    """
+
+    name: str
+    cells: int
+    agree: int
+    share: float
+
+    @property
+    def needed(self) -> int:
+        """So many cells must agree."""
+        return math.ceil(self.share * self.cells)
+
+    @property
+    def met(self) -> bool:
+        """Do enough cells agree?"""
+        return self.agree >= self.needed
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"name": self.name, "cells": self.cells, "agree": self.agree, "needed": self.needed, "met": self.met}
+
+
+def criteria(results: Sequence[Result]) -> list[Criterion]:
+    """The two of this experiment."""
+    deep = [r.agrees for r in results if r.cell.deep]
+    shallow = [r.agrees for r in results if not r.cell.deep]
+    return [
+        Criterion(name="buffer of one BDP or more: within 10 %", cells=len(deep), agree=sum(deep), share=1.0),
+        Criterion(
+            name="smaller buffer: within 35 % or a factor of 1.6",
+            cells=len(shallow),
+            agree=sum(shallow),
+            share=SHALLOW_SHARE,
+        ),
+    ]
+
+
+def cells() -> list[Cell]:
+    """Every cell, by buffer, rate and RTT.
+
+    >>> len(cells()), cells()[0].rate_mbit
+    (128, 10)
+    """
+    text = resources.files("narrows").joinpath(DATA).read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return [
+        Cell(
+            buffer_kib=int(row["buffer_kib"]),
+            rate_mbit=int(row["rate_mbit"]),
+            rtt_ms=int(row["rtt_ms"]),
+            trials=int(row["trials"]),
+            goodput_mbit=float(row["goodput_mbit_mean"]),
+            goodput_mbit_sd=float(row["goodput_mbit_sd"]),
+            goodput_mbit_min=float(row["goodput_mbit_min"]),
+            goodput_mbit_max=float(row["goodput_mbit_max"]),
+            retransmits=int(row["retransmits_median"]),
+        )
+        for row in rows
+    ]
+
+
+def third(every: Sequence[Cell]) -> list[Cell]:
+    """A third of the cells, along diagonals: every rate, RTT and buffer takes part."""
+    rates = sorted({c.rate_mbit for c in every})
+    rtts = sorted({c.rtt_ms for c in every})
+    buffers = sorted({c.buffer_kib for c in every})
+    return [
+        c for c in every if (rates.index(c.rate_mbit) + rtts.index(c.rtt_ms) + buffers.index(c.buffer_kib)) % 3 == 0
+    ]
+
+
+def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
+    """Goodput as iperf3's receiver tells it, from rows of time (s), bytes acknowledged, window and smoothed RTT (ms).
+
+    The test begins when the connection is there, one RTT after the SYN. When its 60 s are over, the sender's farewell
+    queues behind everything that was sent; all of that is still counted, and divided by 60 s. It has been acknowledged
+    one RTT, queue included, after the end: with 10 MB of buffer at 10 Mbit/s that is 8 s of transfer more.
+    """
+    end_s = TEST_S + rtt_ms / 1000
+    srtt_ms = next(row[3] for row in series if row[0] >= end_s)
+    counted_s = end_s + srtt_ms / 1000
+    before = next(row for row in reversed(series) if row[0] <= counted_s)
+    after = next((row for row in series if row[0] > counted_s), before)
+    share = 0.0 if after is before else (counted_s - before[0]) / (after[0] - before[0])
+    return (before[1] + share * (after[1] - before[1])) * 8 / TEST_S / 1e6
+
+
+def reproduce(todo: Sequence[Cell], done: Callable[[Cell], object] = lambda _: None) -> list[Result]:
+    """Runs the cells on every core; `done` is told each that is finished. Ctrl-C stops all of them."""
+    stop = threading.Event()
+
+    def keep_on(_now_s: float, _end_s: float) -> None:
+        # Only the main thread hears Ctrl-C; Rust asks here several times a second.
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    def one(cell: Cell) -> Result:
+        flow = run(cell.scenario(), sample_interval="off", progress=keep_on).flows[0]
+        return Result(
+            cell=cell,
+            goodput_mbit=received_mbit(flow["series"], cell.rtt_ms),
+            retransmits=flow["retransmits"],
+            rtt_ms=flow["rtt_ms"]["mean"],
+        )
+
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        # The dearest first, so that no core is left alone with one at the end.
+        dearest = sorted(todo, key=lambda c: (c.rate_mbit, c.buffer_kib), reverse=True)
+        waiting = {pool.submit(one, cell): cell for cell in dearest}
+        try:
+            for future in as_completed(waiting):
+                done(waiting[future])
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    by_cell = {cell: future.result() for future, cell in waiting.items()}
+    return [by_cell[cell] for cell in todo]

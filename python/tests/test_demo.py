@@ -1,0 +1,153 @@
+"""The published experiment: its data, its criteria, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from io import StringIO
+
+import pytest
+from conftest import NARROWS, Cli
+
+from narrows.demo import document, lesson, show
+from narrows.published import Cell, Result, cells, criteria, received_mbit, third
+
+
+def test_the_data_are_whole() -> None:
+    every = cells()
+    assert len(every) == 128
+    places = {(c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in every}
+    rates, rtts = (10, 20, 50, 100, 250, 500, 750, 1000), (5, 10, 25, 50, 75, 100, 150, 200)
+    assert places == {(buffer, rate, rtt) for buffer in (100, 10_000) for rate in rates for rtt in rtts}
+    assert {c.trials for c in every} == {5}
+    assert sum(c.goodput_mbit for c in every) == pytest.approx(27_209.75)
+    assert sum(c.retransmits for c in every) == 147_839
+    for c in every:
+        assert 0 < c.goodput_mbit_min <= c.goodput_mbit <= c.goodput_mbit_max
+        assert c.goodput_mbit_max < 1.1 * c.rate_mbit  # the receiver also counts what still queues at the end
+    assert sum(c.deep for c in every) == 69
+
+
+def test_a_third_has_every_rate_rtt_and_buffer() -> None:
+    every, some = cells(), third(cells())
+    assert len(every) // 3 <= len(some) <= len(every) // 3 + 1
+    for buffer in (100, 10_000):
+        here = [c for c in some if c.buffer_kib == buffer]
+        assert {c.rate_mbit for c in here} == {c.rate_mbit for c in every}
+        assert {c.rtt_ms for c in here} == {c.rtt_ms for c in every}
+
+
+def cell(*, rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0) -> Cell:
+    """Made up; deep unless told otherwise."""
+    return Cell(
+        buffer_kib=100,
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        trials=5,
+        goodput_mbit=goodput_mbit,
+        goodput_mbit_sd=1.0,
+        goodput_mbit_min=goodput_mbit,
+        goodput_mbit_max=goodput_mbit,
+        retransmits=100,
+    )
+
+
+SHALLOW = {"rate_mbit": 1000, "rtt_ms": 200}
+
+
+def result(where: Cell, goodput_mbit: float) -> Result:
+    return Result(cell=where, goodput_mbit=goodput_mbit, retransmits=50, rtt_ms=10.0)
+
+
+def test_a_cell_is_deep_when_the_buffer_holds_one_bdp() -> None:
+    assert cell(rate_mbit=8, rtt_ms=102).deep
+    assert not cell(rate_mbit=8, rtt_ms=103).deep
+
+
+@pytest.mark.parametrize(
+    ("goodput_mbit", "deep", "shallow"),
+    [
+        (100, True, True),
+        (90.1, True, True),
+        (109.9, True, True),
+        (89.9, False, True),
+        (110.1, False, True),
+        (65.1, False, True),
+        (62.6, False, True),  # the factor reaches farther down than 35 % does
+        (62.4, False, False),
+        (159.9, False, True),
+        (160.1, False, False),
+    ],
+)
+def test_agreement(goodput_mbit: float, deep: bool, shallow: bool) -> None:
+    assert cell().agrees(goodput_mbit) is deep
+    assert cell(**SHALLOW).agrees(goodput_mbit) is shallow
+
+
+def test_every_deep_cell_and_four_fifths_of_the_others_must_agree() -> None:
+    good = [result(cell(), 100.0)] * 10 + [result(cell(**SHALLOW), 100.0)] * 4 + [result(cell(**SHALLOW), 10.0)]
+    deep, shallow = criteria(good)
+    assert (deep.cells, deep.agree, deep.needed, deep.met) == (10, 10, 10, True)
+    assert (shallow.cells, shallow.agree, shallow.needed, shallow.met) == (5, 4, 4, True)
+
+    one_off = [*good[1:], result(cell(), 80.0)]
+    assert [c.met for c in criteria(one_off)] == [False, True]
+    two_off = [*good, result(cell(**SHALLOW), 10.0)]
+    assert [c.met for c in criteria(two_off)] == [True, False]
+    assert document(two_off, 1.0)["met"] is False
+
+
+def test_what_queues_at_the_end_is_still_counted() -> None:
+    # One megabyte per second from 1 s on, the RTT 2 s with its queue: 60 s are over at 60.5 s, all is there at 62.5 s.
+    series = [(float(t), 1_000_000 * (t - 1), 100, 2000.0) for t in range(1, 66)]
+    assert received_mbit(series, 500) == pytest.approx(61.5e6 * 8 / 60 / 1e6)
+
+
+def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
+    out = StringIO()
+    starved = result(cell(**SHALLOW, goodput_mbit=47.0), 96.0)
+    show([result(cell(goodput_mbit=9.6), 9.56), starved], 1.5, out)
+    text = out.getvalue()
+    assert "\x1b" not in text
+    assert " 9.6|9.6 " in text
+    assert " 96|47!" in text
+    assert "Red with !: does not" in text
+    assert "in 0 of 1 cells (1 needed): not met." in text
+    assert "0.50 times theirs" in text
+    assert "starves CUBIC on long fast paths" in lesson([starved])
+    assert "gets 96 Mbit/s (published 47)" in lesson([starved])
+
+
+def test_the_cheap_cells_agree(cli: Cli) -> None:
+    done = cli("demo", "--quick", "--up-to", 50, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    out = json.loads(done.stdout)
+    assert {c["rate_mbit"] for c in out["cells"]} == {10, 20, 50}
+    assert {c["buffer_bytes"] for c in out["cells"]} == {102_400, 10_240_000}
+    shallow_buffer = [c for c in out["cells"] if c["buffer_bytes"] == 102_400]
+    assert all(c["agrees"] for c in shallow_buffer)
+    assert [c["met"] for c in out["criteria"]] == [c["agree"] >= c["needed"] for c in out["criteria"]]
+    assert out["met"] is all(c["met"] for c in out["criteria"])
+    again = json.loads(cli("demo", "--quick", "--up-to", 50, "--json").stdout)
+    assert again["cells"] == out["cells"]
+
+
+def test_check_tells_by_its_exit_code(cli: Cli) -> None:
+    done = cli("demo", "--quick", "--up-to", 20, "--check")
+    assert done.returncode == (1 if "not met" in done.stdout else 0)
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_stops_all_cores_in_one_line() -> None:
+    with subprocess.Popen([NARROWS, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        while len(os.listdir(f"/proc/{child.pid}/task")) == 1:  # noqa: PTH208 - threads that come and go
+            time.sleep(0.01)
+        time.sleep(0.2)
+        child.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        out, err = child.communicate(timeout=10)
+    assert (child.returncode, out, err) == (130, "", "stopped\n")
+    assert time.monotonic() - sent < 2
