@@ -57,7 +57,7 @@ impl Sender {
     }
 
     pub(super) fn window_end(&self) -> u64 {
-        self.board.una() + self.peer_window
+        self.board.una().saturating_add(self.peer_window)
     }
 
     /// Segments in one burst.
