@@ -1,11 +1,14 @@
-//! A congestion control from outside of the project: written against the public interface, registered, named by a
-//! scenario.
+//! A congestion control and a queue discipline from outside of the project: written against the public interface,
+//! registered, named by a scenario. Nothing in core or sim knows of them.
 
 use narrows_core::cc::{Ack, CcKind, CongestionControl, Loss, Window};
+use narrows_core::packet::Packet as _;
 use narrows_core::param::{Kind, Param, Params};
+use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options, Packet};
+use narrows_core::units::{Bytes, Time};
+use narrows_sim::{run, Options, Packet, Run};
 
 /// Increases by a constant per round trip, multiplies by a constant on loss.
 #[derive(Clone)]
@@ -68,6 +71,70 @@ const KIND: CcKind = CcKind {
     },
 };
 
+/// Last in, first out: nobody would, but anybody may.
+struct Lifo {
+    stack: Vec<Packet>,
+    most: usize,
+}
+
+impl QueueDiscipline<Packet> for Lifo {
+    fn enqueue(&mut self, now: Time, packet: Packet, sink: &mut dyn Sink<Packet>) {
+        if self.stack.len() < self.most {
+            self.stack.push(packet);
+        } else {
+            sink.dropped(now, packet, Why::Overflow);
+        }
+    }
+    fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<Packet>) -> Option<Packet> {
+        self.stack.pop()
+    }
+    fn backlog(&self) -> Backlog {
+        Backlog {
+            bytes: Bytes::new(self.stack.iter().map(|p| p.size().get()).sum()),
+            packets: self.stack.len() as u64,
+        }
+    }
+}
+
+const LIFO_PARAMS: &[Param] = &[Param {
+    name: "depth",
+    kind: Kind::Count(100, 1, 100_000),
+    help: "packets, where the path has no buffer of so many",
+    source: "",
+}];
+
+fn lifo() -> QueueKind<Packet> {
+    QueueKind {
+        name: "lifo",
+        help: "last in, first out",
+        source: "",
+        params: LIFO_PARAMS,
+        make: |params, place| {
+            let most = match place.limit {
+                Some(Limit::Packets(n)) => n,
+                _ => params.count("depth"),
+            };
+            Box::new(Lifo {
+                stack: Vec::new(),
+                most: most as usize,
+            })
+        },
+    }
+}
+
+fn registry() -> Registry<Packet> {
+    let mut registry = Registry::standard();
+    registry.register_cc(KIND);
+    registry.register_queue(lifo());
+    registry
+}
+
+fn play(text: &str) -> Run {
+    let registry = registry();
+    let scenario = Scenario::from_toml(text, "aimd.toml", &registry).unwrap();
+    run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap()
+}
+
 const SCENARIO: &str = r#"
 duration = "10s"
 [path]
@@ -80,19 +147,36 @@ cc = { kind = "aimd", factor = 0.8 }
 
 #[test]
 fn a_scenario_may_name_what_was_registered() {
-    let mut registry: Registry<Packet> = Registry::standard();
-    registry.register_cc(KIND);
-    let scenario = Scenario::from_toml(SCENARIO, "aimd.toml", &registry).unwrap();
-    let run = run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap();
+    let run = play(SCENARIO);
     assert_eq!(run.flows[0].id, "aimd0");
     assert!(run.flows[0].goodput_mbit > 17.0, "{}", run.flows[0].goodput_mbit);
+    // It is the law of this file that ran, with this parameter: the gentler one keeps the buffer fuller.
+    let timid = play(&SCENARIO.replace("0.8", "0.3"));
+    assert!(timid.flows[0].cwnd_packets.p5 < 0.7 * run.flows[0].cwnd_packets.p5);
 }
 
 #[test]
-fn its_parameters_are_checked_as_any_other() {
-    let mut registry: Registry<Packet> = Registry::standard();
-    registry.register_cc(KIND);
-    let wrong = SCENARIO.replace("0.8", "1.5");
-    let errors = Scenario::from_toml(&wrong, "aimd.toml", &registry).unwrap_err();
-    assert!(errors.to_string().contains("factor"), "{errors}");
+fn a_queue_that_was_registered_too() {
+    let lifo = SCENARIO.replace("\"0.5bdp\"", "\"1bdp\"\nqueue = { kind = \"lifo\", depth = 40 }");
+    let (fifo, lifo) = (play(&SCENARIO.replace("0.5bdp", "40p")), play(&lifo));
+    let (first, last) = (fifo.queue.delay_ms, lifo.queue.delay_ms);
+    // The packet that came last waits for nobody; the one below it waits for all that come.
+    assert!(
+        last.p50 < 0.5 * first.p50 && last.p99 > 2.0 * first.p99,
+        "{first:?} {last:?}"
+    );
+    assert!(lifo.queue.drops > 0 && lifo.flows[0].retransmits > 0);
+}
+
+#[test]
+fn their_parameters_are_checked_as_any_other() {
+    let told = |text: &str| {
+        Scenario::from_toml(text, "aimd.toml", &registry())
+            .unwrap_err()
+            .to_string()
+    };
+    let factor = told(&SCENARIO.replace("0.8", "1.5"));
+    assert!(factor.contains("factor = 1.5 must be at most 0.95"), "{factor}");
+    let depth = told(&SCENARIO.replace("\"0.5bdp\"", "\"1bdp\"\nqueue = { kind = \"lifo\", depth = 0 }"));
+    assert!(depth.contains("depth = 0 must be at least 1"), "{depth}");
 }
