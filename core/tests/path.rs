@@ -83,7 +83,6 @@ fn spec(link: Link, loss: f64) -> PathSpec {
             params: Params::default(),
         },
         link,
-        offload: false,
         loss: Loss {
             probability: loss,
             per: LossUnit::SuperPacket,
