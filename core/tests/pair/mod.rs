@@ -120,7 +120,6 @@ impl Pair {
                 probability: loss,
                 ..narrows_core::scenario::Loss::NONE
             },
-            offload: false,
         };
         let path = Path::new(&spec, Box::new(Fifo::new(Limit::Bytes(Bytes::new(buffer)))), seed);
         let cfg = config();
