@@ -2,8 +2,10 @@
 
 mod pair;
 
-use narrows_core::units::{Rate, Span, Time};
-use pair::{Event, Pair};
+use narrows_core::tcp::wire::AckSegment;
+use narrows_core::tcp::Sender;
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use pair::{config, law, Event, Pair};
 
 fn at_ms(ms: u64) -> Time {
     Time::from_ns(ms * 1_000_000)
@@ -37,4 +39,41 @@ fn trace() {
             Event::AckArrived(t, a) => println!("{:.4} < {} win {}", t.as_s() * 1e3, a.ack / 1448, a.window),
         }
     }
+}
+
+#[test]
+fn a_shut_window_is_asked_for_until_it_opens() {
+    let mut sender = Sender::new(&config(), law("reno"), Some(Bytes::new(100_000)));
+    let mut sent = Vec::new();
+    sender.connect(Time::ZERO, &mut |s| sent.push(s));
+    let mut ack = AckSegment {
+        syn: true,
+        window: 10 * 1448,
+        ..AckSegment::default()
+    };
+    sender.on_segment(at_ms(40), &ack, &mut |s| sent.push(s));
+    // Ten segments are taken, but the window they filled stays shut.
+    ack = AckSegment {
+        ack: 10 * 1448,
+        window: 0,
+        ..AckSegment::default()
+    };
+    sent.clear();
+    sender.on_segment(at_ms(80), &ack, &mut |s| sent.push(s));
+    assert!(sent.is_empty());
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        let mut at = Time::ZERO;
+        while sent.is_empty() {
+            at = sender.next_wakeup().expect("a sender that may not send must ask");
+            sender.on_timer(at, &mut |s| sent.push(s));
+        }
+        asked.push(at.as_ns() / 1_000_000);
+        assert_eq!(sent.pop().map(|s| (s.len, s.seq)), Some((0, 10 * 1448 - 1)));
+    }
+    // 240 ms, then twice as long each time, on the edges of the timer wheel.
+    assert_eq!(asked, [328, 816, 1792]);
+    ack.window = 64_000;
+    sender.on_segment(at_ms(2000), &ack, &mut |s| sent.push(s));
+    assert_eq!(sent.len(), 10);
 }
