@@ -187,11 +187,7 @@ impl Acks {
         due
     }
     pub fn next_wakeup(&self) -> Option<Time> {
-        match (self.delayed, self.compress_timer) {
-            (Some((_, a)), Some(b)) => Some(a.min(b)),
-            (Some((_, a)), None) => Some(a),
-            (None, b) => b,
-        }
+        Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
     }
 
     /// An ACK up to `nxt` has left.

@@ -230,10 +230,7 @@ impl Receiver {
 
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        [self.syn_ack_timer, self.acks.next_wakeup()]
-            .into_iter()
-            .flatten()
-            .min()
+        Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
     }
 
     fn rto_ticks(&self) -> u64 {
