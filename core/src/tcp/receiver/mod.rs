@@ -175,6 +175,7 @@ impl Receiver {
             return;
         }
         self.acks.schedule();
+        let waiting = self.holes.truesize;
         let duplicate = self.holes.covers(range);
         if duplicate {
             self.dsack = Some(range);
@@ -188,7 +189,11 @@ impl Receiver {
             self.send_ack(now, wire);
         }
         self.holes.report(range);
-        if self.window.grow(len, self.holes.truesize) {
+        // A packet of its own is charged to the buffer only after the window was opened for it; one that is merged into its
+        // neighbour, before. So the first duplicate of an episode may open a window that in-order data no longer can.
+        let merged = self.holes.truesize < waiting + window::truesize(len);
+        let queued = if merged { self.holes.truesize } else { waiting };
+        if self.window.grow(len, queued) {
             self.acks.quick |= 1;
         }
         self.window.queued = self.holes.truesize;
