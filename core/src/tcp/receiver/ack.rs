@@ -102,7 +102,7 @@ impl Acks {
         now: Time,
         ticks: Ticks,
         nxt: u64,
-        segment: u32,
+        many: bool,
         holes: bool,
         handshake_rtt_us: u64,
         rtt_us: u64,
@@ -110,7 +110,7 @@ impl Acks {
         if !self.scheduled {
             return false;
         }
-        if nxt - self.acked > u64::from(segment) || self.quick > 0 || self.now {
+        if many || self.quick > 0 || self.now {
             return true;
         }
         if !holes {
