@@ -39,7 +39,11 @@ pub(super) struct Acks {
     ato_min: u64,
     delay_max: u64,
     last_data: u64,
-    delayed: Option<(u64, Time)>, // (expires at tick, fires)
+    /// The timer of delayed ACKs: when it expires, as a tick, and when it really fires. It is not stopped when its ACK has
+    /// left by another reason: if it then finds ACKs held back by compression, it lets them go.
+    delayed: Option<(u64, Time)>,
+    /// Does an ACK still wait for it?
+    delayed_owed: bool,
     compress_timer: Option<Time>,
     duplicates: u32,
     duplicates_of: u64,
@@ -60,6 +64,7 @@ impl Acks {
             delay_max: (hz / 5).max(1),
             last_data: 0,
             delayed: None,
+            delayed_owed: false,
             compress_timer: None,
             duplicates: 0,
             duplicates_of: 0,
@@ -157,7 +162,7 @@ impl Acks {
         ato = ato.min(self.delay_max);
         let tick = ticks.at(now);
         let mut expires = tick + ato;
-        if let Some((earlier, _)) = self.delayed {
+        if let Some((earlier, _)) = self.delayed.filter(|_| self.delayed_owed) {
             if earlier <= tick + ato / 4 {
                 return true;
             }
@@ -166,6 +171,7 @@ impl Acks {
         if self.delayed.is_none_or(|(e, _)| e != expires) {
             self.delayed = Some((expires, ticks.fires(tick, expires)));
         }
+        self.delayed_owed = true;
         false
     }
 
@@ -174,11 +180,14 @@ impl Acks {
         let mut due = false;
         if self.delayed.is_some_and(|(_, t)| t <= now) {
             self.delayed = None;
-            if self.scheduled {
+            if self.compressed > 0 {
+                due = true;
+            } else if self.delayed_owed && self.scheduled {
                 // The delay was too short for this sender: double it.
                 self.ato = (self.ato * 2).min(rto);
                 due = true;
             }
+            self.delayed_owed = false;
         }
         if self.compress_timer.is_some_and(|t| t <= now) {
             self.compress_timer = None;
@@ -209,7 +218,7 @@ impl Acks {
         self.scheduled = false;
         self.pushed = false;
         self.now = false;
-        self.delayed = None;
+        self.delayed_owed = false;
         self.compressed = 0;
         self.compress_timer = None;
     }
