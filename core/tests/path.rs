@@ -87,6 +87,7 @@ fn spec(link: Link, loss: f64) -> PathSpec {
             probability: loss,
             per: LossUnit::SuperPacket,
         },
+        offload: false,
     }
 }
 

@@ -178,7 +178,6 @@ fn what_is_to_come_is_refused_by_name() {
         "jitter = \"1ms\"",
         "policer = { rate = \"10Mbit\" }",
         "loss = { kind = \"gilbert_elliott\" }",
-        "link = \"htb\"",
         "queue = \"sfb\"",
         "[path.reverse]\nrate = \"1Mbit\"",
         "[[path.hop]]\nrate = \"1Mbit\"",

@@ -1,6 +1,6 @@
 //! The scoreboard against a model that anybody can check: a list of records, walked from end to end for every question.
 
-use narrows_core::tcp::scoreboard::{GLUED, Scoreboard, EVER_RETRANS, LOST, RETRANS, SACKED};
+use narrows_core::tcp::scoreboard::{Scoreboard, EVER_RETRANS, GLUED, LOST, RETRANS, SACKED};
 use narrows_core::tcp::wire::Range;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -224,7 +224,8 @@ fn order(board: &Scoreboard) -> Vec<u64> {
     forward
 }
 
-fn compare(board: &mut Scoreboard, model: &Model) {
+/// `before_us`: when the newest segment that has arrived was sent; never less than in the call before.
+fn compare(board: &mut Scoreboard, model: &Model, before_us: u64) {
     assert_eq!((board.una(), board.nxt()), (model.una, model.nxt));
     assert_eq!(board.packets_out(), model.records.len() as u32);
     assert_eq!(board.sacked_out(), model.count(|r| r.sacked), "sacked_out");
@@ -257,6 +258,8 @@ fn compare(board: &mut Scoreboard, model: &Model) {
     let watched = order(board);
     let times: Vec<u64> = watched.iter().map(|&i| board.seg(i).sent_us).collect();
     assert!(times.is_sorted(), "{times:?}");
+    let last = watched.iter().copied().rfind(|&i| board.seg(i).sent_us < before_us);
+    assert_eq!(board.last_sent_before(|seg| seg.sent_us < before_us), last);
     let mut watched = watched;
     watched.sort_unstable();
     let expected: Vec<u64> = model.records.iter().filter(|r| r.watched).map(|r| r.number).collect();
@@ -273,7 +276,7 @@ proptest! {
             // Some things happen in the same microsecond.
             let now = 1000 + i as u64 / 3 * 100;
             apply(&mut board, &mut model, step, now);
-            compare(&mut board, &model);
+            compare(&mut board, &model, now / 1000 * 900);
         }
     }
 }

@@ -91,6 +91,8 @@ class Cell:
                 delay_forward="0s",
                 buffer=f"{self.buffer_kib}KiB",
                 queue="fifo",
+                link={"kind": "htb", "burst": "1600B"},
+                offload=True,
             ),
             title=f"CUBIC, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
             flows=[Flow("cubic")],

@@ -39,7 +39,7 @@ class Path:
     """Everything between the two hosts.
 
     >>> Path(rate="50Mbit", rtt="40ms", buffer="1bdp", queue=queue.Fifo())
-    Path(rate='50Mbit', rtt='40ms', delay_forward=None, buffer='1bdp', queue=Fifo(), link=None, loss=None)
+    Path(rate='50Mbit', rtt='40ms', delay_forward=None, buffer='1bdp', queue=Fifo(), link=None, loss=None, offload=None)
 
     Attributes:
         rate: Of the bottleneck (`"50Mbit"`).
@@ -47,7 +47,7 @@ class Path:
         delay_forward: The part of it towards the receiver; half of it by default.
         buffer: `"1.5bdp"`, `"250kB"`, `"170p"`; by default what the discipline has in Linux.
         queue: The discipline at the bottleneck; `"fifo"` by default.
-        link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`.
+        link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`, or `"htb"`.
         loss: The probability of loss before the bottleneck (`"1%"` or `0.01`); ACKs are spared. What a sender hands
             down at once is lost at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}`
             draws for each packet.
@@ -60,6 +60,7 @@ class Path:
     queue: Chosen | None = None
     link: str | Mapping[str, Value] | None = None
     loss: str | float | Mapping[str, Value] | None = None
+    offload: bool | None = None
 
 
 @dataclass(frozen=True)

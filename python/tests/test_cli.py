@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from conftest import LONG, NARROWS, Cli
+from conftest import LONG, NARROWS, TINY, Cli
 
 from narrows.cli import main
 
@@ -191,6 +191,17 @@ def test_a_run_imports_no_plotting_or_data_frame_library(tiny: Path) -> None:
     done = subprocess.run(command, cwd=tiny.parent, capture_output=True, text=True, check=True)
     heavy = {"pyarrow", "pandas", "polars", "matplotlib", "numpy", "asyncio"}
     assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
+
+
+def test_list_without_a_kind_lists_both(cli: Cli) -> None:
+    assert cli("list").stdout.splitlines()[0] == "cc:"
+    assert set(json.loads(cli("list", "--json").stdout)) == {"cc", "queues"}
+
+
+def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(cli: Cli, tmp_path: Path) -> None:
+    text = TINY.replace("count = 2", 'size = "1kB"').replace("seed ", 'warmup = "1s"\nstart_jitter = "0s"\nseed ')
+    (tmp_path / "short.toml").write_text(text, encoding="utf-8")
+    assert cli("run", "short.toml").stdout.startswith("1 cubic flow sent nothing after the warm-up; ")
 
 
 def test_list(cli: Cli) -> None:

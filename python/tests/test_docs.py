@@ -85,6 +85,15 @@ def test_the_readme_tells_how_many_cases_agree() -> None:
     assert f"**{agree} of {cases} cases agree" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_readme_and_the_page_of_the_published_experiment_agree() -> None:
+    page = (ROOT / "docs/explanation/published-experiments.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:buffer of|smaller).*? \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert len(rows) == 2
+    for cells, agree, _ in rows:
+        assert f"{agree} of {cells} " in readme
+
+
 def rust_dependencies() -> set[str]:
     """Direct dependencies of the workspace's crates, one another left out."""
     found: set[str] = set()

@@ -4,7 +4,7 @@
 //! places back as ACKs arrive: in the steady state nothing is allocated.
 
 use narrows_core::packet::{self, Ecn};
-use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
+use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::units::{Bytes, Time};
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
@@ -41,7 +41,8 @@ pub struct Packet {
     word: u32,
     /// Data: the echo of the receiver's timestamp.
     tsecr: u32,
-    size: u16,
+    /// Data: its payload. Others: bytes on the wire.
+    bytes: u16,
     kind: Kind,
     /// ECN and what a segment carries.
     flags: u8,
@@ -52,12 +53,13 @@ impl Packet {
     pub fn data(flow: u32, segment: &Segment) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
         let flags = flag(segment.syn, SYN) | flag(segment.psh, PSH) | flag(segment.joined, JOINED);
-        let (seq, word, tsecr, size) = (segment.seq, segment.tsval, segment.tsecr, segment.size().get() as u16);
+        debug_assert!(segment.len <= u32::from(u16::MAX));
+        let (seq, word, tsecr, bytes) = (segment.seq, segment.tsval, segment.tsecr, segment.len as u16);
         Packet {
             seq,
             word,
             tsecr,
-            size,
+            bytes,
             flags,
             ..Packet::blank(flow, Kind::Data)
         }
@@ -66,7 +68,7 @@ impl Packet {
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
         Packet {
             word: place,
-            size: ack.size().get() as u16,
+            bytes: ack.size().get() as u16,
             ..Packet::blank(flow, Kind::Ack)
         }
     }
@@ -74,7 +76,7 @@ impl Packet {
     pub fn ping(flow: u32, number: u64) -> Packet {
         Packet {
             seq: number,
-            size: PING_SIZE,
+            bytes: PING_SIZE,
             ..Packet::blank(flow, Kind::Ping)
         }
     }
@@ -93,7 +95,7 @@ impl Packet {
             flow,
             word: 0,
             tsecr: 0,
-            size: 0,
+            bytes: 0,
             kind,
             flags: 0,
         }
@@ -113,14 +115,9 @@ impl Packet {
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
         let [syn, psh, joined] = [SYN, PSH, JOINED].map(|bit| self.flags & bit != 0);
-        let len = if syn {
-            0
-        } else {
-            u32::from(self.size).saturating_sub(HEADERS as u32)
-        };
         Segment {
             seq: self.seq,
-            len,
+            len: u32::from(self.bytes),
             tsval: self.word,
             tsecr: self.tsecr,
             syn,
@@ -132,7 +129,10 @@ impl Packet {
 
 impl packet::Packet for Packet {
     fn size(&self) -> Bytes {
-        Bytes::new(u64::from(self.size))
+        match self.kind {
+            Kind::Data => self.segment().size(),
+            _ => Bytes::new(u64::from(self.bytes)),
+        }
     }
     fn enqueued_at(&self) -> Time {
         self.enqueued_at

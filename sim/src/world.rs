@@ -20,6 +20,7 @@ use narrows_core::queue::{Place, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::Scenario;
+use narrows_core::tcp::wire::Segment;
 use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Span, Time};
 
@@ -142,8 +143,51 @@ impl Out<Packet> for Watch {
     }
 }
 
+/// Where a sender's segments enter the path: one by one, or, with offload, joined to super-packets.
+struct Nic<'a> {
+    now: Time,
+    flow: u32,
+    offload: bool,
+    held: Option<Segment>,
+    path: &'a mut Path<Packet>,
+    watch: &'a mut Watch,
+}
+
+impl<'a> Nic<'a> {
+    fn new(now: Time, flow: u32, offload: bool, path: &'a mut Path<Packet>, watch: &'a mut Watch) -> Nic<'a> {
+        Nic {
+            now,
+            flow,
+            offload,
+            held: None,
+            path,
+            watch,
+        }
+    }
+    fn send(&mut self, segment: Segment) {
+        if !self.offload {
+            return self.push(&segment);
+        }
+        if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
+            return;
+        }
+        self.flush();
+        self.held = Some(segment);
+    }
+    fn flush(&mut self) {
+        if let Some(segment) = self.held.take() {
+            self.push(&segment);
+        }
+    }
+    fn push(&mut self, segment: &Segment) {
+        self.path
+            .push(self.now, NEAR, Packet::data(self.flow, segment), self.watch);
+    }
+}
+
 struct World {
     path: Path<Packet>,
+    offload: bool,
     watch: Watch,
     flows: Vec<Flow>,
     probes: Vec<Probe>,
@@ -211,6 +255,7 @@ impl World {
         let interval = options.sample_interval.unwrap_or(Span::ZERO);
         Ok(World {
             path,
+            offload: spec.offload,
             watch: Watch {
                 arrivals: Vec::new(),
                 acks: Acks::default(),
@@ -283,8 +328,9 @@ impl World {
                 Kind::Ack => {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
-                    let mut wire = |segment| path.push(now, NEAR, Packet::data(id, &segment), watch);
-                    flow.sender.on_segment(now, &ack, &mut wire);
+                    let mut nic = Nic::new(now, id, self.offload, path, watch);
+                    flow.sender.on_segment(now, &ack, &mut |segment| nic.send(segment));
+                    nic.flush();
                     self.timers
                         .set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
                     if flow.transfer && flow.sender.finished() {
@@ -319,11 +365,12 @@ impl World {
         // An end that asks again for the instant that it was just given would stop the clock.
         let later = |at: Option<Time>| at.map(|at| at.max(now + Span::ns(1)));
         let sender = id * TIMERS_PER_FLOW + SENDER;
-        let mut wire = |segment| path.push(now, NEAR, Packet::data(id, &segment), watch);
+        let mut nic = Nic::new(now, id, self.offload, path, watch);
         match number % TIMERS_PER_FLOW {
             START => {
                 flow.meter.started(now);
-                flow.sender.connect(now, &mut wire);
+                flow.sender.connect(now, &mut |segment| nic.send(segment));
+                nic.flush();
                 self.timers.set(sender, flow.sender.next_wakeup());
             }
             STOP => {
@@ -335,7 +382,8 @@ impl World {
             }
             MEASURE => flow.meter.measure(now, &flow.sender.info()),
             SENDER => {
-                flow.sender.on_timer(now, &mut wire);
+                flow.sender.on_timer(now, &mut |segment| nic.send(segment));
+                nic.flush();
                 self.timers.set(sender, later(flow.sender.next_wakeup()));
             }
             _ => {

@@ -3,12 +3,9 @@
 mod common;
 
 use common::{flow, json, ping, play, registry, scenario};
-use narrows_core::cc::{Ack, CcKind, CongestionControl, Loss, Window};
-use narrows_core::packet::Packet as _;
-use narrows_core::queue::{Backlog, QueueDiscipline, QueueKind, Sink, Why};
 use narrows_core::scenario::Scenario;
-use narrows_core::units::{Bytes, Span, Time};
-use narrows_sim::{run, Options, Packet, SimError};
+use narrows_core::units::{Bytes, Span};
+use narrows_sim::{run, Options, SimError};
 
 fn two_flows() -> Scenario {
     let mut s = scenario(Span::s(10));
@@ -92,76 +89,4 @@ fn a_caller_may_stop_a_run() {
         calls < 3
     });
     assert_eq!((stopped.unwrap_err(), calls), (SimError::Stopped, 3));
-}
-
-/// Ten packets in flight, whatever happens.
-#[derive(Clone)]
-struct Ten;
-
-impl CongestionControl for Ten {
-    fn on_ack(&mut self, w: &mut Window, _ev: &Ack) {
-        w.cwnd = 10;
-    }
-    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
-        w.ssthresh = 10;
-    }
-    fn fork(&self) -> Box<dyn CongestionControl> {
-        Box::new(self.clone())
-    }
-}
-
-/// Last in, first out: nobody would, but anybody may.
-struct Lifo(Vec<Packet>);
-
-impl QueueDiscipline<Packet> for Lifo {
-    fn enqueue(&mut self, now: Time, packet: Packet, sink: &mut dyn Sink<Packet>) {
-        if self.0.len() < 5 {
-            self.0.push(packet);
-        } else {
-            sink.dropped(now, packet, Why::Overflow);
-        }
-    }
-    fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<Packet>) -> Option<Packet> {
-        self.0.pop()
-    }
-    fn backlog(&self) -> Backlog {
-        Backlog {
-            bytes: Bytes::new(self.0.iter().map(|p| p.size().get()).sum()),
-            packets: self.0.len() as u64,
-        }
-    }
-}
-
-#[test]
-fn laws_of_other_crates_run_by_registration_alone() {
-    let mut registry = registry();
-    let kind = CcKind {
-        name: "ten",
-        help: "",
-        source: "",
-        params: &[],
-        make: |_, _| Box::new(Ten),
-    };
-    registry.register_cc(kind);
-    let make = |_: &_, _: &_| Box::new(Lifo(Vec::new())) as Box<dyn QueueDiscipline<Packet>>;
-    registry.register_queue(QueueKind {
-        name: "lifo",
-        help: "",
-        source: "",
-        params: &[],
-        make,
-    });
-    let mut s = scenario(Span::s(5));
-    s.flows = vec![flow("ten0", "ten")];
-    s.path.queue = common::choice("fifo");
-    let fifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
-    // Ten packets per round trip of 20 ms and the transmission of what precedes an ACK.
-    assert!(
-        (5.0..6.0).contains(&fifo.flows[0].goodput_mbit),
-        "{}",
-        fifo.flows[0].goodput_mbit
-    );
-    s.path.queue = common::choice("lifo");
-    let lifo = run(&s, &registry, &Options::default(), &mut |_| true).unwrap();
-    assert!(lifo.queue.drops > 0 && fifo.queue.drops == 0);
 }

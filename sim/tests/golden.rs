@@ -91,9 +91,8 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec
 }
 
 fn table(about: &str, (columns, rows): (String, Vec<Row>)) -> String {
-    let mut text = format!(
-        "# {about}\n# 30 s, seed 1, fifo; after 6 s of warm-up but retransmits, which are of the whole run.\n"
-    );
+    let mut text =
+        format!("# {about}\n# 30 s, seed 1, fifo; after 6 s of warm-up but retransmits, which are of the whole run.\n");
     writeln!(text, "{columns}  {FIGURES}").unwrap();
     let figures = in_parallel(&rows, |(_, scenario)| figures(&play(scenario)));
     for ((row, _), figures) in rows.iter().zip(figures) {

@@ -5,16 +5,19 @@
 //!
 //! | mutation of core | A | B | C | H | I | all |
 //! |---|---|---|---|---|---|---|
-//! | none | 12 of 12 | 11 of 11 | 9 of 10 | 15 of 16 | 1 of 1 | 48 of 50 |
-//! | CUBIC's β 0.5 instead of 0.7 | 6 | 10 | 6 | 15 | 0 | 37 |
-//! | no delayed ACK: every segment acknowledged at once | 12 | 9 | 9 | 16 | 1 | 47 |
-//! | HyStart off | 9 | 9 | 4 | 15 | 0 | 37 |
+//! | none | 12 of 12 | 11 of 11 | 10 of 10 | 16 of 16 | 0 of 1 | 49 of 50 |
+//! | CUBIC's β 0.5 instead of 0.7 | 6 | 10 | 6 | 16 | 0 | 38 |
+//! | no delayed ACK: every segment acknowledged at once | 10 | 9 | 8 | 16 | 1 | 44 |
+//! | HyStart off | 9 | 9 | 4 | 16 | 1 | 39 |
 //!
-//! The second of these is why families are counted one by one: in the sum it would hide behind a lucky transfer.
+//! Families are counted one by one, or the loss in one would hide behind luck in another. Luck is what the case of family
+//! I comes to: the fairness of its late comers was 0.86 and 0.91 in Linux's two runs and is 0.84 to 1.00, 0.96 in the
+//! middle, here with 24 seeds, so that nothing is asked of it but to be in the table.
 
 mod common;
 
 use common::{play, registry};
+use narrows_core::queue::Limit;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 use std::collections::BTreeMap;
@@ -24,7 +27,7 @@ use std::sync::Mutex;
 
 const STORED: &str = include_str!("data/reference/linux-6.12.txt");
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
-const AGREED: [(&str, usize); 5] = [("A", 12), ("B", 11), ("C", 9), ("H", 15), ("I", 1)];
+const AGREED: [(&str, usize); 6] = [("A", 12), ("B", 11), ("C", 10), ("H", 16), ("I", 1), ("O", 3)];
 const SEEDS: u64 = 3;
 
 /// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.
@@ -200,8 +203,10 @@ fn the_simulator_agrees_with_linux() {
     let runs = play_all(&cases);
     let (mut families, mut kinds) = (BTreeMap::<&str, [usize; 2]>::new(), BTreeMap::<&str, [usize; 2]>::new());
     let mut off = Vec::new();
+    let mut evidence = Vec::new();
     for (case, runs) in cases.iter().zip(&runs) {
         let mut good = true;
+        let mut tally = [0, 0];
         for figure in case.figures.iter().filter(|f| f.compared) {
             let ours = median(&runs.iter().map(|r| value(r, figure)).collect::<Vec<_>>());
             let (linux, ok) = (
@@ -209,6 +214,7 @@ fn the_simulator_agrees_with_linux() {
                 agrees(&figure.name, &figure.runs, ours, &case.scenario),
             );
             good &= ok;
+            tally = [tally[0] + usize::from(ok), tally[1] + 1];
             let kind = kinds.entry(figure.name.split("_at_").next().unwrap()).or_default();
             *kind = [kind[0] + usize::from(ok), kind[1] + 1];
             if !ok {
@@ -219,6 +225,7 @@ fn the_simulator_agrees_with_linux() {
                 off.push(((ours - linux).abs() / (0.1 + linux.abs()), line));
             }
         }
+        evidence.push(evidence_of(case, tally));
         let family = families.entry(case.name.split('-').next().unwrap()).or_default();
         *family = [family[0] + usize::from(good), family[1] + 1];
     }
@@ -243,6 +250,7 @@ fn the_simulator_agrees_with_linux() {
     )
     .unwrap();
     println!("{report}");
+    store(&evidence);
     assert_eq!(families.len(), AGREED.len());
     for (family, before) in AGREED {
         let now = families[family][0];
@@ -251,6 +259,47 @@ fn the_simulator_agrees_with_linux() {
             "{report}\nfamily {family}: {now} cases agree; {before} did before"
         );
     }
+}
+
+/// One case for `provenance.evidence` of a run: where it lies, and the share of its figures that agree.
+fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
+    let path = &case.scenario.path;
+    let mut ccs: Vec<&str> = case.scenario.flows.iter().map(|f| f.cc.kind.as_str()).collect();
+    ccs.sort_unstable();
+    ccs.dedup();
+    let bytes = match path.limit() {
+        Some(Limit::Bytes(bytes)) => bytes.get(),
+        Some(Limit::Packets(packets)) => packets * 1514,
+        None => 1000 * 1514,
+    };
+    format!(
+        r#"  {{"case": "{}", "cc": {ccs:?}, "queue": "{}", "rate_mbit": {}, "rtt_ms": {}, "buffer_bdp": {:.4}, "agreement": {:.3}}}"#,
+        case.name,
+        path.queue.kind,
+        path.rate.as_mbit(),
+        path.rtt.as_ms(),
+        bytes as f64 / path.bdp().get() as f64,
+        good as f64 / all as f64,
+    )
+}
+
+/// Compares with what the wheel carries, or stores it there.
+fn store(evidence: &[String]) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../python/narrows/_evidence.json");
+    let source = "Linux 6.12's TCP in virtual time; sim/tests/reference.rs compares and writes this";
+    let now = format!(
+        "{{\"source\": \"{source}\", \"cases\": [\n{}\n]}}\n",
+        evidence.join(",\n")
+    );
+    if std::env::var("NARROWS_GOLDEN").is_ok_and(|v| v == "write") {
+        std::fs::write(file, now).unwrap();
+        return;
+    }
+    let stored = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(
+        stored == now,
+        "python/narrows/_evidence.json is out of date: NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test reference"
+    );
 }
 
 /// The measure itself must not be one that anything passes.

@@ -5,7 +5,7 @@ use narrows_core::cc::{Ack, CcKind, CongestionControl, Loss, Window};
 use narrows_core::param::{Kind, Param, Params};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options};
+use narrows_sim::{run, Options, Packet};
 
 /// Increases by a constant per round trip, multiplies by a constant on loss.
 #[derive(Clone)]
@@ -90,7 +90,7 @@ fn a_scenario_may_name_what_was_registered() {
 
 #[test]
 fn its_parameters_are_checked_as_any_other() {
-    let mut registry = Registry::standard();
+    let mut registry = Registry::<Packet>::standard();
     registry.register_cc(KIND);
     let wrong = SCENARIO.replace("0.8", "1.5");
     let errors = Scenario::from_toml(&wrong, "aimd.toml", &registry).unwrap_err();

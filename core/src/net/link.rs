@@ -5,7 +5,9 @@
 //! remainder carried), so the error never grows beyond one nanosecond.
 //!
 //! - [`Serial`]: a wire. A packet has left `L / r` after it got the server.
-//! - [`TokenBucket`]: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of them; the head of the queue leaves at
+//! - [`TokenBucket`] that owes: one class of Linux's `htb`. The head of the queue leaves as soon as nothing is owed any
+//!   more, whatever its size, and is paid for afterwards. Source: Linux 6.12 `sch_htb`.
+//! - [`TokenBucket`] that does not: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of them; the head of the queue leaves at
 //!   once while they suffice, else at the very instant when they do. The bucket starts full. Source: tc-tbf(8),
 //!   Linux 6.12 `sch_tbf`; Linux keeps tokens in whole nanoseconds, here the remainder is kept as well.
 
@@ -55,6 +57,8 @@ pub struct TokenBucket {
     bits: u64,
     burst: Bytes,
     tokens: u64,
+    /// What has left without being paid for; `None` where that is not allowed.
+    owed: Option<u64>,
     at: Time,
 }
 
@@ -65,24 +69,43 @@ impl TokenBucket {
             bits: rate.as_bit().max(1),
             burst,
             tokens: work(burst),
+            owed: None,
             at: Time::ZERO,
         }
     }
-    /// Bytes of a full bucket: a bigger packet never leaves.
-    pub fn burst(&self) -> Bytes {
-        self.burst
+    /// A full bucket of `burst` bytes that lets packets go while nothing is owed.
+    pub fn owing(rate: Rate, burst: Bytes) -> TokenBucket {
+        TokenBucket {
+            owed: Some(0),
+            ..TokenBucket::new(rate, burst)
+        }
+    }
+    /// Would a packet of `size` wait forever?
+    pub fn never_passes(&self, size: Bytes) -> bool {
+        self.owed.is_none() && size > self.burst
     }
     /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
     pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
-        let earned = now.since(self.at).as_ns().saturating_mul(self.bits);
+        let mut earned = now.since(self.at).as_ns().saturating_mul(self.bits);
+        if let Some(owed) = &mut self.owed {
+            let paid = earned.min(*owed);
+            *owed -= paid;
+            earned -= paid;
+        }
         self.tokens = self.tokens.saturating_add(earned).min(work(self.burst));
         self.at = self.at.max(now);
-        match self.tokens.checked_sub(work(size)) {
-            Some(rest) => {
+        match (self.tokens.checked_sub(work(size)), &mut self.owed) {
+            (_, Some(owed)) if *owed > 0 => Err(now + Span::ns(owed.div_ceil(self.bits))),
+            (Some(rest), _) => {
                 self.tokens = rest;
                 Ok(())
             }
-            None => Err(now + Span::ns((work(size) - self.tokens).div_ceil(self.bits))),
+            (None, Some(owed)) => {
+                *owed = work(size) - self.tokens;
+                self.tokens = 0;
+                Ok(())
+            }
+            (None, None) => Err(now + Span::ns((work(size) - self.tokens).div_ceil(self.bits))),
         }
     }
 }
@@ -107,6 +130,21 @@ mod tests {
         let mut wire = Serial::new(Rate::mbit(100_000));
         assert_eq!(wire.serve(Time::ZERO, Bytes::new(64)), Time::from_ns(5));
         assert_eq!(wire.serve(Time::from_ns(100), Bytes::new(64)), Time::from_ns(105));
+    }
+
+    #[test]
+    fn a_bucket_that_owes_lets_one_packet_more_go_and_is_paid_first() {
+        let mut bucket = TokenBucket::owing(Rate::mbit(8), Bytes::new(3000));
+        let now = Time::from_ns(5_000_000_000);
+        for size in [1500, 1400, 1500] {
+            assert_eq!(bucket.take(now, Bytes::new(size)), Ok(()));
+        }
+        // 1400 B are owed at 1 B/us.
+        let paid = now + Span::us(1400);
+        assert_eq!(bucket.take(now, Bytes::new(1)), Err(paid));
+        assert_eq!(bucket.take(paid, Bytes::new(60_000)), Ok(()));
+        assert_eq!(bucket.take(paid, Bytes::new(1)), Err(paid + Span::ms(60)));
+        assert!(!bucket.never_passes(Bytes::new(60_000)));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! packets.
 //!
 //! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket
-//! as tc's `tbf`: the head of the queue stays in the buffer until the tokens suffice. A discipline whose head is not known
+//! as tc's `tbf` and `htb`: the head of the queue stays in the buffer until the tokens suffice. A discipline whose head is not known
 //! before `dequeue` decides (CoDel's is not) gives it up to the bucket, which holds it outside of the buffer; Linux does
 //! the same with such children.
 //!
@@ -58,6 +58,7 @@ impl<P: Packet> Path<P> {
         let server = match spec.link {
             Link::Serial => Server::Serial(Serial::new(spec.rate)),
             Link::Tbf { burst } => Server::Bucket(TokenBucket::new(spec.rate, burst)),
+            Link::Htb { burst } => Server::Bucket(TokenBucket::owing(spec.rate, burst)),
         };
         let forward = spec.delay_forward.min(spec.rtt);
         Path {
@@ -176,7 +177,7 @@ impl<P: Packet> Network<P> for Path<P> {
             return out.dropped(now, packet, Why::Loss);
         }
         if let Server::Bucket(bucket) = &self.server {
-            if packet.size() > bucket.burst() {
+            if bucket.never_passes(packet.size()) {
                 return out.dropped(now, packet, Why::Overflow);
             }
         }

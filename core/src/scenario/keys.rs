@@ -138,8 +138,16 @@ pub const KEYS: &[Key] = &[
         "link",
         "name or { kind, burst }",
         "serial",
-        "serial, tbf",
+        "serial, tbf, htb",
         "how the rate is kept",
+    ),
+    key(
+        "path",
+        "offload",
+        "switch",
+        "false",
+        "true, false; not with tbf",
+        "super-packets cross the path whole, as between machines with TSO and GRO: queue, loss and receiver see one packet",
     ),
     key(
         "path",

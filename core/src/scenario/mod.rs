@@ -76,6 +76,9 @@ pub struct PathSpec {
     pub link: Link,
     /// What is lost at random before the bottleneck, in the data direction: super-packets, unless it says packets.
     pub loss: Loss,
+    /// Do super-packets cross the path whole, as between machines with segmentation and receive offload? Queue, loss and
+    /// receiver then see one packet of up to 64 KiB.
+    pub offload: bool,
 }
 
 /// Independent random loss.
@@ -160,6 +163,11 @@ pub enum Link {
     /// A token bucket, as tc's tbf.
     Tbf {
         /// Bytes that may leave back to back after idleness.
+        burst: Bytes,
+    },
+    /// One class of tc's htb: a packet leaves when the ones before it are paid for, and is paid for afterwards.
+    Htb {
+        /// Bytes that may leave back to back after idleness, and one packet more.
         burst: Bytes,
     },
 }

@@ -234,6 +234,15 @@ fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Pat
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
     let loss = optional(s.field("loss"), Loss::NONE, |f| loss(out, &f));
+    let offload = optional(s.field("offload"), false, |f| {
+        let offload = out.switch(&f)?;
+        if offload && matches!(link, Some(Link::Tbf { .. })) {
+            let problem = "does not go with tbf, which cuts super-packets; htb and serial pass them whole";
+            out.refuse(&f, problem, Fix::Value("false".into()));
+            return None;
+        }
+        Some(offload)
+    });
     Some(PathSpec {
         rate: rate?,
         rtt: rtt?,
@@ -242,6 +251,7 @@ fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Pat
         queue: queue?,
         link: link?,
         loss: loss?,
+        offload: offload?,
     })
 }
 
@@ -352,18 +362,15 @@ fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
 }
 const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
 
-/// `"serial"`, `"tbf"`, `{ kind = "tbf", burst = "3080B" }`.
+/// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
 fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
     let (name, field) = out.kind(f, "link")?;
     let parameters: &[&str] = match name {
         "serial" => &[],
-        "tbf" => &["burst"],
+        "tbf" | "htb" => &["burst"],
         _ => {
-            let fix = keys::nearest(name, ["serial", "tbf"].into_iter()).unwrap_or("tbf");
-            let problem = match name {
-                "htb" => "is not supported yet by this version; links it has: serial, tbf",
-                _ => "is not a known link; known: serial, tbf",
-            };
+            let fix = keys::nearest(name, ["serial", "tbf", "htb"].into_iter()).unwrap_or("tbf");
+            let problem = "is not a known link; known: serial, tbf, htb";
             out.refuse(field.as_ref().unwrap_or(f), problem, Fix::Value(quote(fix)));
             return None;
         }
@@ -376,7 +383,7 @@ fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Li
                 entry,
             };
             if !parameters.contains(&field.name()) {
-                let fix = keys::nearest(&entry.key, ["burst"].into_iter().filter(|_| name == "tbf"));
+                let fix = keys::nearest(&entry.key, ["burst"].into_iter().filter(|_| name != "serial"));
                 let problem = format!("is not a parameter of {name}; it has: {}", listed(parameters));
                 out.refuse(&field, problem, fix.map_or(Fix::None, Fix::Key));
                 return None;
@@ -384,10 +391,10 @@ fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Li
             burst = out.quantity(&field, "B", FRAME, Bytes::new(1_000_000_000))?;
         }
     }
-    Some(if name == "tbf" {
-        Link::Tbf { burst }
-    } else {
-        Link::Serial
+    Some(match name {
+        "tbf" => Link::Tbf { burst },
+        "htb" => Link::Htb { burst },
+        _ => Link::Serial,
     })
 }
 

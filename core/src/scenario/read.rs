@@ -245,6 +245,14 @@ impl Collector<'_> {
     pub fn probability(&mut self, f: &Field<'_>) -> Option<f64> {
         self.keep(f, probability(f.node()))
     }
+    /// `true` or `false`.
+    pub fn switch(&mut self, f: &Field<'_>) -> Option<bool> {
+        let read = match f.node().value {
+            Value::Bool(b) => Ok(b),
+            _ => Err(("is not true or false".into(), Fix::Value("true".into()))),
+        };
+        self.keep(f, read)
+    }
     /// A text of at most `most` characters.
     pub fn text<'t>(&mut self, f: &Field<'t>, most: usize) -> Option<&'t str> {
         match &f.entry.node.value {

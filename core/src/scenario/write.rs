@@ -81,10 +81,8 @@ impl Scenario {
             "link",
             match p.link {
                 Link::Serial => Node::string("serial"),
-                Link::Tbf { burst } => Node::table(alloc::vec![
-                    ("kind".into(), Node::string("tbf")),
-                    ("burst".into(), Node::string(format_bytes(burst))),
-                ]),
+                Link::Tbf { burst } => bucket("tbf", burst),
+                Link::Htb { burst } => bucket("htb", burst),
             },
         );
         let probability = Node::float(p.loss.probability);
@@ -99,6 +97,7 @@ impl Scenario {
                 ]),
             },
         );
+        put(&mut e, "offload", Node::bool(p.offload));
         Node::table(e)
     }
 
@@ -269,4 +268,11 @@ pub(super) fn quote(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+fn bucket(kind: &str, burst: Bytes) -> Node {
+    Node::table(alloc::vec![
+        ("kind".into(), Node::string(kind)),
+        ("burst".into(), Node::string(format_bytes(burst))),
+    ])
 }

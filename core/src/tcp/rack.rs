@@ -87,32 +87,15 @@ impl Rack {
             }
             let remaining = self.remaining_us(now_us, seg.sent_us, window_us);
             if remaining > 0 {
-                return Some(self.last_remaining(now_us, board, i, window_us).max(remaining) as u64);
+                // They wait in order of transmission: longest the newest of those sent before RACK's.
+                let newest = board.last_sent_before(|seg| self.sent_before(seg.sent_us, seg.end()));
+                let sent_us = newest.map_or(seg.sent_us, |i| board.seg(i).sent_us);
+                let longest = self.remaining_us(now_us, sent_us, window_us);
+                return Some(longest.max(remaining) as u64);
             }
             board.mark_lost_by_rack(i);
         }
         None
-    }
-    /// Segments wait in order of transmission, so the longest wait is that of the newest one sent before RACK's. It is
-    /// looked for from the newer end when that is nearer.
-    fn last_remaining(&self, now_us: u64, board: &Scoreboard, first: u64, window_us: u64) -> i64 {
-        let (mut up, mut down) = (Some(first), board.newest_sent());
-        let mut best = first;
-        while let (Some(u), Some(d)) = (up, down) {
-            let seg = board.seg(d);
-            if self.sent_before(seg.sent_us, seg.end()) {
-                best = d;
-                break;
-            }
-            let seg = board.seg(u);
-            if !self.sent_before(seg.sent_us, seg.end()) {
-                break;
-            }
-            best = u;
-            up = board.next_sent(u);
-            down = board.previous_sent(d);
-        }
-        self.remaining_us(now_us, board.seg(best).sent_us, window_us)
     }
     fn sent_before(&self, sent_us: u64, end: u64) -> bool {
         (self.sent_us, self.end) > (sent_us, end)

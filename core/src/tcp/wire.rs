@@ -3,10 +3,13 @@
 //! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN take no sequence space here; they
 //! are flags.
 
+use super::MSS;
 use crate::units::Bytes;
 
 /// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
 pub const HEADERS: u64 = 66;
+/// The most payload of a super-packet: 64 KiB with its headers.
+pub const MOST_PAYLOAD: u32 = 65_535 - HEADERS as u32;
 /// A SYN or SYN-ACK with its options.
 pub const SYN_SIZE: u64 = 74;
 /// The most SACK blocks that fit beside timestamps.
@@ -41,13 +44,22 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes on the wire.
+    /// Bytes on the wire; of a super-packet, those of the segments that it is cut into at last.
     pub fn size(&self) -> Bytes {
-        Bytes::new(if self.syn {
-            SYN_SIZE
-        } else {
-            HEADERS + u64::from(self.len)
+        Bytes::new(match self.len {
+            _ if self.syn => SYN_SIZE,
+            len if len <= MSS => HEADERS + u64::from(len),
+            len => HEADERS * u64::from(len.div_ceil(MSS)) + u64::from(len),
         })
+    }
+    /// Joins the segment behind this one to it: a super-packet on its way. False when it does not fit.
+    pub fn join(&mut self, next: &Segment) -> bool {
+        let fits = next.joined && next.seq == self.seq + u64::from(self.len) && self.len + next.len <= MOST_PAYLOAD;
+        if fits {
+            self.len += next.len;
+            self.psh |= next.psh;
+        }
+        fits
     }
 }
 

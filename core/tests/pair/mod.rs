@@ -115,6 +115,7 @@ impl Pair {
                 params: Params::default(),
             },
             link: Link::Tbf { burst },
+            offload: false,
             loss: narrows_core::scenario::Loss {
                 probability: loss,
                 ..narrows_core::scenario::Loss::NONE

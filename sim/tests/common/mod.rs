@@ -48,6 +48,7 @@ pub fn scenario(duration: Span) -> Scenario {
             queue: choice("fifo"),
             link: Link::Serial,
             loss: Loss::NONE,
+            offload: false,
         },
         host: HostSpec {
             like: "linux-6.12".into(),

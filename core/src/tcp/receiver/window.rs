@@ -113,8 +113,8 @@ impl Window {
 
     /// A longer segment than before tells the overhead of this sender's packets.
     pub fn measure_segment(&mut self, len: u32) {
-        if len > self.segment {
-            self.segment = len;
+        if len.min(MSS) > self.segment {
+            self.segment = len.min(MSS);
             self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1);
             self.clamp = self.share_of(self.buffer);
         }
