@@ -21,6 +21,13 @@ const COMPRESS_NS: u64 = 1_000_000;
 /// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it is.
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
+/// Which timer sends an ACK.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    Delayed,
+    Compressed,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Acks {
     /// The last ACK said so.
@@ -175,23 +182,23 @@ impl Acks {
         false
     }
 
-    /// Answers whether an ACK is due by now.
-    pub fn timer_fired(&mut self, now: Time, rto: u64) -> bool {
-        let mut due = false;
+    /// Answers what makes an ACK due by now, if anything does.
+    pub fn timer_fired(&mut self, now: Time, rto: u64) -> Option<Due> {
+        let mut due = None;
+        if self.compress_timer.is_some_and(|t| t <= now) {
+            self.compress_timer = None;
+            due = (self.compressed > 0).then_some(Due::Compressed);
+        }
         if self.delayed.is_some_and(|(_, t)| t <= now) {
             self.delayed = None;
             if self.compressed > 0 {
-                due = true;
+                due = Some(Due::Delayed);
             } else if self.delayed_owed && self.scheduled {
                 // The delay was too short for this sender: double it.
                 self.ato = (self.ato * 2).min(rto);
-                due = true;
+                due = Some(Due::Delayed);
             }
             self.delayed_owed = false;
-        }
-        if self.compress_timer.is_some_and(|t| t <= now) {
-            self.compress_timer = None;
-            due |= self.compressed > 0;
         }
         due
     }

@@ -14,7 +14,7 @@ use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, MSS};
 use crate::units::Time;
-use ack::Acks;
+use ack::{Acks, Due};
 use sack::Holes;
 use window::Window;
 
@@ -46,6 +46,8 @@ pub struct Receiver {
     nxt: u64,
     /// Timestamp to echo: that of the segment that came when the last ACK's edge was due.
     ts_recent: u32,
+    /// When the clock was last read, for timestamps: a compressed ACK carries the time of the last arrival.
+    clock: Time,
     holes: Holes,
     acks: Acks,
     window: Window,
@@ -72,6 +74,7 @@ impl Receiver {
             phase: Phase::Listen,
             nxt: 0,
             ts_recent: 0,
+            clock: Time::ZERO,
             holes: Holes::default(),
             acks: Acks::new(cfg.hz),
             window: Window::new(cfg),
@@ -96,6 +99,7 @@ impl Receiver {
 
     /// A segment arrives.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        self.clock = now;
         if seg.syn {
             if self.phase != Phase::Established {
                 self.ts_recent = seg.tsval;
@@ -119,7 +123,7 @@ impl Receiver {
             self.on_data(now, seg, wire);
         } else if seg.seq < self.nxt {
             // An old segment without data asks how large the window is.
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
     }
 
@@ -136,7 +140,7 @@ impl Receiver {
             self.dsack = Some(range);
             self.acks.enter_quick(self.window.quick_acks(ack::MAX_QUICK));
             self.acks.schedule();
-            self.send_ack(now, wire);
+            self.send_ack(wire);
             return;
         }
         if let Some(unread) = self.unread.filter(|u| u.since < now) {
@@ -186,7 +190,7 @@ impl Receiver {
                 || (self.acks.pushed && self.window.queued == 0)
                 || self.window.doubled(self.acks.acked, self.nxt, &mut self.acks.quick))
         {
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
     }
 
@@ -226,7 +230,7 @@ impl Receiver {
             // A pending compressed ACK leaves before the blocks it would report are pushed out. It takes this segment's
             // turn, too.
             self.window.queued = self.holes.truesize;
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
         self.holes.report(range);
         // A packet of its own is charged to the buffer only after the window was opened for it; one that is merged into its
@@ -253,7 +257,7 @@ impl Receiver {
             self.window.rtt_us(),
         );
         if verdict {
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
     }
 
@@ -267,8 +271,11 @@ impl Receiver {
             }
         }
         let rto = self.rto_ticks();
-        if self.acks.timer_fired(now, rto) {
-            self.send_ack(now, wire);
+        if let Some(due) = self.acks.timer_fired(now, rto) {
+            if due == Due::Delayed {
+                self.clock = now;
+            }
+            self.send_ack(wire);
         }
     }
 
@@ -301,7 +308,7 @@ impl Receiver {
         });
     }
 
-    fn send_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
+    fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
         let window = self.window.offer(self.acks.acked, self.nxt, &mut self.acks.quick);
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
@@ -312,7 +319,7 @@ impl Receiver {
         wire(AckSegment {
             ack: self.nxt,
             window,
-            tsval: super::sender::stamp(now),
+            tsval: super::sender::stamp(self.clock),
             tsecr: self.ts_recent,
             n_sacks: n as u8,
             sacks,
