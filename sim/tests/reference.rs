@@ -27,7 +27,7 @@ use std::sync::Mutex;
 
 const STORED: &str = include_str!("data/reference/linux-6.12.txt");
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
-const AGREED: [(&str, usize); 6] = [("A", 12), ("B", 11), ("C", 10), ("H", 16), ("I", 1), ("O", 3)];
+const AGREED: [(&str, usize); 6] = [("A", 40), ("B", 24), ("C", 20), ("H", 28), ("I", 6), ("O", 4)];
 const SEEDS: u64 = 3;
 
 /// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.
