@@ -196,17 +196,27 @@ impl Receiver {
     }
 
     fn check_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
-        let verdict = self.acks.verdict(
-            now,
-            self.ticks,
-            self.nxt,
-            self.window.segment(),
-            !self.holes.is_empty(),
-            self.rtt_us,
-            self.window.rtt_us(),
-        );
-        if verdict {
+        if !self.acks.scheduled {
+            return;
+        }
+        let leaves = self.acks.at_once(self.nxt, self.window.segment())
+            || if self.holes.is_empty() {
+                self.acks.delay(now, self.ticks, self.rtt_us)
+            } else {
+                self.acks.compress(now, self.nxt, self.least_rtt_us())
+            };
+        if leaves {
             self.send_ack(now, wire);
+        }
+    }
+
+    /// The round trip as the window sees it, at most that of the handshake where there is one.
+    fn least_rtt_us(&self) -> u64 {
+        let rtt_us = self.window.rtt_us();
+        if self.rtt_us > 0 {
+            rtt_us.min(self.rtt_us)
+        } else {
+            rtt_us
         }
     }
 
