@@ -2,39 +2,81 @@
 
 mod pair;
 
-use narrows_core::units::{Rate, Span, Time};
-use pair::{Event, Pair};
+use narrows_core::tcp::wire::AckSegment;
+use narrows_core::tcp::{Sender, State};
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use pair::{config, law, Pair};
 
 fn at_ms(ms: u64) -> Time {
     Time::from_ns(ms * 1_000_000)
 }
 
+/// Where CUBIC left slow start on Linux 6.12 (in virtual time, TCP_INFO each 10 ms): rate in Mbit/s, RTT in ms, buffer in
+/// bytes, the window, and about when, in ms.
 #[test]
-#[ignore = "prints a trace to look at"]
-fn trace() {
-    let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(100), 2_500_000, 0.0, None, 1);
-    p.keep_log = true;
-    let mut last = 0;
-    for ms in 0..1500 {
-        p.run(at_ms(ms));
-        let i = p.sender.info();
-        if ms % 20 == 0 || ms / 10 != last {
-            last = ms / 10;
-            println!(
-                "{ms} cwnd {} ssth {:?} fl {} srtt {:?} st {:?} win {} rtx {} acked {}",
-                i.cwnd, i.ssthresh, i.in_flight, i.srtt, i.state, i.peer_window, i.retransmits, i.bytes_acked
-            );
-        }
+fn hystart_ends_where_linux_ends_it() {
+    for (rate, rtt, buffer, window, at) in [
+        (50, 40, 250_000, 246, 261),
+        (50, 40, 1_000_000, 246, 261),
+        (10, 20, 25_000, 30, 72),
+        (10, 20, 100_000, 30, 72),
+        (50, 100, 625_000, 530, 751),
+        (50, 100, 2_500_000, 530, 751),
+    ] {
+        let mut p = Pair::new("cubic", Rate::mbit(rate), Span::ms(rtt), buffer, 0.0, None, 1);
+        p.run(at_ms(at - 3));
+        assert_eq!(p.sender.info().ssthresh, None, "{rate} Mbit/s, {rtt} ms");
+        p.run(at_ms(at + 3));
+        assert_eq!(p.sender.info().ssthresh, Some(window), "{rate} Mbit/s, {rtt} ms");
     }
-    for e in &p.log[..900] {
-        match e {
-            Event::Sent(t, s) => println!(
-                "{:.4} > {} {}",
-                t.as_s() * 1e3,
-                s.seq / 1448,
-                if s.psh { "P" } else { "" }
-            ),
-            Event::AckArrived(t, a) => println!("{:.4} < {} win {}", t.as_s() * 1e3, a.ack / 1448, a.window),
+}
+
+/// The first loss of the same flow on 50 Mbit/s, 40 ms, 250 kB: Linux reduced 346 to 242, sent 16 segments again, and was
+/// back in Open between 850 and 890 ms.
+#[test]
+fn the_first_recovery_is_linux_s() {
+    let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(40), 250_000, 0.0, None, 1);
+    p.run(at_ms(890));
+    let i = p.sender.info();
+    assert_eq!(
+        (i.ssthresh, i.cwnd, i.retransmits, i.state),
+        (Some(242), 242, 16, State::Open)
+    );
+}
+
+#[test]
+fn a_shut_window_is_asked_for_until_it_opens() {
+    let mut sender = Sender::new(&config(), law("reno"), Some(Bytes::new(100_000)));
+    let mut sent = Vec::new();
+    sender.connect(Time::ZERO, &mut |s| sent.push(s));
+    let mut ack = AckSegment {
+        syn: true,
+        window: 10 * 1448,
+        ..AckSegment::default()
+    };
+    sender.on_segment(at_ms(40), &ack, &mut |s| sent.push(s));
+    // Ten segments are taken, but the window they filled stays shut.
+    ack = AckSegment {
+        ack: 10 * 1448,
+        window: 0,
+        ..AckSegment::default()
+    };
+    sent.clear();
+    sender.on_segment(at_ms(80), &ack, &mut |s| sent.push(s));
+    assert!(sent.is_empty());
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        let mut at = Time::ZERO;
+        while sent.is_empty() {
+            at = sender.next_wakeup().expect("a sender that may not send must ask");
+            sender.on_timer(at, &mut |s| sent.push(s));
         }
+        asked.push(at.as_ns() / 1_000_000);
+        assert_eq!(sent.pop().map(|s| (s.len, s.seq)), Some((0, 10 * 1448 - 1)));
     }
+    // 240 ms, then twice as long each time, on the edges of the timer wheel.
+    assert_eq!(asked, [328, 816, 1792]);
+    ack.window = 64_000;
+    sender.on_segment(at_ms(2000), &ack, &mut |s| sent.push(s));
+    assert_eq!(sent.iter().map(|s| s.len / 1448).sum::<u32>(), 20);
 }

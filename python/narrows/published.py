@@ -91,7 +91,7 @@ class Cell:
                 delay_forward="0s",
                 buffer=f"{self.buffer_kib}KiB",
                 queue="fifo",
-                link="htb",
+                link={"kind": "htb", "burst": "1600B"},
                 offload=True,
             ),
             title=f"CUBIC, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",

@@ -105,6 +105,9 @@ impl Receiver {
         }
         if seg.len > 0 {
             self.on_data(now, seg, wire);
+        } else if seg.seq < self.nxt {
+            // An old segment without data asks how large the window is.
+            self.send_ack(now, wire);
         }
     }
 

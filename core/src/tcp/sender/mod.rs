@@ -51,6 +51,8 @@ enum TimerKind {
     Retransmit,
     Probe,
     Reorder,
+    /// The peer's window is shut and nothing is in flight: ask whether it has opened.
+    Persist,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -109,6 +111,8 @@ pub struct Sender {
     rto_ticks: u64,
     /// Timeouts in a row without progress.
     timeouts: u32,
+    /// Questions in a row about a window that stays shut.
+    window_probes: u32,
     syn_sent: Time,
     syn_retransmits: u32,
 
@@ -164,6 +168,7 @@ impl Sender {
             probe: None,
             timer: None,
             timeouts: 0,
+            window_probes: 0,
             syn_sent: Time::ZERO,
             syn_retransmits: 0,
             cwnd_limited: false,
@@ -197,12 +202,14 @@ impl Sender {
                 self.on_syn_ack(now, ack);
                 wire(self.pure_ack(now));
                 self.fill(now, wire);
+                self.persist(now);
             }
             // The ACK that ended the handshake was lost: say it again.
             Phase::Established if ack.syn => wire(self.pure_ack(now)),
             Phase::Established => {
                 self.on_ack(now, ack, wire);
                 self.push(now, wire);
+                self.persist(now);
                 self.check_space(now);
             }
             _ => {}
@@ -219,6 +226,7 @@ impl Sender {
         match timer.kind {
             TimerKind::Reorder => self.on_reorder_timer(now, wire),
             TimerKind::Probe => self.on_probe_timer(now, wire),
+            TimerKind::Persist => self.on_persist_timer(now, wire),
             TimerKind::Retransmit => {
                 self.timer = None;
                 self.on_retransmit_timer(now, wire);

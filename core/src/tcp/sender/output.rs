@@ -46,8 +46,10 @@ pub(super) enum Place {
 
 enum Hold {
     No,
+    /// The congestion window is what keeps a full burst back.
     ForWindow,
-    ForPeer,
+    /// The peer's window, or data yet to be written, is.
+    ForOther,
 }
 
 impl Sender {
@@ -111,7 +113,7 @@ impl Sender {
                         limited = true;
                         break;
                     }
-                    Hold::ForPeer => break,
+                    Hold::ForOther => break,
                 }
             }
             let room = if room < head { room / mss * mss } else { room };
@@ -164,20 +166,18 @@ impl Sender {
         if ack_in > (srtt_ns / 2).min(DEFER_NS) as i64 {
             return Hold::No;
         }
-        if cong < room {
-            if cong <= chunk {
-                return Hold::ForWindow;
-            }
-        } else if room <= chunk {
-            return Hold::ForPeer;
+        if cong < room && cong <= chunk {
+            Hold::ForWindow
+        } else {
+            Hold::ForOther
         }
-        Hold::ForPeer
     }
 
     /// Sends `bytes` as one super-packet; answers how many segments.
     fn send_burst(&mut self, now: Time, bytes: u64, wire: &mut impl FnMut(Segment)) -> u32 {
         let was_empty = self.board.packets_out() == 0;
         let ends_write = self.writer.take(bytes);
+        self.window_probes = 0;
         let mut left = bytes;
         let mut sent = 0;
         while left > 0 {

@@ -9,6 +9,8 @@ use crate::tcp::wire::Segment;
 
 /// Probe and reordering timers wait this much longer than computed: 2 ms.
 const TIMEOUT_MIN_US: u64 = 2_000;
+/// Questions about a shut window back off as far as timeouts do.
+const MAX_PERSIST_SHIFT: u32 = 15;
 /// SYN timeouts before their back-off becomes exponential (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
 
@@ -119,6 +121,26 @@ impl Sender {
             }
         }
         self.rearm_rto(now);
+    }
+
+    /// Nothing is in flight and the peer's window lets nothing leave: without a question the connection could wait for ever.
+    pub(super) fn persist(&mut self, now: Time) {
+        if self.board.packets_out() == 0 && !self.writer.is_empty() && self.timer.is_none() {
+            let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
+            self.arm(now, TimerKind::Persist, ticks);
+        }
+    }
+
+    /// A segment that the peer has long had: it must answer, and its answer tells its window (RFC 9293 section 3.8.6.1).
+    pub(super) fn on_persist_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        self.timer = None;
+        self.window_probes += 1;
+        let seq = self.board.una().saturating_sub(1);
+        wire(Segment {
+            seq,
+            ..self.pure_ack(now)
+        });
+        self.persist(now);
     }
 
     pub(super) fn on_retransmit_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
