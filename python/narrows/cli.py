@@ -55,7 +55,7 @@ class _Narrows(click.Group):
 def _ready_stdout() -> None:
     """A locale that lacks a sign gets a question mark for it; who closed stdout wants nothing there."""
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
