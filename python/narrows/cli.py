@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +18,7 @@ from narrows import Run, __version__, _core
 from narrows.errors import NarrowsError
 from narrows.runs import Engine
 from narrows.runs import run as run_scenario
-from narrows.scenario import read
+from narrows.scenario import name_of, read
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -32,6 +36,7 @@ _STOPPED = 130
 class _Narrows(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
         """Mistakes are told in the core's words and without a traceback; Ctrl-C is not a mistake."""
+        _ready_stdout()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -40,6 +45,19 @@ class _Narrows(click.Group):
         except NarrowsError as error:
             click.echo(str(error), err=True)
             ctx.exit(_WRONG)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # Click's: a reader that has seen enough is no mistake
+            click.echo(f"output: {(error.strerror or str(error)).lower()}", err=True)
+            ctx.exit(_WRONG)
+
+
+def _ready_stdout() -> None:
+    """A locale that lacks a sign gets a question mark for it; who closed stdout wants nothing there."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 class _Bar:
@@ -133,8 +151,8 @@ def check(files: tuple[str, ...]) -> None:
     wrong = 0
     for file in files:
         try:
-            _core.check_toml(read(file), file)
-            click.echo(f"{file}: right")
+            _core.check_toml(read(file), name_of(file))
+            click.echo(f"{name_of(file)}: right")
         except NarrowsError as error:
             wrong += 1
             click.echo(str(error), err=True)

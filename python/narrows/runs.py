@@ -6,13 +6,13 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from narrows import _core, provenance
 from narrows.errors import EngineError, OutputError
-from narrows.scenario import Scenario, read
+from narrows.scenario import Scenario, name_of, read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,14 +117,16 @@ class Run:
                 (part / "run.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")
                 (part / "scenario.toml").write_text(self._toml, encoding="utf-8")
                 for name in _TABLES:
-                    pq.write_table(self._table(name), part / f"{name}.parquet")
+                    # A file and not its name: Arrow takes no name that is not UTF-8.
+                    with (part / f"{name}.parquet").open("wb") as sink:
+                        pq.write_table(self._table(name), sink)
                 target.mkdir(exist_ok=True)
                 for file in sorted(part.iterdir()):
                     file.replace(target / file.name)
             finally:
                 shutil.rmtree(part)
         except OSError as error:
-            raise OutputError(f"{fspath(directory)}: {(error.strerror or str(error)).lower()}") from error
+            raise OutputError(f"{name_of(directory)}: {(error.strerror or str(error)).lower()}") from error
 
     def __getstate__(self) -> dict[str, Any]:
         """The tables by value: the engine's memory stays in its process."""
@@ -169,7 +171,7 @@ def run(
         toml = scenario.toml()
     else:
         toml = read(scenario)
-        raw = _core.run_toml(toml, fspath(scenario), seed=seed, sample_interval=sample_interval, progress=progress)
+        raw = _core.run_toml(toml, name_of(scenario), seed=seed, sample_interval=sample_interval, progress=progress)
     figures: dict[str, Any] = json.loads(raw.json())
     figures["provenance"] = provenance.of(figures, watch)
     return Run(figures=figures, toml=toml, tables=raw)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
-from os import PathLike, fspath
+from os import PathLike, fsencode
 from pathlib import Path as FilePath
 from typing import Any, ClassVar, cast
 
@@ -199,6 +199,11 @@ def from_tree(tree: Tree) -> Scenario:
     return Scenario(Path(**path), flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest)
 
 
+def name_of(file: str | PathLike[str]) -> str:
+    """A file's name as it can be shown, whatever bytes it has."""
+    return fsencode(file).decode("utf-8", "replace")
+
+
 def read(file: str | PathLike[str]) -> str:
     """The text of a scenario file.
 
@@ -208,9 +213,9 @@ def read(file: str | PathLike[str]) -> str:
     try:
         return FilePath(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise NarrowsError(f"{fspath(file)}: not UTF-8 text, so not a scenario") from error
+        raise NarrowsError(f"{name_of(file)}: not UTF-8 text, so not a scenario") from error
     except OSError as error:
-        raise NarrowsError(f"{fspath(file)}: {(error.strerror or str(error)).lower()}") from error
+        raise NarrowsError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
 
 
 def load(file: str | PathLike[str]) -> Scenario:
@@ -220,4 +225,4 @@ def load(file: str | PathLike[str]) -> Scenario:
         ScenarioError: If it is not right: every mistake at once.
         NarrowsError: If it cannot be read.
     """
-    return from_tree(_core.toml_to_tree(read(file), fspath(file)))
+    return from_tree(_core.toml_to_tree(read(file), name_of(file)))

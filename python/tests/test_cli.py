@@ -223,3 +223,23 @@ def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -
     for option in entry.params:
         if isinstance(option, click.Option):
             assert "Example: " in (option.help or ""), option.name
+
+
+def test_stdout_that_is_full_or_closed_is_no_crash(tiny: Path) -> None:
+    for args in (["run", tiny], ["run", tiny, "--json"], ["check", tiny], ["list"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([NARROWS, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2, args
+        assert done.stderr == "output: no space left on device\n"
+        closed = ["sh", "-c", '"$@" >&-', "sh", NARROWS, *args]
+        done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), args
+
+
+def test_signs_and_names_that_the_locale_lacks(tiny: Path, tmp_path: Path) -> None:
+    ascii_only = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    odd = tmp_path / os.fsdecode(b"\xff.toml")
+    odd.write_bytes(tiny.read_bytes())
+    for args in (["check", odd], ["run", odd, "--out", tmp_path / os.fsdecode(b"\xf6")], ["demo", "--up-to", "10"]):
+        done = subprocess.run([NARROWS, *args], capture_output=True, env=ascii_only, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), args

@@ -23,6 +23,8 @@ use std::fmt;
 
 /// The most rows that a run may sample: some 300 MB.
 pub const MOST_ROWS: u64 = 5_000_000;
+/// The most seconds that the flows of a run may last, added up: figures keep some 200 bytes of each.
+pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
 /// The least interval of samples.
 pub const LEAST_INTERVAL: Span = Span::ms(1);
 
@@ -69,6 +71,11 @@ pub enum SimError {
         /// The least one that fits.
         at_least: Span,
     },
+    /// Figures of so many flows over so long would not fit into memory ([`MOST_FLOW_SECONDS`]).
+    TooLong {
+        /// Seconds of all flows, added up.
+        flow_seconds: u64,
+    },
     /// The progress callback said so.
     Stopped,
 }
@@ -85,6 +92,11 @@ impl fmt::Display for SimError {
                     "an interval of \"{interval}\" between {of} is too short for this run; \"{least}\" fits"
                 )
             }
+            SimError::TooLong { flow_seconds } => write!(
+                f,
+                "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit into memory: fewer flows, \
+                 or a shorter duration"
+            ),
             SimError::Stopped => write!(f, "the run was stopped"),
         }
     }

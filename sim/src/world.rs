@@ -9,7 +9,7 @@
 
 use crate::packet::{Acks, Kind, Packet};
 use crate::timers::Timers;
-use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_ROWS};
+use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
 use narrows_core::figures::{
     Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
@@ -19,7 +19,7 @@ use narrows_core::packet::Packet as _;
 use narrows_core::queue::{Place, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::Scenario;
+use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::tcp::wire::Segment;
 use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Span, Time};
@@ -88,6 +88,11 @@ fn check_rows(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
             Ok(())
         }
     };
+    let lasts = |flow: &FlowSpec| flow.stop.unwrap_or(scenario.duration).min(scenario.duration) - flow.start;
+    let flow_seconds = scenario.flows.iter().map(|flow| lasts(flow).as_ns()).sum::<u64>() / 1_000_000_000;
+    if flow_seconds > MOST_FLOW_SECONDS {
+        return Err(SimError::TooLong { flow_seconds });
+    }
     if let Some(interval) = options.sample_interval {
         check("samples", interval, scenario.flows.len(), LEAST_INTERVAL)?;
     }

@@ -107,27 +107,13 @@ impl Acks {
         self.last_data = tick;
     }
 
-    /// Must an ACK leave now? Otherwise a timer has been set if one is owed.
-    #[allow(clippy::too_many_arguments)]
-    pub fn verdict(
-        &mut self,
-        now: Time,
-        ticks: Ticks,
-        nxt: u64,
-        many: bool,
-        holes: bool,
-        handshake_rtt_us: u64,
-        rtt_us: u64,
-    ) -> bool {
-        if !self.scheduled {
-            return false;
-        }
-        if many || self.quick > 0 || self.now {
-            return true;
-        }
-        if !holes {
-            return self.delay(now, ticks, handshake_rtt_us);
-        }
+    /// Is an ACK owed that must leave now, holes or not? `many`: more than a segment awaits it.
+    pub fn at_once(&self, many: bool) -> bool {
+        many || self.quick > 0 || self.now
+    }
+
+    /// A segment came beyond a hole. Answers whether its ACK leaves now; otherwise the compressed one does, in time.
+    pub fn compress(&mut self, now: Time, nxt: u64, rtt_us: u64) -> bool {
         if self.compressed >= COMPRESS_MOST {
             return true;
         }
@@ -141,11 +127,6 @@ impl Acks {
         }
         self.compressed += 1;
         if self.compress_timer.is_none() {
-            let rtt_us = if handshake_rtt_us > 0 {
-                rtt_us.min(handshake_rtt_us)
-            } else {
-                rtt_us
-            };
             let delay = COMPRESS_NS.min(rtt_us * 1000 / 20);
             self.compress_timer = Some(now + Span::ns(delay + COMPRESS_SLACK_NS));
         }
@@ -153,7 +134,7 @@ impl Acks {
     }
 
     /// Sets the delayed-ACK timer; answers whether it would fire so soon that the ACK had better leave now.
-    fn delay(&mut self, now: Time, ticks: Ticks, rtt_us: u64) -> bool {
+    pub fn delay(&mut self, now: Time, ticks: Ticks, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
             let mut most = if self.pushed {

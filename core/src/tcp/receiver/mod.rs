@@ -180,8 +180,8 @@ impl Receiver {
         }
         self.window.queued = unread;
         // Before the application has read, two segments are worth an ACK only if it would not take from the window.
-        let many = self.nxt - self.acks.acked > u64::from(self.window.segment())
-            && self.window.holds(&mut self.acks.quick);
+        let many =
+            self.nxt - self.acks.acked > u64::from(self.window.segment()) && self.window.holds(&mut self.acks.quick);
         self.check_ack(now, many, wire);
         // The application reads everything.
         self.window.queued = self.holes.truesize;
@@ -247,17 +247,27 @@ impl Receiver {
 
     /// `many`: more than a segment awaits its ACK.
     fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
-        let verdict = self.acks.verdict(
-            now,
-            self.ticks,
-            self.nxt,
-            many,
-            !self.holes.is_empty(),
-            self.rtt_us,
-            self.window.rtt_us(),
-        );
-        if verdict {
+        if !self.acks.scheduled {
+            return;
+        }
+        let leaves = self.acks.at_once(many)
+            || if self.holes.is_empty() {
+                self.acks.delay(now, self.ticks, self.rtt_us)
+            } else {
+                self.acks.compress(now, self.nxt, self.least_rtt_us())
+            };
+        if leaves {
             self.send_ack(wire);
+        }
+    }
+
+    /// The round trip as the window sees it, at most that of the handshake where there is one.
+    fn least_rtt_us(&self) -> u64 {
+        let rtt_us = self.window.rtt_us();
+        if self.rtt_us > 0 {
+            rtt_us.min(self.rtt_us)
+        } else {
+            rtt_us
         }
     }
 

@@ -184,7 +184,7 @@ impl Sender {
             }
         }
         if self.state != State::Loss || self.undo.is_some() {
-            self.check_reordering(news.reordered_from, fack.max(self.board.fack()), false);
+            self.check_reordering(news.reordered_from, fack.max(self.board.fack()));
         }
     }
 
@@ -228,12 +228,7 @@ impl Sender {
         news.dsack = true;
         news.delivered += segments as u32;
         let Some(undo) = &mut self.undo else { return };
-        let counts = if block.end <= ack.max(news.prior_una) {
-            block.end > undo.marker
-        } else {
-            false
-        };
-        if counts {
+        if block.end <= ack.max(news.prior_una) && block.end > undo.marker {
             undo.retransmissions = undo.retransmissions.map(|n| n.saturating_sub(segments as u32));
         } else if block.end > ack {
             // Duplicate data above `una`: the retransmission, if one is out, was redundant.
@@ -280,7 +275,7 @@ impl Sender {
         }
         // A hole that was never retransmitted got filled although later data had been SACKed.
         if packets > 0 && reordered_from < news.prior_fack {
-            self.check_reordering(reordered_from, news.prior_fack, false);
+            self.check_reordering(reordered_from, news.prior_fack);
         }
         packets
     }
@@ -321,9 +316,8 @@ impl Sender {
     }
 
     /// `from` was delivered after data up to `fack`: remembers that the path reorders, and by how many segments.
-    pub(super) fn check_reordering(&mut self, from: u64, fack: u64, by_timestamp: bool) {
+    pub(super) fn check_reordering(&mut self, from: u64, fack: u64) {
         const MOST: u32 = 300;
-        let _ = by_timestamp;
         if from >= fack {
             return;
         }

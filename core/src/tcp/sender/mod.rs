@@ -16,7 +16,7 @@
 //! | `output` | what may leave now: window, bursts, deferral |
 //! | `input` | one ACK: scoreboard, RTT, window |
 //! | `recovery` | the states above and their undo |
-//! | `timers` | retransmission, tail loss probe, reordering |
+//! | `timers` | retransmission, tail loss probe, reordering, shut windows |
 //! | `writer` | the application's writes and the socket buffer |
 
 mod input;
@@ -90,8 +90,6 @@ pub struct Sender {
     rack: Rack,
     prr: Prr,
     state: State,
-    /// Bytes the application wants sent; `None` without end.
-    size: Option<u64>,
     peer_window: u64,
     max_window: u64,
     /// The newest timestamp of the peer, echoed in data.
@@ -154,7 +152,6 @@ impl Sender {
             rack: Rack::default(),
             prr: Prr::default(),
             state: State::Open,
-            size: size.map(Bytes::get),
             peer_window: 0,
             max_window: 0,
             ts_recent: 0,
@@ -256,7 +253,7 @@ impl Sender {
 
     /// Is every byte of the transfer acknowledged?
     pub fn finished(&self) -> bool {
-        self.size.is_some_and(|size| self.board.una() >= size)
+        self.writer.size.is_some_and(|size| self.board.una() >= size)
     }
 
     /// What TCP_INFO would show.

@@ -261,7 +261,7 @@ impl Sender {
         if self.undo.is_none() || !self.packet_delayed(news) {
             return false;
         }
-        self.check_reordering(news.prior_una, self.board.fack(), true);
+        self.check_reordering(news.prior_una, self.board.fack());
         if self.board.retrans_out() > 0 {
             return true;
         }

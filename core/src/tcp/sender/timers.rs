@@ -1,9 +1,9 @@
-//! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985). Arming one disarms the
-//! other two.
+//! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985), questions about a shut
+//! window (RFC 9293). Arming one disarms the others.
 
 use super::output::{Place, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
-use crate::cc::{Cause, Loss};
+use crate::cc::Cause;
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 
@@ -173,10 +173,7 @@ impl Sender {
         if matches!(self.state, State::Open | State::Disorder) || self.high_seq <= self.board.una() || again {
             self.prior_ssthresh = Some(self.current_ssthresh());
             self.prior_cwnd = self.w.cwnd;
-            let mut ev = Loss::at(now);
-            ev.cause = Cause::Timeout;
-            ev.in_flight = self.board.in_flight();
-            self.cc.on_loss(&mut self.w, &ev);
+            self.tell_loss(now, Cause::Timeout);
             self.begin_undo();
         }
         self.w.cwnd = self.board.in_flight() + 1;

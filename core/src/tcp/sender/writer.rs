@@ -38,7 +38,8 @@ struct Chunk {
 /// What the application wrote and has not been sent.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
-    size: Option<u64>,
+    /// Bytes the application wants sent; `None` without end.
+    pub size: Option<u64>,
     written: u64,
     /// Where PSH was set last.
     pushed: u64,
