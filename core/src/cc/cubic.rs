@@ -218,12 +218,7 @@ impl CongestionControl for Cubic {
         let mut acked = ev.delivered;
         if w.in_slow_start() {
             self.hystart.on_ack(w, ev);
-            let divisor = self.hystart.divisor();
-            if divisor > 1 {
-                w.credit += acked;
-                acked = w.credit / divisor;
-                w.credit %= divisor;
-            }
+            acked = self.hystart.growth(acked);
             acked = slow_start(w, acked);
             if acked == 0 {
                 return;

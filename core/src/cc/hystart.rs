@@ -22,6 +22,8 @@ const DELAY_LEAST_US: u64 = 4_000;
 const DELAY_MOST_US: u64 = 16_000;
 /// The largest burst: 64 KiB less headers.
 const GSO_MAX_SIZE: u64 = 65_536 - 321;
+/// HyStart++ without pacing lets no ACK count for more.
+const ACK_MOST: u32 = 8;
 const CSS_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
@@ -73,6 +75,8 @@ pub struct HyStart {
     least_us: Option<u64>,
     last_least_us: Option<u64>,
     css: Option<Conservative>,
+    /// Packets acknowledged in the conservative phase that have not made the window grow yet.
+    rest: u32,
 }
 
 impl HyStart {
@@ -88,6 +92,7 @@ impl HyStart {
             least_us: None,
             last_least_us: None,
             css: None,
+            rest: 0,
         }
     }
     /// A timeout: slow start begins again.
@@ -173,13 +178,19 @@ impl HyStart {
         }
     }
 
-    /// By what slow start's growth is divided now.
-    pub fn divisor(&self) -> u32 {
-        if self.css.is_some() {
-            CSS_DIVISOR
-        } else {
-            1
+    /// How many of the packets that an ACK acknowledged may make the window grow.
+    pub fn growth(&mut self, acked: u32) -> u32 {
+        if self.mode != Mode::PlusPlus || self.found {
+            return acked;
         }
+        let acked = acked.min(ACK_MOST);
+        if self.css.is_none() {
+            return acked;
+        }
+        self.rest += acked;
+        let growth = self.rest / CSS_DIVISOR;
+        self.rest %= CSS_DIVISOR;
+        growth
     }
 }
 
@@ -194,4 +205,62 @@ fn burst_allowance_us(ev: &Sample) -> u64 {
         return 0;
     }
     (GSO_MAX_SIZE * 4 * 1_000_000 / bytes_per_s).min(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One round of HyStart++: `n` ACKs of a packet each, with this RTT; the next round ends at `nxt`.
+    fn round(h: &mut HyStart, w: &mut Window, una: &mut u64, rtt_ms: u64, n: u64) {
+        for i in 0..n {
+            *una += 1;
+            let mut sample = Sample::at(Time::ZERO);
+            sample.una = *una;
+            h.on_sample(w, &sample, Span::ms(rtt_ms), Span::ms(rtt_ms));
+            let mut ack = Ack::at(Time::ZERO);
+            (ack.una, ack.nxt) = (*una, *una + n - i - 1);
+            h.on_ack(w, &ack);
+        }
+    }
+
+    fn plus_plus() -> (HyStart, Window) {
+        (HyStart::new(Mode::PlusPlus), Window::new(20))
+    }
+
+    /// RFC 9406 section 4.2: eight samples above the last round's least by an eighth make slow start conservative, five
+    /// rounds of that end it.
+    #[test]
+    fn a_rising_delay_ends_slow_start_after_five_conservative_rounds() {
+        let (mut h, mut w) = plus_plus();
+        let mut una = 0;
+        round(&mut h, &mut w, &mut una, 40, 20);
+        assert_eq!(h.growth(4), 4);
+        round(&mut h, &mut w, &mut una, 46, 20);
+        assert_eq!(h.growth(4), 1);
+        for _ in 0..4 {
+            assert_eq!(w.ssthresh, super::super::INFINITE_SSTHRESH);
+            round(&mut h, &mut w, &mut una, 46, 20);
+        }
+        round(&mut h, &mut w, &mut una, 46, 20);
+        assert_eq!(w.ssthresh, 20);
+    }
+
+    #[test]
+    fn a_delay_that_falls_again_was_no_reason() {
+        let (mut h, mut w) = plus_plus();
+        let mut una = 0;
+        round(&mut h, &mut w, &mut una, 40, 20);
+        round(&mut h, &mut w, &mut una, 46, 20);
+        assert_eq!(h.growth(4), 1);
+        round(&mut h, &mut w, &mut una, 41, 20);
+        assert_eq!(h.growth(4), 4);
+    }
+
+    #[test]
+    fn no_ack_counts_for_more_than_eight_packets() {
+        let (mut h, _) = plus_plus();
+        assert_eq!(h.growth(45), 8);
+        assert_eq!(HyStart::new(Mode::Linux).growth(45), 45);
+    }
 }
