@@ -4,7 +4,8 @@
 //! places back as ACKs arrive: in the steady state nothing is allocated.
 
 use narrows_core::packet::{self, Ecn};
-use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
+use narrows_core::tcp::MSS;
 use narrows_core::units::{Bytes, Time};
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
@@ -130,6 +131,9 @@ impl Packet {
 impl packet::Packet for Packet {
     fn size(&self) -> Bytes {
         match self.kind {
+            Kind::Data if self.flags & SYN == 0 && u32::from(self.bytes) <= MSS => {
+                Bytes::new(HEADERS + u64::from(self.bytes))
+            }
             Kind::Data => self.segment().size(),
             _ => Bytes::new(u64::from(self.bytes)),
         }

@@ -3,16 +3,14 @@
 //! A case agrees when every one of its figures does; the test fails when in any family fewer cases agree than [`AGREED`]
 //! says. That this notices what it should was tried by hand. Cases that agree, by family:
 //!
-//! | mutation of core | A | B | C | H | I | all |
-//! |---|---|---|---|---|---|---|
-//! | none | 12 of 12 | 11 of 11 | 10 of 10 | 16 of 16 | 0 of 1 | 49 of 50 |
-//! | CUBIC's β 0.5 instead of 0.7 | 6 | 10 | 6 | 16 | 0 | 38 |
-//! | no delayed ACK: every segment acknowledged at once | 10 | 9 | 8 | 16 | 1 | 44 |
-//! | HyStart off | 9 | 9 | 4 | 16 | 1 | 39 |
+//! | mutation of core | A | B | C | H | I | O | all |
+//! |---|---|---|---|---|---|---|---|
+//! | none | 40 of 40 | 24 of 24 | 20 of 20 | 28 of 28 | 6 of 6 | 4 of 5 | 122 of 123 |
+//! | CUBIC's β 0.5 instead of 0.7 | 19 | 22 | 9 | 28 | 6 | 0 | 84 |
+//! | no delayed ACK: every segment acknowledged at once | 35 | 16 | 16 | 28 | 6 | 2 | 103 |
+//! | HyStart off | 29 | 20 | 8 | 28 | 3 | 4 | 92 |
 //!
-//! Families are counted one by one, or the loss in one would hide behind luck in another. Luck is what the case of family
-//! I comes to: the fairness of its late comers was 0.86 and 0.91 in Linux's two runs and is 0.84 to 1.00, 0.96 in the
-//! middle, here with 24 seeds, so that nothing is asked of it but to be in the table.
+//! Families are counted one by one, or the loss in one would hide behind luck in another.
 
 mod common;
 
@@ -27,7 +25,7 @@ use std::sync::Mutex;
 
 const STORED: &str = include_str!("data/reference/linux-6.12.txt");
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
-const AGREED: [(&str, usize); 6] = [("A", 12), ("B", 11), ("C", 10), ("H", 16), ("I", 1), ("O", 3)];
+const AGREED: [(&str, usize); 6] = [("A", 40), ("B", 24), ("C", 20), ("H", 28), ("I", 6), ("O", 4)];
 const SEEDS: u64 = 3;
 
 /// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.

@@ -153,12 +153,14 @@ impl Scoreboard {
             self.fack
         }
     }
+    #[inline]
     fn at(&self, i: u64) -> &Seg {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         let mask = self.ring.len() - 1;
         &self.ring[i as usize & mask]
     }
+    #[inline]
     fn at_mut(&mut self, i: u64) -> &mut Seg {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
@@ -240,10 +242,14 @@ impl Scoreboard {
         let Seg {
             older, newer, flags, ..
         } = *self.at(i);
-        if flags & LINKED == 0 {
-            return;
+        if flags & LINKED != 0 {
+            self.at_mut(i).flags &= !LINKED;
+            self.bypass(i, older, newer);
         }
-        self.at_mut(i).flags &= !LINKED;
+    }
+    /// Joins the neighbours of `i` in the order of transmission.
+    #[inline]
+    fn bypass(&mut self, i: u64, older: u64, newer: u64) {
         if self.before == i {
             self.before = older;
         }
@@ -290,6 +296,7 @@ impl Scoreboard {
     }
 
     /// Takes the first segment off if it lies wholly below `ack`.
+    #[inline]
     pub fn pop_acked(&mut self, ack: u64) -> Option<Seg> {
         if self.head == self.tail {
             return None;
@@ -299,12 +306,16 @@ impl Scoreboard {
         if seg.end() > ack {
             return None;
         }
-        self.unlink(i);
+        if seg.is(LINKED) {
+            self.bypass(i, seg.older, seg.newer);
+        }
         self.head += 1;
         self.una = seg.end();
-        self.sacked_out -= u32::from(seg.is(SACKED));
-        self.lost_out -= u32::from(seg.is(LOST));
-        self.retrans_out -= u32::from(seg.is(RETRANS));
+        if seg.is(SACKED | LOST | RETRANS) {
+            self.sacked_out -= u32::from(seg.is(SACKED));
+            self.lost_out -= u32::from(seg.is(LOST));
+            self.retrans_out -= u32::from(seg.is(RETRANS));
+        }
         if self.head == self.tail {
             self.lost.clear();
         }

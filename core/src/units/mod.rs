@@ -29,6 +29,14 @@ pub struct Rate(u64);
 pub struct Gain(pub f64);
 
 impl Time {
+    /// The earlier of two times that may never come.
+    pub fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if a.0 < b.0 { a } else { b }),
+            (a, None) => a,
+            (None, b) => b,
+        }
+    }
     /// The start of the clock.
     pub const ZERO: Time = Time(0);
     /// Later than every event.

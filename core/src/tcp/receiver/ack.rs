@@ -21,6 +21,13 @@ const COMPRESS_NS: u64 = 1_000_000;
 /// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it is.
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
+/// Which timer sends an ACK.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    Delayed,
+    Compressed,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Acks {
     /// The last ACK said so.
@@ -39,7 +46,11 @@ pub(super) struct Acks {
     ato_min: u64,
     delay_max: u64,
     last_data: u64,
-    delayed: Option<(u64, Time)>, // (expires at tick, fires)
+    /// The timer of delayed ACKs: when it expires, as a tick, and when it really fires. It is not stopped when its ACK has
+    /// left by another reason: if it then finds ACKs held back by compression, it lets them go.
+    delayed: Option<(u64, Time)>,
+    /// Does an ACK still wait for it?
+    delayed_owed: bool,
     compress_timer: Option<Time>,
     duplicates: u32,
     duplicates_of: u64,
@@ -60,6 +71,7 @@ impl Acks {
             delay_max: (hz / 5).max(1),
             last_data: 0,
             delayed: None,
+            delayed_owed: false,
             compress_timer: None,
             duplicates: 0,
             duplicates_of: 0,
@@ -95,9 +107,9 @@ impl Acks {
         self.last_data = tick;
     }
 
-    /// Is an ACK owed that must leave now, holes or not?
-    pub fn at_once(&self, nxt: u64, segment: u32) -> bool {
-        nxt - self.acked > u64::from(segment) || self.quick > 0 || self.now
+    /// Is an ACK owed that must leave now, holes or not? `many`: more than a segment awaits it.
+    pub fn at_once(&self, many: bool) -> bool {
+        many || self.quick > 0 || self.now
     }
 
     /// A segment came beyond a hole. Answers whether its ACK leaves now; otherwise the compressed one does, in time.
@@ -138,7 +150,7 @@ impl Acks {
         ato = ato.min(self.delay_max);
         let tick = ticks.at(now);
         let mut expires = tick + ato;
-        if let Some((earlier, _)) = self.delayed {
+        if let Some((earlier, _)) = self.delayed.filter(|_| self.delayed_owed) {
             if earlier <= tick + ato / 4 {
                 return true;
             }
@@ -147,32 +159,32 @@ impl Acks {
         if self.delayed.is_none_or(|(e, _)| e != expires) {
             self.delayed = Some((expires, ticks.fires(tick, expires)));
         }
+        self.delayed_owed = true;
         false
     }
 
-    /// Answers whether an ACK is due by now.
-    pub fn timer_fired(&mut self, now: Time, rto: u64) -> bool {
-        let mut due = false;
-        if self.delayed.is_some_and(|(_, t)| t <= now) {
-            self.delayed = None;
-            if self.scheduled {
-                // The delay was too short for this sender: double it.
-                self.ato = (self.ato * 2).min(rto);
-                due = true;
-            }
-        }
+    /// Answers what makes an ACK due by now, if anything does.
+    pub fn timer_fired(&mut self, now: Time, rto: u64) -> Option<Due> {
+        let mut due = None;
         if self.compress_timer.is_some_and(|t| t <= now) {
             self.compress_timer = None;
-            due |= self.compressed > 0;
+            due = (self.compressed > 0).then_some(Due::Compressed);
+        }
+        if self.delayed.is_some_and(|(_, t)| t <= now) {
+            self.delayed = None;
+            if self.compressed > 0 {
+                due = Some(Due::Delayed);
+            } else if self.delayed_owed && self.scheduled {
+                // The delay was too short for this sender: double it.
+                self.ato = (self.ato * 2).min(rto);
+                due = Some(Due::Delayed);
+            }
+            self.delayed_owed = false;
         }
         due
     }
     pub fn next_wakeup(&self) -> Option<Time> {
-        match (self.delayed, self.compress_timer) {
-            (Some((_, a)), Some(b)) => Some(a.min(b)),
-            (Some((_, a)), None) => Some(a),
-            (None, b) => b,
-        }
+        Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
     }
 
     /// An ACK up to `nxt` has left.
@@ -190,7 +202,7 @@ impl Acks {
         self.scheduled = false;
         self.pushed = false;
         self.now = false;
-        self.delayed = None;
+        self.delayed_owed = false;
         self.compressed = 0;
         self.compress_timer = None;
     }

@@ -12,9 +12,9 @@ mod window;
 
 use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use super::Config;
+use super::{Config, MSS};
 use crate::units::Time;
-use ack::Acks;
+use ack::{Acks, Due};
 use sack::Holes;
 use window::Window;
 
@@ -23,6 +23,18 @@ enum Phase {
     Listen,
     SynReceived,
     Established,
+}
+
+/// What waits for the application to run. The buffer is resized as the first packet of a read has been copied: what else is
+/// read in the same instant counts for the next round.
+#[derive(Copy, Clone, Debug)]
+struct Unread {
+    since: Time,
+    /// Where that packet ends.
+    first_end: u64,
+    segments: u64,
+    /// It takes no more segments.
+    full: bool,
 }
 
 /// One receiver.
@@ -34,12 +46,14 @@ pub struct Receiver {
     nxt: u64,
     /// Timestamp to echo: that of the segment that came when the last ACK's edge was due.
     ts_recent: u32,
+    /// When the clock was last read, for timestamps: a compressed ACK carries the time of the last arrival.
+    clock: Time,
     holes: Holes,
     acks: Acks,
     window: Window,
     dsack: Option<Range>,
-    /// When the application was last woken; it reads once for all that arrived in one instant.
-    woken: Option<Time>,
+    /// What the application has been woken to read; it reads once for all that arrived in one instant.
+    unread: Option<Unread>,
 
     syn_ack_sent: Time,
     syn_ack_timer: Option<Time>,
@@ -60,11 +74,12 @@ impl Receiver {
             phase: Phase::Listen,
             nxt: 0,
             ts_recent: 0,
+            clock: Time::ZERO,
             holes: Holes::default(),
             acks: Acks::new(cfg.hz),
             window: Window::new(cfg),
             dsack: None,
-            woken: None,
+            unread: None,
             syn_ack_sent: Time::ZERO,
             syn_ack_timer: None,
             syn_ack_timeouts: 0,
@@ -84,6 +99,7 @@ impl Receiver {
 
     /// A segment arrives.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        self.clock = now;
         if seg.syn {
             if self.phase != Phase::Established {
                 self.ts_recent = seg.tsval;
@@ -107,7 +123,7 @@ impl Receiver {
             self.on_data(now, seg, wire);
         } else if seg.seq < self.nxt {
             // An old segment without data asks how large the window is.
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
     }
 
@@ -124,12 +140,12 @@ impl Receiver {
             self.dsack = Some(range);
             self.acks.enter_quick(self.window.quick_acks(ack::MAX_QUICK));
             self.acks.schedule();
-            self.send_ack(now, wire);
+            self.send_ack(wire);
             return;
         }
-        if let Some(then) = self.woken.filter(|t| *t < now) {
-            self.window.read(then, self.nxt);
-            self.woken = None;
+        if let Some(unread) = self.unread.filter(|u| u.since < now) {
+            self.window.read(unread.since, unread.first_end);
+            self.unread = None;
         }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
@@ -142,7 +158,8 @@ impl Receiver {
     fn on_in_order(&mut self, now: Time, seg: &Segment, end: u64, wire: &mut impl FnMut(AckSegment)) {
         self.window.measure_rtt_by_stamp(now, seg);
         self.nxt = end;
-        let queued = window::truesize(seg.len);
+        // What fills from behind a hole stays charged, too, until the application has read it.
+        let unread = window::truesize(seg.len) + self.holes.truesize;
         self.acks.data_arrived(
             self.ticks.at(now),
             seg.psh || seg.len < self.window.segment(),
@@ -150,26 +167,50 @@ impl Receiver {
             self.rto_ticks(),
         );
         self.window.measure_rtt_by_window(now, self.nxt);
-        if self.window.grow(seg.len, queued + self.holes.truesize) {
+        if self.window.grow(seg.len, unread) {
             self.acks.quick |= 1;
         }
+        self.wait_for_reader(now, self.nxt);
         if !self.holes.is_empty() {
             self.nxt = self.holes.fill(self.nxt);
+            self.wait_for_reader(now, self.nxt);
             if self.holes.is_empty() {
                 self.acks.now = true;
             }
         }
-        self.window.queued = queued + self.holes.truesize;
-        self.check_ack(now, wire);
+        self.window.queued = unread;
+        // Before the application has read, two segments are worth an ACK only if it would not take from the window.
+        let many =
+            self.nxt - self.acks.acked > u64::from(self.window.segment()) && self.window.holds(&mut self.acks.quick);
+        self.check_ack(now, many, wire);
         // The application reads everything.
         self.window.queued = self.holes.truesize;
-        self.woken = Some(now);
         if self.acks.scheduled
             && (self.nxt - self.acks.acked > u64::from(self.window.segment())
                 || (self.acks.pushed && self.window.queued == 0)
-                || self.window.doubled(self.acks.acked, self.nxt))
+                || self.window.doubled(self.acks.acked, self.nxt, &mut self.acks.quick))
         {
-            self.send_ack(now, wire);
+            self.send_ack(wire);
+        }
+    }
+
+    /// Data up to `end` awaits the application. Neighbours are merged into one packet while it can hold them.
+    fn wait_for_reader(&mut self, now: Time, end: u64) {
+        let unread = self.unread.get_or_insert(Unread {
+            since: now,
+            first_end: end,
+            segments: 1,
+            full: false,
+        });
+        let more = (end - unread.first_end).div_ceil(u64::from(MSS));
+        if more == 0 || unread.full {
+            return;
+        }
+        let merged = more.min(window::MERGED);
+        unread.full = unread.segments + merged > window::MERGED;
+        if !unread.full {
+            unread.segments += merged;
+            unread.first_end = end;
         }
     }
 
@@ -178,6 +219,7 @@ impl Receiver {
             return;
         }
         self.acks.schedule();
+        let waiting = self.holes.truesize;
         let duplicate = self.holes.covers(range);
         if duplicate {
             self.dsack = Some(range);
@@ -188,28 +230,34 @@ impl Receiver {
             // A pending compressed ACK leaves before the blocks it would report are pushed out. It takes this segment's
             // turn, too.
             self.window.queued = self.holes.truesize;
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
         self.holes.report(range);
-        if self.window.grow(len, self.holes.truesize) {
+        // A packet of its own is charged to the buffer only after the window was opened for it; one that is merged into its
+        // neighbour, before. So the first duplicate of an episode may open a window that in-order data no longer can.
+        let merged = self.holes.truesize < waiting + window::truesize(len);
+        let queued = if merged { self.holes.truesize } else { waiting };
+        if self.window.grow(len, queued) {
             self.acks.quick |= 1;
         }
         self.window.queued = self.holes.truesize;
-        self.check_ack(now, wire);
+        let many = self.nxt - self.acks.acked > u64::from(self.window.segment());
+        self.check_ack(now, many, wire);
     }
 
-    fn check_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
+    /// `many`: more than a segment awaits its ACK.
+    fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
         }
-        let leaves = self.acks.at_once(self.nxt, self.window.segment())
+        let leaves = self.acks.at_once(many)
             || if self.holes.is_empty() {
                 self.acks.delay(now, self.ticks, self.rtt_us)
             } else {
                 self.acks.compress(now, self.nxt, self.least_rtt_us())
             };
         if leaves {
-            self.send_ack(now, wire);
+            self.send_ack(wire);
         }
     }
 
@@ -233,17 +281,17 @@ impl Receiver {
             }
         }
         let rto = self.rto_ticks();
-        if self.acks.timer_fired(now, rto) {
-            self.send_ack(now, wire);
+        if let Some(due) = self.acks.timer_fired(now, rto) {
+            if due == Due::Delayed {
+                self.clock = now;
+            }
+            self.send_ack(wire);
         }
     }
 
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        [self.syn_ack_timer, self.acks.next_wakeup()]
-            .into_iter()
-            .flatten()
-            .min()
+        Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
     }
 
     fn rto_ticks(&self) -> u64 {
@@ -267,8 +315,8 @@ impl Receiver {
         });
     }
 
-    fn send_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
-        let window = self.window.offer(self.acks.acked, self.nxt);
+    fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
+        let window = self.window.offer(self.acks.acked, self.nxt, &mut self.acks.quick);
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
         for block in self.dsack.take().into_iter().chain(self.holes.blocks()).take(MAX_SACKS) {
@@ -278,7 +326,7 @@ impl Receiver {
         wire(AckSegment {
             ack: self.nxt,
             window,
-            tsval: super::sender::stamp(now),
+            tsval: super::sender::stamp(self.clock),
             tsecr: self.ts_recent,
             n_sacks: n as u8,
             sacks,

@@ -70,9 +70,10 @@ impl SentTimes {
 }
 
 impl Sender {
-    pub(super) fn on_ack(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) {
+    /// Answers whether the timer is still to be set, should nothing be sent now (sending sets it anyway).
+    pub(super) fn on_ack(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) -> bool {
         if ack.ack > self.board.nxt() {
-            return; // acknowledges what was never sent
+            return false; // acknowledges what was never sent
         }
         let prior_una = self.board.una();
         let lost_before = self.board.lost_total();
@@ -88,7 +89,7 @@ impl Sender {
         if news.una_advanced {
             self.timeouts = 0;
         } else if ack.ack < prior_una && ack.n_sacks == 0 {
-            return; // an old ACK
+            return false; // an old ACK
         }
         if ack.ack >= prior_una && (news.una_advanced || ack.window > self.peer_window || ack.window == 0) {
             news.window_update = true;
@@ -125,9 +126,10 @@ impl Sender {
             repair = self.on_dubious_ack(now, &mut news);
         }
         if nothing_out {
-            return;
+            return false;
         }
-        if news.set_timer {
+        let timer_due = news.set_timer && self.state == State::Open;
+        if news.set_timer && !timer_due {
             self.set_timer(now);
         }
         let newly_lost = (self.board.lost_total() - lost_before) as u32;
@@ -144,6 +146,7 @@ impl Sender {
                 }
             }
         }
+        timer_due
     }
 
     /// Reads the SACK blocks, newest first; the first may be a DSACK.

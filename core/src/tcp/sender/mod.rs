@@ -35,6 +35,7 @@ use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Window, INFINITE_SSTHRESH};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
+use output::Push;
 use writer::Writer;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -204,8 +205,11 @@ impl Sender {
             // The ACK that ended the handshake was lost: say it again.
             Phase::Established if ack.syn => wire(self.pure_ack(now)),
             Phase::Established => {
-                self.on_ack(now, ack, wire);
-                self.push(now, wire);
+                let timer_due = self.on_ack(now, ack, wire);
+                let sent = self.write(now, Push::All, wire);
+                if timer_due && !sent {
+                    self.set_timer(now);
+                }
                 self.persist(now);
                 self.check_space(now);
             }
@@ -237,8 +241,7 @@ impl Sender {
 
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let timer = self.timer.map(|t| t.fires);
-        [timer, self.writer.woken].into_iter().flatten().min()
+        Time::earlier(self.timer.map(|t| t.fires), self.writer.woken)
     }
 
     /// The application goes away: nothing is sent any more.

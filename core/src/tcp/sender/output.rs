@@ -199,7 +199,9 @@ impl Sender {
                 ..self.data(now, seq, len as u32, psh)
             });
         }
-        if was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe) {
+        // Where a tail loss probe may be armed, it is, as soon as everything has been sent.
+        let probe_follows = matches!(self.state, State::Open | State::Cwr);
+        if !probe_follows && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
             self.rearm_rto(now);
         }
         self.check_space(now);
