@@ -140,6 +140,7 @@ impl Sender {
         if let Some(head) = self.writer.head().filter(|_| room > 0) {
             self.send_burst(now, head.min(room).min(u64::from(MSS)), wire);
             self.last_sent = Some(now);
+            self.rearm_rto(now);
             return;
         }
         self.window_probes += 1;
