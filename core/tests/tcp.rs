@@ -76,7 +76,18 @@ fn a_shut_window_is_asked_for_until_it_opens() {
     }
     // 240 ms, then twice as long each time, on the edges of the timer wheel.
     assert_eq!(asked, [328, 816, 1792]);
-    ack.window = 64_000;
+    // Room for less than a segment is used, but not before the timer.
+    ack.window = 1000;
     sender.on_segment(at_ms(2000), &ack, &mut |s| sent.push(s));
-    assert_eq!(sent.iter().map(|s| s.len / 1448).sum::<u32>(), 20);
+    assert!(sent.is_empty());
+    while sent.is_empty() {
+        let at = sender.next_wakeup().expect("what has room must leave some time");
+        sender.on_timer(at, &mut |s| sent.push(s));
+    }
+    assert_eq!(sent.pop().map(|s| (s.seq, s.len)), Some((10 * 1448, 1000)));
+    (ack.ack, ack.window) = (10 * 1448 + 1000, 64_000);
+    sender.on_segment(at_ms(6000), &ack, &mut |s| sent.push(s));
+    // Slow start: ten at first, one more for each of eleven acknowledged.
+    assert_eq!(sender.info().cwnd, 21);
+    assert_eq!(sent.iter().map(|s| s.len / 1448).sum::<u32>(), 21);
 }

@@ -165,6 +165,8 @@ def run(
     """
     if engine != "sim":
         raise EngineError(f"there is no engine `{engine}`; there is `sim`")
+    if seed is not None and not 0 <= seed < 2**64:
+        raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     watch = provenance.Watch()
     if isinstance(scenario, Scenario):
         raw = _core.run_tree(scenario.tree(), seed=seed, sample_interval=sample_interval, progress=progress)

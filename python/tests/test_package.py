@@ -173,6 +173,9 @@ def test_no_such_file_engine_or_table() -> None:
         nw.load("absent.toml")
     with pytest.raises(nw.EngineError, match="no engine `live`"):
         nw.run(scenario(), engine="live")  # type: ignore[arg-type]
+    for seed in (-1, 2**64):
+        with pytest.raises(nw.EngineError, match=f"seed = {seed} is not from 0"):
+            nw.run(scenario(), seed=seed)
     with pytest.raises(nw.EngineError, match="too short for this run"):
         nw.run(scenario(duration="24h"), sample_interval="1ms")
     with pytest.raises(KeyError):

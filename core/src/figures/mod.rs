@@ -8,7 +8,7 @@
 //! | `retransmits`, `retransmit_rate` | packets; retransmitted over all bytes sent; the whole run |
 //! | `fct_s` | from connect to the last byte acknowledged; null when there is no last byte or it was not |
 //! | `series` | each second, and at its end for a flow that ends before the run |
-//! | `queue.drops`, `queue.marks` | the discipline's and the policer's, not `loss`; the whole run |
+//! | `queue.drops`, `queue.marks` | the discipline's, not those of `loss`; the whole run |
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
 //! | `fairness` | Jain's index of goodputs, over all flows and over those of each congestion control |

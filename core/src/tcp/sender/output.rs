@@ -174,7 +174,7 @@ impl Sender {
     }
 
     /// Sends `bytes` as one super-packet; answers how many segments.
-    fn send_burst(&mut self, now: Time, bytes: u64, wire: &mut impl FnMut(Segment)) -> u32 {
+    pub(super) fn send_burst(&mut self, now: Time, bytes: u64, wire: &mut impl FnMut(Segment)) -> u32 {
         let was_empty = self.board.packets_out() == 0;
         let ends_write = self.writer.take(bytes);
         self.window_probes = 0;

@@ -6,6 +6,7 @@ use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::Cause;
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
+use crate::tcp::MSS;
 
 /// Probe and reordering timers wait this much longer than computed: 2 ms.
 const TIMEOUT_MIN_US: u64 = 2_000;
@@ -131,9 +132,17 @@ impl Sender {
         }
     }
 
-    /// A segment that the peer has long had: it must answer, and its answer tells its window (RFC 9293 section 3.8.6.1).
+    /// What the window has room for, though it fills no segment. With no room at all, a segment that the peer has long had:
+    /// it must answer, and its answer tells its window (RFC 9293 section 3.8.6.1).
     pub(super) fn on_persist_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
         self.timer = None;
+        let room = self.window_end().saturating_sub(self.board.nxt());
+        if let Some(head) = self.writer.head().filter(|_| room > 0) {
+            self.send_burst(now, head.min(room).min(u64::from(MSS)), wire);
+            self.last_sent = Some(now);
+            self.rearm_rto(now);
+            return;
+        }
         self.window_probes += 1;
         let seq = self.board.una().saturating_sub(1);
         wire(Segment {
