@@ -236,6 +236,12 @@ impl Sender {
                 undo.retransmissions = Some(undo.retransmissions.unwrap_or(0) + 1);
             }
         }
+        if matches!(place, Place::Alone | Place::First) {
+            self.board.cut_before(number);
+        }
+        if matches!(place, Place::Alone | Place::Last) {
+            self.board.cut_after(number);
+        }
         self.last_sent = Some(now);
         let psh = place == Place::Last || seg.is(PUSHED);
         let joined = matches!(place, Place::Middle | Place::Last);
