@@ -99,9 +99,9 @@ impl HyStart {
     pub fn reset(&mut self) {
         *self = HyStart::new(self.mode);
     }
-    /// An ACK up to `una` lets slow start grow: does it begin a new round? (As Linux, after the ACK's own sample.)
+    /// An ACK up to `una` lets slow start grow: does it begin a new round? (Linux asks before it looks at the ACK's sample.)
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        if ev.una <= self.round_end || self.mode == Mode::Off {
+        if ev.una <= self.round_end || self.mode != Mode::PlusPlus {
             return;
         }
         self.begin_round(ev.now, ev.nxt);
@@ -127,8 +127,15 @@ impl HyStart {
     pub fn on_sample(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
         match self.mode {
             Mode::Off => {}
-            Mode::Linux if !self.found && w.cwnd >= LOW_WINDOW => self.linux(w, ev, rtt, least),
-            Mode::Linux => {}
+            Mode::Linux if self.found => {}
+            Mode::Linux => {
+                if ev.una > self.round_end {
+                    self.begin_round(ev.now, ev.nxt);
+                }
+                if w.cwnd >= LOW_WINDOW {
+                    self.linux(w, ev, rtt, least);
+                }
+            }
             Mode::PlusPlus => self.plus_plus(rtt),
         }
     }

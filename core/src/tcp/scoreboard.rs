@@ -78,6 +78,7 @@ pub struct Scoreboard {
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
+    buffers: u64,
     lost_total: u64,
     /// One past the highest byte ever SACKed above `una`.
     fack: u64,
@@ -103,6 +104,7 @@ impl Scoreboard {
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
+            buffers: 0,
             lost_total: 0,
             fack: 0,
             #[cfg(test)]
@@ -153,6 +155,11 @@ impl Scoreboard {
             self.fack
         }
     }
+    /// Super-packets that hold what is in flight: those that were sent, cut where one part was SACKed or sent again and the
+    /// other was not, merged where neighbours were SACKed.
+    pub fn buffers(&self) -> u64 {
+        self.buffers
+    }
     #[inline]
     fn at(&self, i: u64) -> &Seg {
         #[cfg(test)]
@@ -202,6 +209,7 @@ impl Scoreboard {
             flags,
         };
         self.nxt += u64::from(len);
+        self.buffers += u64::from(flags & GLUED == 0);
         self.link_newest(i);
     }
     /// A segment leaves again. `counted`: it counts as a retransmission in flight (a tail loss probe does not).
@@ -316,6 +324,7 @@ impl Scoreboard {
             self.lost_out -= u32::from(seg.is(LOST));
             self.retrans_out -= u32::from(seg.is(RETRANS));
         }
+        self.buffers -= u64::from(!seg.is(GLUED));
         if self.head == self.tail {
             self.lost.clear();
         }
@@ -383,7 +392,36 @@ impl Scoreboard {
             self.fack.max(before.end())
         };
         self.sacked_out += 1;
+        if i > self.head {
+            self.set_glued(i - 1, self.at(i - 1).is(SACKED));
+        }
+        if i + 1 < self.tail {
+            self.set_glued(i, self.at(i + 1).is(SACKED));
+        }
         before
+    }
+    fn set_glued(&mut self, i: u64, glued: bool) {
+        match (self.at(i).is(GLUED), glued) {
+            (false, true) => {
+                self.at_mut(i).flags |= GLUED;
+                self.buffers -= 1;
+            }
+            (true, false) => {
+                self.at_mut(i).flags &= !GLUED;
+                self.buffers += 1;
+            }
+            _ => {}
+        }
+    }
+    /// Cuts the super-packet of segment `i` before it.
+    pub fn cut_before(&mut self, i: u64) {
+        if i > self.head {
+            self.set_glued(i - 1, false);
+        }
+    }
+    /// Cuts the super-packet of segment `i` behind it.
+    pub fn cut_after(&mut self, i: u64) {
+        self.set_glued(i, false);
     }
     /// A DSACK says that the retransmission of `i` was redundant: it is no longer in flight.
     pub fn clear_retrans(&mut self, i: u64) {

@@ -2,7 +2,7 @@
 
 use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Loss, Sample};
-use crate::tcp::scoreboard::{EVER_RETRANS, GLUED, LOST, RETRANS, SACKED};
+use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, Range, Segment};
 use crate::tcp::{State, MSS};
@@ -248,9 +248,6 @@ impl Sender {
         let mut reordered_from = self.board.nxt();
         while let Some(seg) = self.board.pop_acked(ack) {
             packets += 1;
-            if !seg.is(GLUED) {
-                self.writer.freed();
-            }
             if seg.is(EVER_RETRANS) {
                 news.retrans_acked = true;
             } else if !seg.is(SACKED) {

@@ -123,6 +123,8 @@ pub struct Sender {
     cwnd_stamp: u64,
     /// When data last left, for TSO deferral.
     last_sent: Option<Time>,
+    /// Where the last segment that was not full ended.
+    short_end: u64,
     pacing: Rate,
     writer: Writer,
 
@@ -175,6 +177,7 @@ impl Sender {
             cwnd_used: 0,
             cwnd_stamp: 0,
             last_sent: None,
+            short_end: 0,
             pacing: Rate::bit(u64::MAX),
             writer: Writer::new(size.map(Bytes::get)),
             delivered: 0,

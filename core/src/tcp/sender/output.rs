@@ -116,8 +116,11 @@ impl Sender {
                     Hold::ForOther => break,
                 }
             }
-            let room = if room < head { room / mss * mss } else { room };
-            sent += self.send_burst(now, head.min(quota * mss).min(room), wire);
+            let bytes = self.split(head, quota * mss, room, push);
+            if bytes == 0 {
+                break;
+            }
+            sent += self.send_burst(now, bytes, wire);
             self.last_sent = Some(now);
             if push != Push::All {
                 break;
@@ -140,6 +143,23 @@ impl Sender {
             }
         }
         sent > 0
+    }
+
+    /// How much of `head` leaves: `most`, or what fits into the peer's `room`, a short segment at the edge included. Of short
+    /// segments only one is in flight (Nagle's rule as Minshall changed it).
+    fn split(&self, head: u64, most: u64, room: u64, push: Push) -> u64 {
+        let bytes = head.min(room);
+        if most <= bytes {
+            return most;
+        }
+        let last = self.writer.head_is_tail() || bytes < head;
+        let short = bytes % u64::from(MSS);
+        let waits = self.short_end > self.board.una();
+        if short > 0 && last && waits && push == Push::All {
+            bytes - short
+        } else {
+            bytes
+        }
     }
 
     fn should_defer(&self, now: Time, burst: u32, room: u64, chunk: u64) -> Hold {
@@ -204,6 +224,9 @@ impl Sender {
         if !probe_follows && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
             self.rearm_rto(now);
         }
+        if bytes % u64::from(MSS) > 0 {
+            self.short_end = self.board.nxt();
+        }
         self.check_space(now);
         sent
     }
@@ -237,6 +260,12 @@ impl Sender {
             if let Some(undo) = &mut self.undo {
                 undo.retransmissions = Some(undo.retransmissions.unwrap_or(0) + 1);
             }
+        }
+        if matches!(place, Place::Alone | Place::First) {
+            self.board.cut_before(number);
+        }
+        if matches!(place, Place::Alone | Place::Last) {
+            self.board.cut_after(number);
         }
         self.last_sent = Some(now);
         let psh = place == Place::Last || seg.is(PUSHED);

@@ -11,6 +11,7 @@
 
 use super::output::{Push, GSO_MAX_SIZE};
 use super::{Sender, Time};
+use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
 use alloc::collections::VecDeque;
@@ -44,8 +45,6 @@ pub(super) struct Writer {
     /// Where PSH was set last.
     pushed: u64,
     unsent: VecDeque<Chunk>,
-    /// Super-packets in flight.
-    in_flight: u64,
     buffer: u64,
     /// The buffer was found full, and the application waits to be told of room.
     pub blocked: bool,
@@ -60,7 +59,6 @@ impl Writer {
             written: 0,
             pushed: 0,
             unsent: VecDeque::new(),
-            in_flight: 0,
             buffer: 0,
             blocked: false,
             woken: None,
@@ -93,7 +91,6 @@ impl Writer {
     }
     /// `len` bytes leave from the head as one super-packet; answers whether a write ended with them.
     pub fn take(&mut self, len: u64) -> bool {
-        self.in_flight += 1;
         let Some(head) = self.unsent.front_mut() else {
             return false;
         };
@@ -104,25 +101,22 @@ impl Writer {
         }
         end && push
     }
-    /// A super-packet in flight is wholly acknowledged.
-    pub fn freed(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-    }
     /// The buffer grows to hold two windows of `cwnd`.
     pub fn expand(&mut self, cwnd: u32) {
         self.buffer = self
             .buffer
             .max(WINDOWS * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
     }
-    fn memory(&self, una: u64) -> u64 {
-        self.written - una + OVERHEAD * (self.unsent.len() as u64 + self.in_flight)
+    /// Kernel memory of all that was written and not acknowledged.
+    fn memory(&self, sent: &Scoreboard) -> u64 {
+        self.written - sent.una() + OVERHEAD * (self.unsent.len() as u64 + sent.buffers())
     }
-    fn has_room(&self, una: u64, nxt: u64) -> bool {
-        self.memory(una) < self.buffer && self.written - nxt < LOW_WATER
+    fn has_room(&self, sent: &Scoreboard) -> bool {
+        self.memory(sent) < self.buffer && self.written - sent.nxt() < LOW_WATER
     }
-    fn wakes(&self, una: u64, nxt: u64) -> bool {
-        let memory = self.memory(una);
-        memory + memory / 2 <= self.buffer && 2 * (self.written - nxt) < LOW_WATER
+    fn wakes(&self, sent: &Scoreboard) -> bool {
+        let memory = self.memory(sent);
+        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < LOW_WATER
     }
     fn mark_push(&mut self) {
         if let Some(tail) = self.unsent.back_mut() {
@@ -142,7 +136,7 @@ impl Sender {
             self.writer.expand(self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
-        if self.writer.wakes(self.board.una(), self.board.nxt()) {
+        if self.writer.wakes(&self.board) {
             self.writer.blocked = false;
             self.writer.woken = Some(now);
         }
@@ -178,7 +172,7 @@ impl Sender {
                 .back()
                 .map_or(0, |tail| goal.saturating_sub(tail.len));
             if room == 0 {
-                if !self.writer.has_room(self.board.una(), self.board.nxt()) {
+                if !self.writer.has_room(&self.board) {
                     self.writer.blocked = true;
                     break;
                 }
