@@ -5,7 +5,7 @@
 //!
 //! | mutation of core | A | B | C | H | I | O | all |
 //! |---|---|---|---|---|---|---|---|
-//! | none | 40 of 40 | 24 of 24 | 20 of 20 | 28 of 28 | 6 of 6 | 4 of 5 | 122 of 123 |
+//! | none | 46 of 46 | 24 of 24 | 20 of 20 | 28 of 28 | 6 of 6 | 4 of 5 | 128 of 129 |
 //! | CUBIC's β 0.5 instead of 0.7 | 19 | 22 | 9 | 28 | 6 | 0 | 84 |
 //! | no delayed ACK: every segment acknowledged at once | 35 | 16 | 16 | 28 | 6 | 2 | 103 |
 //! | HyStart off | 29 | 20 | 8 | 28 | 3 | 4 | 92 |
@@ -25,7 +25,7 @@ use std::sync::Mutex;
 
 const STORED: &str = include_str!("data/reference/linux-6.12.txt");
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
-const AGREED: [(&str, usize); 6] = [("A", 40), ("B", 24), ("C", 20), ("H", 28), ("I", 6), ("O", 4)];
+const AGREED: [(&str, usize); 6] = [("A", 46), ("B", 24), ("C", 20), ("H", 28), ("I", 6), ("O", 4)];
 const SEEDS: u64 = 3;
 
 /// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.
