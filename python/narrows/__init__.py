@@ -9,11 +9,15 @@ True
 Quantities are text with their unit (`"40ms"`, `"50Mbit"`, `"1.5bdp"`, `"250kB"`); columns carry the unit in their name.
 """
 
-from narrows import cc, errors, queue
-from narrows._core import __version__
-from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
-from narrows.runs import Run, run
-from narrows.scenario import Flow, Host, Path, Ping, Scenario, load
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from narrows import cc, errors, queue
+    from narrows._core import __version__
+    from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
+    from narrows.runs import Run, run
+    from narrows.scenario import Flow, Host, Path, Ping, Scenario, load
 
 __all__ = [
     "EngineError",
@@ -33,3 +37,26 @@ __all__ = [
     "queue",
     "run",
 ]
+
+_HOMES = {
+    "narrows._core": ("__version__",),
+    "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
+    "narrows.runs": ("Run", "run"),
+    "narrows.scenario": ("Flow", "Host", "Path", "Ping", "Scenario", "load"),
+}
+"""Where each name lives. It is imported when it is asked for: the command starts before all that it needs."""
+
+
+def __getattr__(name: str) -> object:
+    if name in ("cc", "errors", "queue"):
+        return import_module(f"narrows.{name}")
+    for home, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'narrows' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

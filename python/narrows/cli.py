@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from narrows import _interrupt  # isort: skip - before anything that takes time
+
 import errno
 import io
 import json
@@ -218,3 +220,6 @@ def demo(quick: bool, up_to: float | None, as_json: bool, strict: bool) -> None:
     met = show_demo(quick=quick, up_to=up_to, as_json=as_json)
     if strict and not met:
         click.get_current_context().exit(1)
+
+
+_interrupt.loaded()
