@@ -44,6 +44,24 @@ fn the_first_recovery_is_linux_s() {
     );
 }
 
+/// A SYN that nobody answers, sent again after so many ms by Linux 6.12 (in virtual time): linear at first, on the edges of the
+/// timer wheel. The last edges, 512 ms apart, tell that its clock stood at tick 71 of 512 when it began.
+#[test]
+fn syns_are_repeated_when_linux_repeats_them() {
+    let mut sender = Sender::new(&config(), law("cubic"), None);
+    let mut sent = Vec::new();
+    let start = at_ms(71);
+    sender.connect(start, &mut |s| sent.push(s));
+    let repeated = [(); 10].map(|()| {
+        let at = sender.next_wakeup().expect("an unanswered SYN is sent again");
+        sender.on_timer(at, &mut |s| sent.push(s));
+        at.since(start).as_us() / 1000
+    });
+    let linux = [1017, 2041, 3065, 4089, 5113, 7161, 11193, 19385, 35769, 68025];
+    assert_eq!(repeated, linux);
+    assert!(sent.len() == 11 && sent.iter().all(|s| s.syn));
+}
+
 #[test]
 fn a_shut_window_is_asked_for_until_it_opens() {
     let mut sender = Sender::new(&config(), law("reno"), Some(Bytes::new(100_000)));

@@ -53,24 +53,31 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// RFC 6937 section 3.1, first example: Reno, cwnd = pipe = 20, one loss; pipe per ACK 1..19.
-    #[test]
-    fn the_single_loss_of_rfc_6937() {
-        let mut prr = Prr::begin(20);
-        let mut pipe = 20; // the lost packet has left, two were sent on the first two duplicate ACKs
-        prr.out = 0;
+    /// What is in flight as each of `n` ACKs arrives, from the one that begins recovery on, when each delivers a packet.
+    fn in_flight_at_acks(prr: &mut Prr, mut in_flight: u32, safe: bool, n: usize) -> alloc::vec::Vec<u32> {
         let mut seen = alloc::vec::Vec::new();
-        pipe -= 1; // one packet is known lost at entry
-        for _ in 0..17 {
-            pipe -= 1;
-            let cwnd = prr.on_ack(1, pipe, 10, false).unwrap_or(pipe);
-            let send = cwnd.saturating_sub(pipe);
-            prr.sent(send);
-            pipe += send;
-            seen.push(pipe);
+        for _ in 0..n {
+            seen.push(in_flight);
+            let cwnd = prr.on_ack(1, in_flight, 10, safe).unwrap_or(in_flight);
+            prr.sent(cwnd.saturating_sub(in_flight));
+            in_flight = cwnd.max(in_flight) - 1;
         }
-        // One packet out for every two in, ending at ssthresh.
-        assert_eq!(&seen[..4], &[19, 18, 18, 17]);
-        assert_eq!(*seen.last().unwrap_or(&0), 10);
+        seen
+    }
+
+    /// A single loss at a window of 20 (RFC 6937 section 3.1): the retransmission at once, then a packet for every second
+    /// ACK. The RFC's own row has one 18 more: Linux divides by the window, not by what was in flight.
+    #[test]
+    fn one_packet_leaves_for_two_that_arrived() {
+        let expected = [18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10];
+        assert_eq!(in_flight_at_acks(&mut Prr::begin(20), 18, false, 17), expected);
+    }
+
+    /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the conservative bound, two by the
+    /// slow-start bound, which Linux takes for ACKs that are safe.
+    #[test]
+    fn after_a_burst_of_losses_only_safe_acks_open_the_window() {
+        assert_eq!(in_flight_at_acks(&mut Prr::begin(20), 4, false, 3), [4, 4, 4]);
+        assert_eq!(in_flight_at_acks(&mut Prr::begin(20), 4, true, 3), [4, 5, 6]);
     }
 }

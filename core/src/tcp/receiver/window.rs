@@ -29,7 +29,7 @@ const MAX_SCALE: u32 = 14;
 pub(super) fn truesize(len: u32) -> u64 {
     u64::from(len) + OVERHEAD
 }
-/// Kernel memory of a run that waits out of order: neighbours are merged, up to 17 fragments of pages in one packet.
+/// Kernel memory of a run that waits out of order: neighbours are merged, [`MERGED`] segments to a packet.
 pub(super) fn truesize_of(run: Range) -> u64 {
     let bytes = run.end - run.start;
     let segments = bytes.div_ceil(u64::from(MSS));
