@@ -31,6 +31,7 @@ help: ## This list
 setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
 
 $(VENV)/.tools: python/requirements.txt
+	@command -v cargo > /dev/null || { echo 'make setup needs Rust 1.85 or newer: https://rustup.rs'; exit 1; }
 	@[ -n "$(PYTHON)" ] || { echo 'make setup needs Python 3.11 or newer'; exit 1; }
 	# Debian has venv without ensurepip unless python3-venv is there; its own pip can fill the gap.
 	$(PYTHON) -m venv --clear $(VENV) > /dev/null || { $(PYTHON) -m venv --clear --without-pip $(VENV) \

@@ -43,7 +43,7 @@ prop_compose! {
         s.duration = Span::ns(times.0);
         s.warmup = Gain(times.1) * s.duration;
         s.seed = times.2;
-        s.start_jitter = Span::ns(times.3);
+        s.start_jitter = Span::ns(times.3.min(times.0));
         s.path.rate = Rate::bit(path.0);
         s.path.rtt = Span::ns(path.1);
         s.path.delay_forward = Gain(path.2) * s.path.rtt;

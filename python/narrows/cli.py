@@ -120,6 +120,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows run scenarios/first/cubic.toml --seed 7
     """
+    if out == "":
+        raise click.BadParameter("name a directory: --out result", param_hint="--out")
     with _Bar(quiet=quiet) as bar:
         done = run_scenario(
             file,

@@ -79,7 +79,7 @@ pub const KEYS: &[Key] = &[
         "start_jitter",
         "time",
         "one rtt",
-        "0s to 1h",
+        "0s to the duration, 1h at most",
         "the most that a flow's start is moved at random",
     ),
     key("", "path", "section", "required", "", "what lies between the hosts"),

@@ -88,8 +88,9 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
     let path = path(out, &top, known);
     let rtt = path.as_ref().map_or(Span::ZERO, |p| p.rtt);
-    let start_jitter = optional(top.field("start_jitter"), rtt, |f| {
-        out.quantity(&f, "ms", Span::ZERO, HOUR)
+    // A start moved past the end would be no start.
+    let start_jitter = optional(top.field("start_jitter"), rtt.min(end), |f| {
+        out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
     let host = host(out, &top);
     let flows = flows(out, &top, known, end);
