@@ -11,6 +11,7 @@
 //! | [`registry`] | congestion controls and queue disciplines by name; open to other crates |
 //! | [`rng`] | randomness from a named seed |
 //! | [`packet`] | what a queue may see of a packet |
+//! | [`kernel`] | which Linux a host is: dated rules |
 //! | [`cc`] | congestion controls, one file each |
 //! | [`queue`] | queue disciplines, one file each |
 //! | [`net`] | what lies between hosts |
@@ -23,6 +24,7 @@ extern crate alloc;
 
 pub mod cc;
 pub mod figures;
+pub mod kernel;
 pub mod net;
 pub mod packet;
 pub mod param;

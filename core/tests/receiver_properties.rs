@@ -61,10 +61,9 @@ struct Bench {
 impl Bench {
     fn new(rmem_max: u64) -> Bench {
         let cfg = Config {
-            iw: 10,
-            hz: 1000,
             rmem_default: Bytes::new(131_072.min(rmem_max)),
             rmem_max: Bytes::new(rmem_max),
+            ..Config::default()
         };
         let mut bench = Bench {
             now: Time::ZERO + Span::ms(5),

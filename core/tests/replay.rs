@@ -10,18 +10,13 @@ use narrows_core::cc::cubic::{Cubic, KIND};
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Config, Receiver, Sender, State};
-use narrows_core::units::{Bytes, Time};
+use narrows_core::units::Time;
 
 /// The sender's ticks are known to some microseconds only, so what a timer does may be off by as much.
 const TIMER_TOLERANCE_NS: u64 = 8_000;
 
 fn config() -> Config {
-    Config {
-        iw: 10,
-        hz: 1000,
-        rmem_default: Bytes::new(131_072),
-        rmem_max: Bytes::new(536_870_912),
-    }
+    Config::default()
 }
 
 /// A recording: its lines, split, and the shift that puts its ticks on ours.

@@ -10,9 +10,11 @@
 use crate::packet::{Acks, Kind, Packet};
 use crate::timers::Timers;
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
+use narrows_core::cc;
 use narrows_core::figures::{
     Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
+use narrows_core::kernel::Kernel;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
@@ -225,6 +227,7 @@ impl World {
         let config = Config {
             iw: host.iw,
             hz: host.hz,
+            kernel: Kernel::named(&host.like).unwrap_or_default(),
             rmem_default: host.rmem_default,
             rmem_max: host.rmem_max,
         };
@@ -234,7 +237,12 @@ impl World {
             let kind = registry
                 .cc(&spec.cc.kind)
                 .ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
-            let sender = Sender::new(&config, (kind.make)(&spec.cc.params, host.hz), spec.size);
+            let law = cc::Host {
+                hz: host.hz,
+                kernel: config.kernel,
+                seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
+            };
+            let sender = Sender::new(&config, (kind.make)(&spec.cc.params, &law), spec.size);
             let meter = FlowMeter::new(warmup);
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
             let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));

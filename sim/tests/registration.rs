@@ -59,7 +59,7 @@ const KIND: CcKind = CcKind {
     help: "additive increase, multiplicative decrease",
     source: "Chiu and Jain 1989",
     params: PARAMS,
-    make: |params: &Params, _hz| {
+    make: |params: &Params, _host| {
         Box::new(Aimd {
             increase: params.number("increase"),
             factor: params.number("factor"),

@@ -274,7 +274,7 @@ pub const KIND: CcKind = CcKind {
     help: "Linux's default since 2006: a cubic curve of time since the last loss",
     source: "RFC 9438; Linux 6.12",
     params: PARAMS,
-    make: |params, hz| Box::new(Cubic::new(params, hz)),
+    make: |params, host| Box::new(Cubic::new(params, host.hz)),
 };
 
 #[cfg(test)]

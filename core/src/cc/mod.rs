@@ -10,6 +10,7 @@ pub mod cubic;
 pub mod hystart;
 pub mod reno;
 
+use crate::kernel::Kernel;
 use crate::param::{Param, Params};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
@@ -173,6 +174,27 @@ pub trait CongestionControl: Send + Sync {
     fn fork(&self) -> Box<dyn CongestionControl>;
 }
 
+/// What a law may know of the host it runs on.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// The kernel's tick, which some laws of Linux show.
+    pub hz: u32,
+    /// Whose rules it follows.
+    pub kernel: Kernel,
+    /// Of the law's own random choices; every flow has another.
+    pub seed: u64,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host {
+            hz: 1000,
+            kernel: Kernel::default(),
+            seed: 1,
+        }
+    }
+}
+
 /// One congestion control of a registry.
 #[derive(Clone)]
 pub struct CcKind {
@@ -184,8 +206,8 @@ pub struct CcKind {
     pub source: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// Makes one; `hz` is the host's tick, which some laws of Linux show.
-    pub make: fn(&Params, hz: u32) -> Box<dyn CongestionControl>,
+    /// Makes one for a flow of `host`.
+    pub make: fn(&Params, host: &Host) -> Box<dyn CongestionControl>,
 }
 
 /// The congestion controls that narrows ships.

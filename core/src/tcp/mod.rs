@@ -23,6 +23,7 @@ pub mod wire;
 pub use receiver::Receiver;
 pub use sender::Sender;
 
+use crate::kernel::Kernel;
 use crate::units::{Bytes, Rate, Span};
 
 /// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
@@ -35,10 +36,25 @@ pub struct Config {
     pub iw: u32,
     /// The kernel's tick: timers fire on it.
     pub hz: u32,
+    /// Whose rules it follows.
+    pub kernel: Kernel,
     /// Receive buffer at the start.
     pub rmem_default: Bytes,
     /// The most that auto-tuning may give it.
     pub rmem_max: Bytes,
+}
+
+/// Linux 6.12 with a receive buffer that may grow to 512 MiB.
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            iw: 10,
+            hz: 1000,
+            kernel: Kernel::default(),
+            rmem_default: Bytes::new(128 << 10),
+            rmem_max: Bytes::new(512 << 20),
+        }
+    }
 }
 
 /// What TCP_INFO shows of a sender, and a little more.

@@ -89,16 +89,11 @@ pub fn law(name: &str) -> Box<dyn CongestionControl> {
         .iter()
         .find(|k| k.name == name)
         .expect("a shipped congestion control");
-    (kind.make)(&Params::defaults(kind.params), 1000)
+    (kind.make)(&Params::defaults(kind.params), &cc::Host::default())
 }
 
 pub fn config() -> Config {
-    Config {
-        iw: 10,
-        hz: 1000,
-        rmem_default: Bytes::new(131_072),
-        rmem_max: Bytes::new(536_870_912),
-    }
+    Config::default()
 }
 
 impl Pair {
