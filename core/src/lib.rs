@@ -17,6 +17,7 @@
 //! | [`net`] | what lies between hosts |
 //! | [`tcp`] | Linux's sender and receiver |
 //! | [`scenario`] | the scenario format: the only parser, its errors, its defaults |
+//! | [`windowed`] | the best value of a sliding window |
 //! | [`figures`] | goodput, percentiles, Jain: computed here once for every engine |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,3 +35,4 @@ pub mod rng;
 pub mod scenario;
 pub mod tcp;
 pub mod units;
+pub mod windowed;

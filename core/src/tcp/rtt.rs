@@ -6,6 +6,7 @@
 //! the gap when it shrinks. `RTO = srtt + rttvar`: the 200 ms floor is inside the variance, so `RTO ≥ srtt + 200 ms`.
 
 use super::timer::Ticks;
+use crate::windowed::WindowedMin;
 
 /// The least that the variance part of a timeout may be: 200 ms.
 pub const RTO_MIN_US: u64 = 200_000;
@@ -105,48 +106,6 @@ impl Rtt {
     }
 }
 
-/// The least value of a sliding window, by three candidates (Nichols' filter): the best, the best since it, and the best
-/// since that. Constant state, exact whenever a new minimum arrives.
-#[derive(Clone, Debug, Default)]
-pub struct WindowedMin {
-    best: [(u64, u64); 3], // (when, value)
-    any: bool,
-}
-
-impl WindowedMin {
-    /// The least value in the window; `None` before the first.
-    pub fn get(&self) -> Option<u64> {
-        self.any.then_some(self.best[0].1)
-    }
-    /// Value `v` at `now`; candidates older than `window` are forgotten.
-    pub fn update(&mut self, v: u64, now: u64, window: u64) {
-        let s = (now, v);
-        if !self.any || v <= self.best[0].1 || now.saturating_sub(self.best[2].0) > window {
-            self.any = true;
-            self.best = [s; 3];
-            return;
-        }
-        if v <= self.best[1].1 {
-            self.best[1] = s;
-            self.best[2] = s;
-        } else if v <= self.best[2].1 {
-            self.best[2] = s;
-        }
-        let age = now.saturating_sub(self.best[0].0);
-        if age > window {
-            self.best = [self.best[1], self.best[2], s];
-            if now.saturating_sub(self.best[0].0) > window {
-                self.best = [self.best[1], self.best[2], s];
-            }
-        } else if self.best[1].0 == self.best[0].0 && age > window / 4 {
-            self.best[1] = s;
-            self.best[2] = s;
-        } else if self.best[2].0 == self.best[1].0 && age > window / 2 {
-            self.best[2] = s;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,15 +133,5 @@ mod tests {
         low.sample(50_000, 0, 0);
         high.sample(150_000, 0, 0);
         assert!(low.mdev4 * 4 < high.mdev4);
-    }
-
-    #[test]
-    fn the_minimum_is_forgotten_after_its_window() {
-        let mut m = WindowedMin::default();
-        m.update(10, 0, 100);
-        for t in 1..=200 {
-            m.update(20, t, 100);
-        }
-        assert_eq!(m.get(), Some(20));
     }
 }

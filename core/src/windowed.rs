@@ -1,0 +1,81 @@
+//! The least or the greatest value of a sliding window, by three candidates (Nichols' filter): the best, the best since it,
+//! and the best since that. Constant state; exact whenever a new best arrives. Linux: `lib/win_minmax.c`.
+
+/// The best value of a window: the greatest if `MAX`, otherwise the least.
+#[derive(Clone, Debug, Default)]
+pub struct Windowed<const MAX: bool> {
+    best: [(u64, u64); 3], // (when, value)
+    any: bool,
+}
+
+/// The least value of a window.
+pub type WindowedMin = Windowed<false>;
+/// The greatest value of a window.
+pub type WindowedMax = Windowed<true>;
+
+impl<const MAX: bool> Windowed<MAX> {
+    fn beats(v: u64, other: u64) -> bool {
+        if MAX {
+            v >= other
+        } else {
+            v <= other
+        }
+    }
+    /// The best value in the window; `None` before the first.
+    pub fn get(&self) -> Option<u64> {
+        self.any.then_some(self.best[0].1)
+    }
+    /// Value `v` at `now`; candidates older than `window` are forgotten. Time is in any unit, and never goes back.
+    pub fn update(&mut self, v: u64, now: u64, window: u64) {
+        let s = (now, v);
+        if !self.any || Self::beats(v, self.best[0].1) || now.saturating_sub(self.best[2].0) > window {
+            self.any = true;
+            self.best = [s; 3];
+            return;
+        }
+        if Self::beats(v, self.best[1].1) {
+            self.best[1] = s;
+            self.best[2] = s;
+        } else if Self::beats(v, self.best[2].1) {
+            self.best[2] = s;
+        }
+        let age = now.saturating_sub(self.best[0].0);
+        if age > window {
+            self.best = [self.best[1], self.best[2], s];
+            if now.saturating_sub(self.best[0].0) > window {
+                self.best = [self.best[1], self.best[2], s];
+            }
+        } else if self.best[1].0 == self.best[0].0 && age > window / 4 {
+            self.best[1] = s;
+            self.best[2] = s;
+        } else if self.best[2].0 == self.best[1].0 && age > window / 2 {
+            self.best[2] = s;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_minimum_is_forgotten_after_its_window() {
+        let mut m = WindowedMin::default();
+        m.update(10, 0, 100);
+        for t in 1..=200 {
+            m.update(20, t, 100);
+        }
+        assert_eq!(m.get(), Some(20));
+    }
+
+    #[test]
+    fn the_maximum_falls_to_the_best_of_the_later_parts() {
+        let mut m = WindowedMax::default();
+        m.update(50, 0, 10);
+        m.update(30, 4, 10);
+        m.update(20, 8, 10);
+        assert_eq!(m.get(), Some(50));
+        m.update(10, 11, 10);
+        assert_eq!(m.get(), Some(30));
+    }
+}
