@@ -1,6 +1,6 @@
 //! The scoreboard against a model that anybody can check: a list of records, walked from end to end for every question.
 
-use narrows_core::tcp::scoreboard::{Scoreboard, EVER_RETRANS, GLUED, LOST, RETRANS, SACKED};
+use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot, EVER_RETRANS, GLUED, LOST, RETRANS, SACKED};
 use narrows_core::tcp::wire::Range;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -136,7 +136,7 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
             for i in 0..=a % 8 {
                 let short = i == a % 8 && b % 3 == 0;
                 let len = if short { 1 + (b % u64::from(MSS)) as u32 } else { MSS };
-                board.push(len, now, 0, if i < a % 8 { GLUED } else { 0 });
+                board.push(len, now, &Snapshot::default(), if i < a % 8 { GLUED } else { 0 });
                 model.push(len, now);
             }
         }
@@ -182,13 +182,13 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
         }
         6 => {
             let Some(i) = board.next_to_retransmit() else { return };
-            board.resend(i, now, 0, true);
+            board.resend(i, now, &Snapshot::default(), true);
             model.resend(i, now, true);
         }
         // A tail loss probe.
         7 => {
             let Some(i) = board.last_number() else { return };
-            board.resend(i, now, 0, false);
+            board.resend(i, now, &Snapshot::default(), false);
             model.resend(i, now, false);
         }
         8 => {

@@ -16,7 +16,7 @@
 
 use super::hystart::{self, HyStart, Mode};
 use super::reno::{avoid, slow_start};
-use super::{Ack, CcKind, CongestionControl, Loss, Sample, Sent, Window};
+use super::{Ack, CcKind, CongestionControl, Loss, Rto, Sample, Sent, Window};
 use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -190,7 +190,7 @@ impl Cubic {
 impl CongestionControl for Cubic {
     fn on_sent(&mut self, _w: &mut Window, ev: &Sent) {
         // Time in which nothing was in flight does not count.
-        if let (true, Some(epoch), Some(last)) = (ev.from_idle, &mut self.epoch, ev.last_sent) {
+        if let (Some(epoch), Some(last)) = (&mut self.epoch, ev.last_sent) {
             let idle = ev.now.since(last).as_ns() / self.ns_per_tick;
             epoch.start = (epoch.start + idle).min(ev.now.as_ns() / self.ns_per_tick);
         }
@@ -238,7 +238,7 @@ impl CongestionControl for Cubic {
         w.ssthresh = ((u64::from(w.cwnd) * BETA / SCALE) as u32).max(2);
     }
 
-    fn on_rto(&mut self, _w: &mut Window, _now: Time) {
+    fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {
         self.cnt = 0;
         self.w_max = 0;
         self.epoch = None;

@@ -4,7 +4,7 @@
 //! change it too, for every law alike. A law that runs its own recovery says so in [`CongestionControl::owns_recovery`].
 //!
 //! Order of calls for one ACK: `on_sample` (what it told), then `on_loss`, `on_rto` or `on_spurious_loss` if it changed the
-//! state of recovery, then `on_ack` (the window may move).
+//! state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when the connection stands.
 
 pub mod cubic;
 pub mod hystart;
@@ -12,11 +12,14 @@ pub mod reno;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
+use crate::tcp::State;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
 /// A threshold never reached: slow start has no end in sight.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+/// Segments in the least burst, unless the law says otherwise (`tcp_min_tso_segs`).
+pub const MIN_BURST: u32 = 2;
 
 /// What a sender may have in flight, in packets (of one MSS, as Linux counts) and how fast it may send.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,8 +32,13 @@ pub struct Window {
     pub credit: u32,
     /// The most that `cwnd` may be.
     pub clamp: u32,
-    /// A pacing rate the law asks for; `None` leaves sending to ACK clocking.
+    /// The rate the law paces at; the transport's own formula where it is `None`. It sizes bursts even where nothing is paced.
     pub pacing: Option<Rate>,
+    /// Segments in the least burst.
+    pub min_burst: u32,
+    /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in flight count as limited by the
+    /// application. The transport takes it back.
+    pub app_limited: bool,
 }
 
 impl Window {
@@ -42,6 +50,8 @@ impl Window {
             credit: 0,
             clamp: u32::MAX,
             pacing: None,
+            min_burst: MIN_BURST,
+            app_limited: false,
         }
     }
     /// Is the window below its threshold?
@@ -88,6 +98,54 @@ pub struct Ack {
     pub nxt: u64,
     /// Packets in flight after it.
     pub in_flight: u32,
+    /// Packets it showed to be lost.
+    pub lost: u32,
+    /// The state of recovery after it.
+    pub state: State,
+    /// What it told of delivery, for laws that ask ([`CongestionControl::needs_delivery`]).
+    pub delivery: Option<Delivery>,
+}
+
+/// What an ACK told of delivery (`tcp_rate` in Linux).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Delivery {
+    /// The delivery rate over the flight of the newest packet it acknowledged; `None` where it cannot be told.
+    pub sample: Option<RateSample>,
+    /// The round-trip time of that packet, if it can be told.
+    pub rtt: Option<Span>,
+    /// May the receiver have delayed this ACK? (It acknowledged one short packet and nothing else was in flight.)
+    pub maybe_delayed: bool,
+    /// Packets in flight before this ACK.
+    pub prior_in_flight: u32,
+    /// When pacing lets the next packet leave.
+    pub next_departure: Time,
+    /// The connection so far, this ACK included.
+    pub totals: Totals,
+}
+
+/// What became of a connection's packets so far.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Packets delivered, the SYN included.
+    pub delivered: u64,
+    /// When the last of them was.
+    pub delivered_at: Time,
+    /// Packets found lost; each time anew, if one is lost again.
+    pub lost: u64,
+}
+
+/// A delivery-rate sample.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct RateSample {
+    /// Packets that had been delivered when the newest acknowledged packet was sent.
+    pub prior_delivered: u64,
+    /// Packets delivered since.
+    pub delivered: u64,
+    /// In so much time: the longer one of sending them and having them acknowledged.
+    pub interval: Span,
+    /// Did the application limit the flow when that packet was sent?
+    pub app_limited: bool,
 }
 
 /// The window must shrink: at most once per round trip.
@@ -115,16 +173,54 @@ pub enum Cause {
     Timeout,
 }
 
-/// Packets leave.
+/// The connection stands: nothing has been sent.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Start {
+    /// When.
+    pub now: Time,
+    /// The smoothed round-trip time: that of the handshake.
+    pub srtt: Span,
+    /// The least round-trip time: likewise.
+    pub min_rtt: Span,
+    /// The SYN has been delivered.
+    pub totals: Totals,
+}
+
+/// Data is about to leave while nothing is in flight.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sent {
     /// When.
     pub now: Time,
-    /// Was nothing in flight before?
-    pub from_idle: bool,
     /// When data was last sent before this.
     pub last_sent: Option<Time>,
+    /// Had the application left the connection without data to send?
+    pub app_limited: bool,
+    /// The connection so far.
+    pub totals: Totals,
+}
+
+/// The retransmission timer fired.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Rto {
+    /// When.
+    pub now: Time,
+    /// The connection so far.
+    pub totals: Totals,
+}
+
+/// A reduction of the window was a mistake.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SpuriousLoss {
+    /// When that was found.
+    pub now: Time,
+    /// The window before the reduction.
+    pub prior_cwnd: u32,
+    /// The connection so far.
+    pub totals: Totals,
 }
 
 macro_rules! event_at {
@@ -139,14 +235,22 @@ macro_rules! event_at {
 }
 event_at! {
     Sample { rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false }
-    Ack { delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0 }
+    Ack {
+        delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
+        delivery: None,
+    }
     Loss { cause: Cause::Loss, in_flight: 0 }
-    Sent { from_idle: false, last_sent: None }
+    Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
+    Sent { last_sent: None, app_limited: false, totals: Totals::default() }
+    Rto { totals: Totals::default() }
+    SpuriousLoss { prior_cwnd: 0, totals: Totals::default() }
 }
 
 /// A congestion control.
 pub trait CongestionControl: Send + Sync {
-    /// Packets leave.
+    /// The connection stands.
+    fn on_start(&mut self, _w: &mut Window, _ev: &Start) {}
+    /// Data is about to leave while nothing is in flight.
     fn on_sent(&mut self, _w: &mut Window, _ev: &Sent) {}
     /// What an ACK told, before loss detection.
     fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
@@ -155,10 +259,10 @@ pub trait CongestionControl: Send + Sync {
     /// Congestion: set `w.ssthresh` (and with [`owns_recovery`](Self::owns_recovery) the window too); PRR brings the window there.
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
     /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if this was a new episode).
-    fn on_rto(&mut self, _w: &mut Window, _now: Time) {}
-    /// The reduction was a mistake: the window to go back to, given that before it. The transport restores the threshold.
-    fn on_spurious_loss(&mut self, w: &mut Window, prior_cwnd: u32) {
-        w.cwnd = w.cwnd.max(prior_cwnd);
+    fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
+    /// The reduction was a mistake: the window goes back to what it was. The transport restores the threshold.
+    fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
+        w.cwnd = w.cwnd.max(ev.prior_cwnd);
     }
     /// Does the law set the window in recovery itself? Then PRR stays out.
     fn owns_recovery(&self) -> bool {
@@ -167,6 +271,14 @@ pub trait CongestionControl: Send + Sync {
     /// Does it ask for pacing?
     fn needs_pacing(&self) -> bool {
         false
+    }
+    /// Does it want [`Ack::delivery`]?
+    fn needs_delivery(&self) -> bool {
+        false
+    }
+    /// The send buffer grows to hold so many windows.
+    fn send_buffer_windows(&self) -> u32 {
+        2
     }
     /// Named numbers for traces (`w_max`, `k_s` …).
     fn describe(&self, _visit: &mut dyn FnMut(&'static str, f64)) {}

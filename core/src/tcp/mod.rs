@@ -82,6 +82,11 @@ pub struct Info {
     pub min_rtt: Span,
     /// The rate at which bursts are sized (and packets paced, where they are).
     pub pacing: Rate,
+    /// The rate at which packets were delivered, of the newest sample that the application did not limit, or of a faster
+    /// one; `None` before the first.
+    pub delivery_rate: Option<Rate>,
+    /// Did the application limit that one?
+    pub delivery_rate_app_limited: bool,
     /// The state of recovery.
     pub state: State,
     /// The peer's window in bytes.

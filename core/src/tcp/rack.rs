@@ -48,7 +48,7 @@ impl Default for Rack {
 
 impl Rack {
     /// A segment sent at `sent_us` that ends at `end` has arrived.
-    pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u8, rtt: &Rtt) {
+    pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u16, rtt: &Rtt) {
         let took = now_us.saturating_sub(sent_us);
         // Faster than the path can be: the original arrived, not the retransmission that carries this time.
         if flags & EVER_RETRANS != 0 && took < rtt.min_us().unwrap_or(u64::MAX) {

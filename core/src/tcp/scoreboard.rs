@@ -15,20 +15,22 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// SACKed by the receiver.
-pub const SACKED: u8 = 1;
+pub const SACKED: u16 = 1;
 /// Counts as lost.
-pub const LOST: u8 = 2;
+pub const LOST: u16 = 2;
 /// A retransmission of it counts as in flight.
-pub const RETRANS: u8 = 4;
+pub const RETRANS: u16 = 4;
 /// Has ever been retransmitted.
-pub const EVER_RETRANS: u8 = 8;
-const LINKED: u8 = 16;
+pub const EVER_RETRANS: u16 = 8;
+const LINKED: u16 = 16;
 /// Taken out of the order of transmission by a timeout, to be put back if the timeout was spurious.
-const TIMED_OUT: u8 = 32;
+const TIMED_OUT: u16 = 32;
 /// The next segment left in the same super-packet.
-pub const GLUED: u8 = 64;
+pub const GLUED: u16 = 64;
 /// A write of the application ended with it.
-pub const PUSHED: u8 = 128;
+pub const PUSHED: u16 = 128;
+/// Left while the application was what limited the connection.
+pub const APP_LIMITED: u16 = 256;
 
 const NIL: u64 = u64::MAX;
 
@@ -41,13 +43,30 @@ pub struct Seg {
     pub sent_us: u64,
     /// Packets that had been delivered when it was last sent.
     pub delivered: u64,
+    /// So many µs before it was sent the last of those had been delivered.
+    delivered_before: u32,
+    /// So many µs before it was sent the packet had been sent that was delivered last.
+    first_sent_before: u32,
     older: u64,
     newer: u64,
     skip: u64,
     /// Payload bytes.
     pub len: u32,
-    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`, `GLUED`, `PUSHED`.
-    pub flags: u8,
+    /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`, `GLUED`, `PUSHED`, `APP_LIMITED`.
+    pub flags: u16,
+}
+
+/// What a connection knows of delivery when a packet leaves: a delivery-rate sample runs from here to the packet's ACK.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Snapshot {
+    /// Packets delivered so far.
+    pub delivered: u64,
+    /// When the last of them was, µs.
+    pub delivered_us: u64,
+    /// When the packet delivered last had been sent, µs.
+    pub first_sent_us: u64,
+    /// Was the application what limited the connection?
+    pub app_limited: bool,
 }
 
 impl Seg {
@@ -56,8 +75,25 @@ impl Seg {
         self.seq + u64::from(self.len)
     }
     /// Are any of `flags` set?
-    pub fn is(&self, flags: u8) -> bool {
+    pub fn is(&self, flags: u16) -> bool {
         self.flags & flags != 0
+    }
+    /// What was known of delivery when it was last sent.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            delivered: self.delivered,
+            delivered_us: self.sent_us - u64::from(self.delivered_before),
+            first_sent_us: self.sent_us - u64::from(self.first_sent_before),
+            app_limited: self.is(APP_LIMITED),
+        }
+    }
+    fn stamp(&mut self, sent_us: u64, known: &Snapshot) {
+        let before = |us: u64| sent_us.saturating_sub(us).min(u64::from(u32::MAX)) as u32;
+        self.sent_us = sent_us;
+        self.delivered = known.delivered;
+        self.delivered_before = before(known.delivered_us);
+        self.first_sent_before = before(known.first_sent_us);
+        self.flags = (self.flags & !APP_LIMITED) | if known.app_limited { APP_LIMITED } else { 0 };
     }
 }
 
@@ -191,33 +227,31 @@ impl Scoreboard {
         self.at(number)
     }
 
-    /// New data leaves; `flags`: `GLUED`, `PUSHED`.
-    pub fn push(&mut self, len: u32, now_us: u64, delivered: u64, flags: u8) {
+    /// New data leaves at `sent_us`; `flags`: `GLUED`, `PUSHED`.
+    pub fn push(&mut self, len: u32, sent_us: u64, known: &Snapshot, flags: u16) {
         if self.packets_out() as usize == self.ring.len() {
             self.grow();
         }
         let i = self.tail;
         self.tail += 1;
-        *self.at_mut(i) = Seg {
+        let mut seg = Seg {
             seq: self.nxt,
-            sent_us: now_us,
-            delivered,
-            older: NIL,
-            newer: NIL,
             skip: i,
             len,
             flags,
+            ..Seg::default()
         };
+        seg.stamp(sent_us, known);
+        *self.at_mut(i) = seg;
         self.nxt += u64::from(len);
         self.buffers += u64::from(flags & GLUED == 0);
         self.link_newest(i);
     }
     /// A segment leaves again. `counted`: it counts as a retransmission in flight (a tail loss probe does not).
-    pub fn resend(&mut self, i: u64, now_us: u64, delivered: u64, counted: bool) {
+    pub fn resend(&mut self, i: u64, sent_us: u64, known: &Snapshot, counted: bool) {
         self.unlink(i);
         let seg = self.at_mut(i);
-        seg.sent_us = now_us;
-        seg.delivered = delivered;
+        seg.stamp(sent_us, known);
         let newly = counted && !seg.is(RETRANS);
         seg.flags &= !TIMED_OUT;
         seg.flags |= EVER_RETRANS | if counted { RETRANS } else { 0 };
@@ -542,7 +576,7 @@ mod tests {
         let (mut board, mut rack) = (Scoreboard::new(MSS as u32), Rack::default());
         let rtt = Rtt::new(1000);
         for i in 0..n {
-            board.push(MSS as u32, i, 0, 0);
+            board.push(MSS as u32, i, &Snapshot::default(), 0);
         }
         for arrived in (1..n).step_by(2) {
             let now = arrived + rtt_us;
@@ -564,7 +598,7 @@ mod tests {
             assert_eq!(rack.detect(now, &mut board, window), longest);
             if let Some(lost) = board.next_to_retransmit() {
                 assert_eq!(lost, arrived - window - 1 + window % 2);
-                board.resend(lost, now, 0, true);
+                board.resend(lost, now, &Snapshot::default(), true);
             }
         }
         assert_eq!(u64::from(board.retrans_out()), (n - window) / 2);
@@ -592,7 +626,7 @@ mod tests {
         let looks = |n: u64| {
             let mut board = Scoreboard::new(MSS as u32);
             for i in 0..n {
-                board.push(MSS as u32, i, 0, 0);
+                board.push(MSS as u32, i, &Snapshot::default(), 0);
             }
             for end in 2..=n {
                 let block = Range {

@@ -1,8 +1,9 @@
 //! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery, timer, window, repairs.
 
+use super::rate::Newest;
 use super::{Sender, TailProbe, Time};
-use crate::cc::{Ack, Cause, Loss, Sample};
-use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED};
+use crate::cc::{Ack, Cause, Delivery, Loss, Sample};
+use crate::tcp::scoreboard::{Seg, EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, Range, Segment};
 use crate::tcp::{State, MSS};
@@ -57,14 +58,15 @@ struct SentTimes {
     last_acked: Option<u64>,
     first_sacked: Option<u64>,
     last_sacked: Option<u64>,
-    /// Snapshot of the newest segment that was delivered: (sent, end, delivered then).
-    newest: Option<(u64, u64, u64)>,
+    newest: Option<Newest>,
 }
 
 impl SentTimes {
-    fn snapshot(&mut self, sent: u64, end: u64, delivered: u64) {
-        if self.newest.is_none_or(|(s, e, _)| (sent, end) > (s, e)) {
-            self.newest = Some((sent, end, delivered));
+    fn delivered(&mut self, seg: &Seg) {
+        let (sent_us, end) = (seg.sent_us, seg.end());
+        if self.newest.as_ref().is_none_or(|n| (sent_us, end) > (n.sent_us, n.end)) {
+            let snapshot = seg.snapshot();
+            self.newest = Some(Newest { sent_us, end, snapshot });
         }
     }
 }
@@ -76,6 +78,8 @@ impl Sender {
             return false; // acknowledges what was never sent
         }
         let prior_una = self.board.una();
+        let prior_in_flight = self.board.in_flight();
+        let sacked_before = self.board.sacked_out() > 0;
         let lost_before = self.board.lost_total();
         let mut times = SentTimes::default();
         let mut news = News {
@@ -104,16 +108,19 @@ impl Sender {
         if !nothing_out && ack.ack >= prior_una {
             acked = self.clean(now, ack.ack, &mut news, &mut times);
         }
-        self.delivered += u64::from(news.delivered);
-        self.rack.update_window(times.newest.map(|n| n.2), self.delivered);
+        self.delivered.packets += u64::from(news.delivered);
+        let prior = times.newest.as_ref().map(|n| n.snapshot.delivered);
+        self.rack.update_window(prior, self.delivered.packets);
+        let mut rtt = None;
         if !nothing_out {
-            let rtt = self.take_rtt(now, &mut news, &times);
+            rtt = self.take_rtt(now, &mut news, &times);
             let mut ev = Sample::at(now);
             ev.rtt = rtt.map(Span::us);
             ev.acked = acked;
             ev.una = self.board.una();
             ev.nxt = self.board.nxt();
             ev.pacing = self.pacing;
+            ev.paced = self.pacer.on;
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {
@@ -133,8 +140,33 @@ impl Sender {
             self.set_timer(now);
         }
         let newly_lost = (self.board.lost_total() - lost_before) as u32;
-        self.control_window(now, &news, newly_lost);
-        self.update_pacing();
+        let sample = self
+            .delivered
+            .sample(now.as_us(), times.newest.as_ref(), news.delivered, self.rtt.min_us());
+        let mut delivery = None;
+        if self.cc.needs_delivery() {
+            // A lone short packet: its ACK may have waited.
+            let short = acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
+            let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
+            delivery = Some(Delivery {
+                sample,
+                rtt: rtt.map(Span::us),
+                maybe_delayed: short && only && !news.retrans_acked && !news.sacked,
+                prior_in_flight,
+                next_departure: self.pacer.wstamp,
+                totals: self.totals(),
+            });
+        }
+        self.control_window(now, &news, newly_lost, delivery);
+        if self.w.app_limited {
+            self.w.app_limited = false;
+            self.delivered.limit_by_app(self.board.in_flight());
+        }
+        if self.cc.owns_recovery() {
+            self.take_pacing();
+        } else {
+            self.update_pacing();
+        }
         match repair {
             Repair::None => {}
             Repair::Lost => self.retransmit_lost(now, wire),
@@ -203,7 +235,7 @@ impl Sender {
             times.first_sacked.get_or_insert(seg.sent_us);
             times.last_sacked = Some(seg.sent_us);
         }
-        times.snapshot(seg.sent_us, seg.end(), seg.delivered);
+        times.delivered(&seg);
         news.sacked = true;
         news.delivered += 1;
     }
@@ -260,7 +292,7 @@ impl Sender {
             }
             if !seg.is(SACKED) {
                 news.delivered += 1;
-                times.snapshot(seg.sent_us, seg.end(), seg.delivered);
+                times.delivered(&seg);
                 // An echo older than the retransmission: the original has arrived.
                 let spurious = seg.is(EVER_RETRANS) && u64::from(news.tsecr) < seg.sent_us / 1000;
                 if !spurious {
@@ -283,12 +315,12 @@ impl Sender {
         let mut sample = None;
         let mut shown = None;
         if let (Some(first), Some(last), false) = (times.first_acked, times.last_acked, news.retrans_acked) {
-            sample = Some(us - first);
-            shown = Some(us - last);
+            sample = Some(us.saturating_sub(first));
+            shown = Some(us.saturating_sub(last));
         }
-        let by_sack = times.first_sacked.map(|t| us - t);
+        let by_sack = times.first_sacked.map(|t| us.saturating_sub(t));
         if let Some(last) = times.last_sacked {
-            shown = Some(us - last);
+            shown = Some(us.saturating_sub(last));
         }
         sample = sample.or(by_sack);
         if sample.is_none() && news.una_advanced && news.tsecr > 0 {
@@ -342,8 +374,11 @@ impl Sender {
     }
 
     /// The window after this ACK: PRR in recovery, the law's growth otherwise.
-    fn control_window(&mut self, now: Time, news: &News, newly_lost: u32) {
+    fn control_window(&mut self, now: Time, news: &News, newly_lost: u32, delivery: Option<Delivery>) {
         let mut ev = Ack::at(now);
+        ev.lost = newly_lost;
+        ev.state = self.state;
+        ev.delivery = delivery;
         ev.delivered = news.delivered;
         ev.cwnd_limited = self.window_is_limit();
         ev.una = self.board.una();

@@ -17,10 +17,14 @@
 //! | `input` | one ACK: scoreboard, RTT, window |
 //! | `recovery` | the states above and their undo |
 //! | `timers` | retransmission, tail loss probe, reordering, shut windows |
+//! | `rate` | delivery-rate samples |
+//! | `pacing` | departure times |
 //! | `writer` | the application's writes and the socket buffer |
 
 mod input;
 mod output;
+mod pacing;
+mod rate;
 mod recovery;
 mod timers;
 mod writer;
@@ -32,10 +36,13 @@ use super::scoreboard::Scoreboard;
 use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
 use super::{Config, Info, State, MSS};
-use crate::cc::{CongestionControl, Window, INFINITE_SSTHRESH};
+use crate::cc::{CongestionControl, Start, Totals, Window, INFINITE_SSTHRESH};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use output::Push;
+use pacing::Pacer;
+pub use pacing::EDT;
+use rate::Delivered;
 use writer::Writer;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -126,9 +133,10 @@ pub struct Sender {
     /// Where the last segment that was not full ended.
     short_end: u64,
     pacing: Rate,
+    pacer: Pacer,
     writer: Writer,
 
-    delivered: u64,
+    delivered: Delivered,
     bytes_sent: u64,
     bytes_retrans: u64,
     retransmits: u64,
@@ -142,6 +150,7 @@ impl Sender {
     pub fn new(cfg: &Config, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Ticks::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
+        let paced = cc.needs_pacing();
         Sender {
             cfg: cfg.clone(),
             ticks,
@@ -179,8 +188,9 @@ impl Sender {
             last_sent: None,
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
+            pacer: Pacer::new(paced, cfg.kernel),
             writer: Writer::new(size.map(Bytes::get)),
-            delivered: 0,
+            delivered: Delivered::default(),
             bytes_sent: 0,
             bytes_retrans: 0,
             retransmits: 0,
@@ -223,6 +233,12 @@ impl Sender {
     /// The time that `next_wakeup` named has come (coming early does no harm).
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
         self.wake_writer(now, wire);
+        if self.pacer.fired(now) && self.phase == Phase::Established {
+            if self.board.lost_out() > self.board.retrans_out() && self.w.cwnd > self.board.in_flight() {
+                self.retransmit_lost(now, wire);
+            }
+            self.push(now, wire);
+        }
         let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
             return;
         };
@@ -244,13 +260,19 @@ impl Sender {
 
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        Time::earlier(self.timer.map(|t| t.fires), self.writer.woken)
+        let due = Time::earlier(self.timer.map(|t| t.fires), self.writer.woken);
+        if self.pacer.due == Time::MAX {
+            due
+        } else {
+            Time::earlier(due, Some(self.pacer.due))
+        }
     }
 
     /// The application goes away: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;
         self.writer.woken = None;
+        self.pacer.due = Time::MAX;
         self.timer = None;
     }
 
@@ -261,6 +283,7 @@ impl Sender {
 
     /// What TCP_INFO would show.
     pub fn info(&self) -> Info {
+        let (delivery_rate, delivery_rate_app_limited) = self.delivered.shown();
         Info {
             bytes_acked: self.board.una(),
             bytes_sent: self.bytes_sent,
@@ -273,6 +296,8 @@ impl Sender {
             rtt: Span::us(self.rtt.latest_us),
             min_rtt: Span::us(self.rtt.min_us().unwrap_or(0)),
             pacing: self.pacing,
+            delivery_rate,
+            delivery_rate_app_limited,
             state: self.state,
             peer_window: self.peer_window,
         }
@@ -281,6 +306,11 @@ impl Sender {
     /// The law that sets the window, for traces.
     pub fn cc(&self) -> &dyn CongestionControl {
         &*self.cc
+    }
+
+    /// What laws are told of the connection so far.
+    fn totals(&self) -> Totals {
+        self.delivered.totals(self.board.lost_total())
     }
 
     fn syn(&self, now: Time) -> Segment {
@@ -316,10 +346,16 @@ impl Sender {
         self.max_window = ack.window;
         // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's rule).
         self.w = Window::new(if self.syn_retransmits > 1 { 1 } else { self.cfg.iw });
-        self.writer.expand(self.w.cwnd);
+        self.writer.expand(self.cc.send_buffer_windows(), self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
-        self.delivered = 1;
+        self.delivered.packets = 1;
         self.update_pacing();
+        let mut ev = Start::at(now);
+        ev.srtt = Span::us(self.rtt.srtt_us());
+        ev.min_rtt = Span::us(us);
+        ev.totals = self.totals();
+        self.cc.on_start(&mut self.w, &ev);
+        self.take_pacing();
     }
 }
 

@@ -14,8 +14,6 @@ use crate::units::Rate;
 
 /// The largest super-packet: 64 KiB less the headers.
 pub(super) const GSO_MAX_SIZE: u64 = 65_536 - 321;
-/// The least burst (`tcp_min_tso_segs`).
-const MIN_TSO_SEGMENTS: u32 = 2;
 /// A burst carries this share of a second of the pacing rate: 2⁻¹⁰, about 1 ms.
 const PACING_SHIFT: u32 = 10;
 /// `tcp_tso_rtt_log`: very short paths get larger bursts.
@@ -71,7 +69,7 @@ impl Sender {
         }
         let most = (GSO_MAX_SIZE / u64::from(MSS)) as u32;
         ((bytes.min(GSO_MAX_SIZE) / u64::from(MSS)) as u32)
-            .max(MIN_TSO_SEGMENTS)
+            .max(self.w.min_burst)
             .min(most)
     }
 
@@ -80,10 +78,8 @@ impl Sender {
         let burst = self.burst_segments();
         let mut sent = 0u32;
         let mut limited = false;
-        let from_idle = self.board.packets_out() == 0;
-        let last_sent = self.last_sent;
         loop {
-            if self.writer.is_empty() {
+            if self.writer.is_empty() || !self.pacer.may_send(now) {
                 break;
             }
             let in_flight = self.board.in_flight();
@@ -131,10 +127,6 @@ impl Sender {
             self.validate_window(now, limited);
         }
         if sent > 0 {
-            let mut ev = Sent::at(now);
-            ev.from_idle = from_idle;
-            ev.last_sent = last_sent;
-            self.cc.on_sent(&mut self.w, &ev);
             if self.reducing() {
                 self.prr.sent(sent);
             }
@@ -167,7 +159,7 @@ impl Sender {
             return Hold::No;
         }
         let mss = u64::from(MSS);
-        if self.last_sent.is_none_or(|t| now.since(t).as_ns() > DEFER_NS) {
+        if now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS {
             return Hold::No;
         }
         let cong = u64::from(self.w.cwnd.saturating_sub(self.board.in_flight())) * mss;
@@ -196,6 +188,8 @@ impl Sender {
     /// Sends `bytes` as one super-packet; answers how many segments.
     pub(super) fn send_burst(&mut self, now: Time, bytes: u64, wire: &mut impl FnMut(Segment)) -> u32 {
         let was_empty = self.board.packets_out() == 0;
+        let sent_us = self.begin_burst(now);
+        let snapshot = self.delivered.snapshot();
         let ends_write = self.writer.take(bytes);
         self.window_probes = 0;
         let mut left = bytes;
@@ -212,13 +206,15 @@ impl Sender {
                 (false, true) => PUSHED,
                 (false, false) => 0,
             };
-            self.board.push(len as u32, now.as_us(), self.delivered, flags);
+            self.board.push(len as u32, sent_us, &snapshot, flags);
+            self.pacer.segment(len);
             self.bytes_sent += len;
             wire(Segment {
                 joined: sent > 1,
                 ..self.data(now, seq, len as u32, psh)
             });
         }
+        self.pacer.end(now, self.pacing);
         // Where a tail loss probe may be armed, it is, as soon as everything has been sent.
         let probe_follows = matches!(self.state, State::Open | State::Cwr);
         if !probe_follows && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
@@ -230,6 +226,24 @@ impl Sender {
         self.check_space(now);
         sent
     }
+
+    /// A super-packet is about to leave; answers its time of departure, µs.
+    fn begin_burst(&mut self, now: Time) -> u64 {
+        if self.board.in_flight() == 0 {
+            let mut ev = Sent::at(now);
+            ev.last_sent = self.last_sent;
+            ev.app_limited = self.delivered.app_limited();
+            ev.totals = self.totals();
+            self.cc.on_sent(&mut self.w, &ev);
+            self.take_pacing();
+        }
+        let sent_us = self.pacer.begin(now).as_us();
+        if self.board.packets_out() == 0 {
+            self.delivered.begin_flight(sent_us);
+        }
+        sent_us
+    }
+
     fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         Segment {
             seq,
@@ -251,7 +265,13 @@ impl Sender {
         wire: &mut impl FnMut(Segment),
     ) {
         let seg = *self.board.seg(number);
-        self.board.resend(number, now.as_us(), self.delivered, counted);
+        let sent_us = match place {
+            Place::Alone | Place::First => self.begin_burst(now),
+            // Linux cuts nothing between them: they bear one time.
+            Place::Middle | Place::Last => self.pacer.wstamp.as_us(),
+        };
+        self.board.resend(number, sent_us, &self.delivered.snapshot(), counted);
+        self.pacer.segment(u64::from(seg.len));
         self.retransmits += 1;
         self.bytes_sent += u64::from(seg.len);
         self.bytes_retrans += u64::from(seg.len);
@@ -266,6 +286,7 @@ impl Sender {
         }
         if matches!(place, Place::Alone | Place::Last) {
             self.board.cut_after(number);
+            self.pacer.end(now, self.pacing);
         }
         self.last_sent = Some(now);
         let psh = place == Place::Last || seg.is(PUSHED);
@@ -285,6 +306,9 @@ impl Sender {
             let Some(i) = self.board.next_to_retransmit() else {
                 break;
             };
+            if together == 0 && !self.pacer.may_send(now) {
+                break;
+            }
             let head = self.board.first_number() == Some(i);
             // Neighbours of one super-packet that were lost together leave together again, with PSH on the last.
             together += 1;
@@ -307,7 +331,11 @@ impl Sender {
             }
         }
         if rearm {
-            self.arm(now, super::TimerKind::Retransmit, self.rto_ticks);
+            self.arm(
+                now,
+                super::TimerKind::Retransmit,
+                self.rto_ticks + self.pacing_delay(now),
+            );
         }
     }
 
@@ -345,7 +373,14 @@ impl Sender {
         self.cwnd_limited || (self.w.in_slow_start() && self.w.cwnd < 2 * self.max_packets_out)
     }
 
-    /// The rate that sizes bursts: twice the window per RTT in early slow start, 1.2 times otherwise.
+    /// The law's own pacing rate, where it has one.
+    pub(super) fn take_pacing(&mut self) {
+        if let Some(rate) = self.w.pacing {
+            self.pacing = rate;
+        }
+    }
+
+    /// The rate that sizes bursts (and paces, where anything is): twice the window per RTT in early slow start, 1.2 times otherwise.
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) =
             (self.rtt.srtt8_us() > 0).then_some(if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

@@ -2,7 +2,7 @@
 
 use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
-use crate::cc::{Cause, INFINITE_SSTHRESH};
+use crate::cc::{Cause, SpuriousLoss, INFINITE_SSTHRESH};
 use crate::tcp::prr::Prr;
 use crate::tcp::State;
 
@@ -33,7 +33,7 @@ impl Sender {
                     self.state = State::Open;
                 }
                 State::Recovery => {
-                    self.recover(news);
+                    self.recover(now, news);
                     self.end_reduction();
                 }
                 _ => {}
@@ -41,10 +41,10 @@ impl Sender {
         }
         match self.state {
             State::Recovery => {
-                if news.una_advanced && self.undo_partial(news) {
+                if news.una_advanced && self.undo_partial(now, news) {
                     return Repair::None;
                 }
-                if self.undo_by_dsack() {
+                if self.undo_by_dsack(now) {
                     self.try_open();
                 }
                 self.identify_losses(now, news);
@@ -57,7 +57,7 @@ impl Sender {
             }
             State::Loss => {
                 let mut repair = Repair::None;
-                self.on_ack_in_loss(news, &mut repair);
+                self.on_ack_in_loss(now, news, &mut repair);
                 self.identify_losses(now, news);
                 if self.state != State::Open && !news.retrans_lost {
                     return repair;
@@ -71,7 +71,7 @@ impl Sender {
 
     fn on_ack_otherwise(&mut self, now: Time, news: &mut News) -> Repair {
         if matches!(self.state, State::Open | State::Disorder) {
-            self.undo_by_dsack();
+            self.undo_by_dsack(now);
         }
         self.identify_losses(now, news);
         if self.board.lost_out() == 0 {
@@ -83,16 +83,16 @@ impl Sender {
     }
 
     /// F-RTO and the end of a timeout's episode.
-    fn on_ack_in_loss(&mut self, news: &News, repair: &mut Repair) {
+    fn on_ack_in_loss(&mut self, now: Time, news: &News, repair: &mut Repair) {
         let recovered = self.board.una() >= self.high_seq;
         if news.una_advanced && self.may_undo(news) {
-            self.undo_loss();
+            self.undo_loss(now);
             return;
         }
         if self.frto {
             if news.original_delivered {
                 // Data sent once, before the timeout, has arrived: not everything was lost.
-                self.undo_loss();
+                self.undo_loss(now);
                 return;
             }
             if self.board.nxt() > self.high_seq {
@@ -109,16 +109,16 @@ impl Sender {
             }
         }
         if recovered {
-            self.recover(news);
+            self.recover(now, news);
             return;
         }
         *repair = Repair::Lost;
     }
 
     /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a mistake.
-    fn recover(&mut self, news: &News) {
+    fn recover(&mut self, now: Time, news: &News) {
         if self.may_undo(news) {
-            self.undo_reduction(false);
+            self.undo_reduction(now, false);
         } else {
             self.rack.recovered();
         }
@@ -231,33 +231,36 @@ impl Sender {
         self.undo
             .is_some_and(|u| u.retransmissions == Some(0) || self.packet_delayed(news))
     }
-    fn undo_reduction(&mut self, unmark_lost: bool) {
+    fn undo_reduction(&mut self, now: Time, unmark_lost: bool) {
         if unmark_lost {
             self.board.unmark_all_lost();
         }
         if let Some(prior) = self.prior_ssthresh {
-            self.cc.on_spurious_loss(&mut self.w, self.prior_cwnd);
+            let mut ev = SpuriousLoss::at(now);
+            ev.prior_cwnd = self.prior_cwnd;
+            ev.totals = self.totals();
+            self.cc.on_spurious_loss(&mut self.w, &ev);
             self.w.ssthresh = self.w.ssthresh.max(prior);
         }
         self.undo = None;
         self.rack.advanced = true;
     }
-    fn undo_loss(&mut self) {
-        self.undo_reduction(true);
+    fn undo_loss(&mut self, now: Time) {
+        self.undo_reduction(now, true);
         self.timeouts = 0;
         self.state = State::Open;
     }
-    fn undo_by_dsack(&mut self) -> bool {
+    fn undo_by_dsack(&mut self, now: Time) -> bool {
         if self.undo.is_none_or(|u| u.retransmissions != Some(0)) {
             return false;
         }
         self.rack.undone();
-        self.undo_reduction(false);
+        self.undo_reduction(now, false);
         true
     }
     /// A partial ACK in recovery that was due to delay: undone as soon as no retransmission is out. Answers whether this
     /// ACK needs nothing more.
-    fn undo_partial(&mut self, news: &News) -> bool {
+    fn undo_partial(&mut self, now: Time, news: &News) -> bool {
         if self.undo.is_none() || !self.packet_delayed(news) {
             return false;
         }
@@ -268,7 +271,7 @@ impl Sender {
         if !self.board.any_retransmitted() {
             self.retrans_stamp = None;
         }
-        self.undo_reduction(true);
+        self.undo_reduction(now, true);
         self.keep_open();
         false
     }

@@ -3,7 +3,7 @@
 
 use super::output::{Place, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
-use crate::cc::Cause;
+use crate::cc::{Cause, Rto};
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
@@ -44,7 +44,15 @@ impl Sender {
         } else {
             self.rto_ticks
         };
-        self.arm(now, TimerKind::Retransmit, ticks);
+        self.arm(now, TimerKind::Retransmit, ticks + self.pacing_delay(now));
+    }
+
+    /// Timers count from the next departure, in whole ticks.
+    pub(super) fn pacing_delay(&self, now: Time) -> u64 {
+        match self.pacer.delay(now).as_ns() {
+            0 => 0,
+            ns => self.ticks.at(Time::from_ns(ns)),
+        }
     }
 
     /// After an ACK: a tail loss probe if one may be sent, otherwise the retransmission timeout.
@@ -75,7 +83,7 @@ impl Sender {
         if rto_us > 0 {
             ticks = ticks.min(self.ticks.from_us(rto_us as u64));
         }
-        self.arm(now, TimerKind::Probe, ticks);
+        self.arm(now, TimerKind::Probe, ticks + self.pacing_delay(now));
         true
     }
 
@@ -192,7 +200,9 @@ impl Sender {
             self.reordering = self.reordering.min(super::REORDERING);
         }
         self.state = State::Loss;
-        self.cc.on_rto(&mut self.w, now);
+        let mut ev = Rto::at(now);
+        ev.totals = self.totals();
+        self.cc.on_rto(&mut self.w, &ev);
         self.high_seq = self.board.nxt();
         self.probe = None;
         self.frto = fresh || self.timeouts > 0;

@@ -2,7 +2,7 @@
 //!
 //! The application writes 256 KiB at a time until the buffer is full, and again when it is told of room: when a third of the
 //! buffer is free and fewer than 64 KiB wait unsent (`TCP_NOTSENT_LOWAT` of 128 KiB, halved for waking). The buffer begins
-//! with 46 080 B of kernel memory, about 32 segments, and grows to hold two windows, but only when it was found full while
+//! with 46 080 B of kernel memory, about 32 segments, and grows to hold two windows (three of BBR's), but only when it was found full while
 //! the window was not. So a sender that loses packets in its first rounds, with SACKed data still in the buffer, can run dry.
 //!
 //! What waits is kept in buffers of up to half the peer's largest window. Their edges show on the wire: a burst is cut from
@@ -24,8 +24,7 @@ const LOW_WATER: u64 = 131_072;
 const OVERHEAD: u64 = 896;
 /// Kernel memory that the socket buffer reckons for one segment.
 const PER_SEGMENT: u64 = 2_304;
-/// The socket buffer holds so many windows, of at least so many segments.
-const WINDOWS: u64 = 2;
+/// The socket buffer holds windows of at least so many segments.
 const LEAST_SEGMENTS: u32 = 10;
 
 /// One buffer of the send queue.
@@ -101,11 +100,11 @@ impl Writer {
         }
         end && push
     }
-    /// The buffer grows to hold two windows of `cwnd`.
-    pub fn expand(&mut self, cwnd: u32) {
+    /// The buffer grows to hold so many windows of `cwnd`.
+    pub fn expand(&mut self, windows: u32, cwnd: u32) {
         self.buffer = self
             .buffer
-            .max(WINDOWS * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
+            .max(u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
     }
     /// Kernel memory of all that was written and not acknowledged.
     fn memory(&self, sent: &Scoreboard) -> u64 {
@@ -133,7 +132,8 @@ impl Sender {
             return;
         }
         if self.board.in_flight() < self.w.cwnd {
-            self.writer.expand(self.w.cwnd.max(self.reordering + 1));
+            let windows = self.cc.send_buffer_windows();
+            self.writer.expand(windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
         if self.writer.wakes(&self.board) {
@@ -164,6 +164,13 @@ impl Sender {
 
     /// One write of `len` bytes into buffers of `goal` bytes.
     fn write_once(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment)) {
+        let in_flight = self.board.in_flight();
+        if self.writer.written - self.board.nxt() < u64::from(MSS)
+            && in_flight < self.w.cwnd
+            && self.board.lost_out() <= self.board.retrans_out()
+        {
+            self.delivered.limit_by_app(in_flight);
+        }
         let mut copied = 0;
         while copied < len {
             let mut room = self

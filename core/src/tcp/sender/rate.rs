@@ -1,0 +1,174 @@
+//! Delivery-rate samples, as Linux takes them.
+//!
+//! Law: a packet that leaves takes along how many packets had been delivered, when the last of them was, and when that one
+//! had been sent. When an ACK tells of packets, the one sent last of them gives the sample: what was delivered since its
+//! snapshot, over the longer one of the time it took to send them and the time it took to have them acknowledged. So
+//! neither ACKs that come in clumps nor bursts that leave at once can make a path look faster than it is.
+//!
+//! A sample shorter than the least round trip is none. It counts as limited by the application if its packet left while a
+//! write had found nothing to send, room in the window and no repairs waiting; that mark holds for what was in flight then.
+//!
+//! Sources: draft-cheng-iccrg-delivery-rate-estimation; Linux 6.12 `tcp_rate.c`. Deviation: reneging receivers (who take SACKs back)
+//! do not stop the samples; none of ours reneges.
+
+use crate::cc::{RateSample, Totals};
+use crate::tcp::scoreboard::Snapshot;
+use crate::tcp::MSS;
+use crate::units::{Rate, Span, Time};
+
+/// The packet sent last of those that one ACK told of.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Newest {
+    pub sent_us: u64,
+    pub end: u64,
+    pub snapshot: Snapshot,
+}
+
+/// What one connection knows of delivery.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivered {
+    /// Packets, the SYN included.
+    pub packets: u64,
+    last_us: u64,
+    first_sent_us: u64,
+    /// Limited by the application until more than so many are delivered; 0 when not.
+    app_limited: u64,
+    /// The rate shown to people: the last sample not limited by the application, or a faster one.
+    shown: (u64, u64),
+    shown_app_limited: bool,
+}
+
+impl Delivered {
+    /// What a packet takes along that leaves now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            delivered: self.packets,
+            delivered_us: self.last_us,
+            first_sent_us: self.first_sent_us,
+            app_limited: self.app_limited > 0,
+        }
+    }
+    /// A flight begins: nothing else is out.
+    pub fn begin_flight(&mut self, sent_us: u64) {
+        self.first_sent_us = sent_us;
+        self.last_us = sent_us;
+    }
+    /// The application is what limits: of what is in flight, samples will say so.
+    pub fn limit_by_app(&mut self, in_flight: u32) {
+        self.app_limited = (self.packets + u64::from(in_flight)).max(1);
+    }
+    /// Does the application limit?
+    pub fn app_limited(&self) -> bool {
+        self.app_limited > 0
+    }
+    /// An ACK delivered `delivered` packets (counted in already), `newest` sent last of them. Answers its sample.
+    pub fn sample(
+        &mut self,
+        now_us: u64,
+        newest: Option<&Newest>,
+        delivered: u32,
+        min_rtt_us: Option<u64>,
+    ) -> Option<RateSample> {
+        if self.app_limited > 0 && self.packets > self.app_limited {
+            self.app_limited = 0;
+        }
+        if delivered > 0 {
+            self.last_us = now_us;
+        }
+        let newest = newest?;
+        self.first_sent_us = newest.sent_us;
+        let then = &newest.snapshot;
+        let sending = newest.sent_us - then.first_sent_us;
+        let interval_us = sending.max(now_us.saturating_sub(then.delivered_us));
+        if interval_us < min_rtt_us.unwrap_or(u64::MAX) {
+            return None;
+        }
+        let delivered = self.packets - then.delivered;
+        let (shown, shown_us) = self.shown;
+        if !then.app_limited || delivered * shown_us >= shown * interval_us {
+            self.shown = (delivered, interval_us);
+            self.shown_app_limited = then.app_limited;
+        }
+        Some(RateSample {
+            prior_delivered: then.delivered,
+            delivered,
+            interval: Span::us(interval_us),
+            app_limited: then.app_limited,
+        })
+    }
+    /// The delivery rate that TCP_INFO shows, and whether the application limited it.
+    pub fn shown(&self) -> (Option<Rate>, bool) {
+        let (packets, us) = self.shown;
+        let rate = (us > 0).then(|| Rate::bit(packets * u64::from(MSS) * 8_000_000 / us));
+        (rate, self.shown_app_limited)
+    }
+    /// For laws; `lost` is counted by the scoreboard.
+    pub fn totals(&self, lost: u64) -> Totals {
+        Totals {
+            delivered: self.packets,
+            delivered_at: Time::from_ns(self.last_us * 1000),
+            lost,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten packets leave 1 ms apart over a path of 40 ms, and their ACKs all come at once: the sending took longer.
+    #[test]
+    fn acks_that_come_in_a_clump_do_not_raise_the_rate() {
+        let mut d = Delivered {
+            packets: 1,
+            ..Delivered::default()
+        };
+        d.begin_flight(0);
+        let first = d.snapshot();
+        d.packets += 1;
+        let newest = Newest {
+            sent_us: 0,
+            end: 1,
+            snapshot: first,
+        };
+        d.sample(40_000, Some(&newest), 1, Some(40_000)).unwrap();
+        let sent = d.snapshot();
+        d.packets += 50;
+        let newest = Newest {
+            sent_us: 90_000,
+            end: 51,
+            snapshot: sent,
+        };
+        let sample = d.sample(90_001, Some(&newest), 50, Some(40_000)).unwrap();
+        assert_eq!((sample.delivered, sample.interval), (50, Span::us(90_000)));
+    }
+
+    #[test]
+    fn a_sample_shorter_than_the_least_round_trip_is_none() {
+        let mut d = Delivered::default();
+        d.begin_flight(1000);
+        let newest = Newest {
+            sent_us: 1000,
+            end: 1,
+            snapshot: d.snapshot(),
+        };
+        d.packets += 1;
+        assert_eq!(d.sample(30_000, Some(&newest), 1, Some(40_000)), None);
+    }
+
+    #[test]
+    fn what_was_in_flight_when_the_application_ran_dry_is_marked() {
+        let mut d = Delivered {
+            packets: 10,
+            ..Delivered::default()
+        };
+        d.limit_by_app(3);
+        assert!(d.snapshot().app_limited);
+        d.packets = 13;
+        d.sample(1, None, 3, None);
+        assert!(d.app_limited());
+        d.packets = 14;
+        d.sample(2, None, 1, None);
+        assert!(!d.app_limited());
+    }
+}
