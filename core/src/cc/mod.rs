@@ -6,6 +6,7 @@
 //! Order of calls for one ACK: `on_sample` (what it told), then `on_loss`, `on_rto` or `on_spurious_loss` if it changed the
 //! state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when the connection stands.
 
+pub mod bbr;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
@@ -323,4 +324,4 @@ pub struct CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];

@@ -255,8 +255,6 @@ pub(super) const LATER_QUEUES: &[&str] = &[
 ];
 /// As [`LATER_QUEUES`], for congestion controls.
 pub(super) const LATER_CCS: &[&str] = &[
-    "bbr",
-    "bbr1",
     "bbr2",
     "bbr3",
     "vegas",

@@ -1,0 +1,73 @@
+//! Room for ACKs that come in clumps (Wi-Fi, receive offload): while none come, the flow must not run dry.
+//!
+//! Law: over an epoch, `extra = acknowledged − bw · time`; an epoch begins anew when that is not positive, or at 2²⁰ packets. The
+//! greatest `extra` of the last 5 to 10 round trips is added to the window, at most what `bw` delivers in 100 ms.
+
+use super::{Ack, Bbr, Delivery, Window};
+use crate::units::Time;
+
+/// Round trips of each of the two windows.
+const WINDOW_ROUNDS: u32 = 5;
+/// The most that an epoch acknowledges.
+const MOST_ACKED: u64 = 1 << 20;
+/// The most that is added, as time at `bw`.
+const MOST_US: u64 = 100_000;
+
+/// The epoch and the greatest excess of two windows of round trips.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Aggregation {
+    since: Time,
+    acked: u64,
+    extra: [u32; 2],
+    now: usize,
+    rounds: u32,
+}
+
+impl Aggregation {
+    /// An epoch begins at `now`.
+    pub fn restart(&mut self, now: Time) {
+        self.since = now;
+        self.acked = 0;
+    }
+    /// The greatest excess, in packets.
+    pub fn extra(&self) -> u32 {
+        self.extra[0].max(self.extra[1])
+    }
+}
+
+impl Bbr {
+    pub(super) fn take_aggregation(&mut self, w: &Window, ev: &Ack, d: &Delivery) {
+        if self.set.aggregation_gain == 0 || ev.delivered == 0 || d.sample.is_none() {
+            return;
+        }
+        let bw = self.bw();
+        let a = &mut self.aggregation;
+        if self.bandwidth.round_start {
+            a.rounds += 1;
+            if a.rounds >= WINDOW_ROUNDS {
+                a.rounds = 0;
+                a.now ^= 1;
+                a.extra[a.now] = 0;
+            }
+        }
+        let at = d.totals.delivered_at;
+        let us = at.as_us().saturating_sub(a.since.as_us());
+        let mut expected = bw.packets_in(us);
+        if a.acked <= expected || a.acked + u64::from(ev.delivered) >= MOST_ACKED {
+            a.restart(at);
+            expected = 0;
+        }
+        a.acked = (a.acked + u64::from(ev.delivered)).min(MOST_ACKED - 1);
+        let extra = (a.acked - expected).min(u64::from(w.cwnd)) as u32;
+        a.extra[a.now] = a.extra[a.now].max(extra);
+    }
+
+    /// Packets that are added to the window.
+    pub(super) fn aggregation_room(&self) -> u64 {
+        if self.set.aggregation_gain == 0 || !self.pipe.full {
+            return 0;
+        }
+        let extra = (self.set.aggregation_gain * u64::from(self.aggregation.extra())) >> 8;
+        extra.min(self.bw().packets_in(MOST_US))
+    }
+}

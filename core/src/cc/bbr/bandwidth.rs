@@ -1,0 +1,92 @@
+//! Round trips, and the greatest delivery rate of the last ten of them.
+//!
+//! A round trip ends when a packet is delivered that was sent after the round trip had begun. A rate that the application
+//! limited counts only if it is no lower than the greatest: it tells what the path can do, not what it cannot.
+
+use super::{Ack, Bbr, Delivery};
+use crate::windowed::WindowedMax;
+
+/// A rate in packets per µs, scaled by 2²⁴: down to 1.5 kbit/s, with room for terabits.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) struct Bw(pub u64);
+
+const SCALE: u32 = 24;
+
+impl Bw {
+    /// `packets` in `us`.
+    pub fn of(packets: u64, us: u64) -> Bw {
+        Bw((packets << SCALE) / us.max(1))
+    }
+    /// Whole packets in `us`.
+    pub fn packets_in(self, us: u64) -> u64 {
+        ((u128::from(self.0) * u128::from(us)) >> SCALE) as u64
+    }
+    /// For people.
+    pub fn packets_per_s(self) -> f64 {
+        self.0 as f64 * 1e6 / (1u64 << SCALE) as f64
+    }
+    /// Packets that `gain`/256 times this rate delivers in `us`, rounded up.
+    pub fn product(self, us: u64, gain: u64) -> u64 {
+        let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;
+        exact.div_ceil(1 << SCALE).min(u128::from(u32::MAX)) as u64
+    }
+    /// Bytes per second of payload at `gain`/256 times this rate, of which pacing takes `millionths`.
+    pub fn bytes_per_s(self, gain: u64, millionths: u64) -> u64 {
+        let rate = (u128::from(self.0) * u128::from(crate::tcp::MSS) * u128::from(gain)) >> 8;
+        ((rate * u128::from(millionths)) >> SCALE).min(u128::from(u64::MAX / 16)) as u64
+    }
+}
+
+/// Round trips and the filter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bandwidth {
+    filter: WindowedMax,
+    rounds: u64,
+    /// The round trip ends with a packet that was sent when so many had been delivered.
+    pub round_ends: u64,
+    /// Did this ACK begin a round trip?
+    pub round_start: bool,
+}
+
+impl Bandwidth {
+    pub fn start(&mut self, delivered: u64) {
+        self.round_ends = delivered;
+    }
+    /// The greatest rate.
+    pub fn max(&self) -> Bw {
+        Bw(self.filter.get().unwrap_or(0))
+    }
+}
+
+impl Bbr {
+    pub(super) fn take_bandwidth(&mut self, ev: &Ack, d: &Delivery) {
+        self.bandwidth.round_start = false;
+        let Some(sample) = &d.sample else { return };
+        if sample.prior_delivered >= self.bandwidth.round_ends {
+            self.bandwidth.round_ends = d.totals.delivered;
+            self.bandwidth.rounds += 1;
+            self.bandwidth.round_start = true;
+            self.recovery.conserves = false;
+        }
+        self.take_policer(ev.lost, sample.app_limited, &d.totals);
+        let bw = Bw::of(sample.delivered, sample.interval.as_us());
+        if !sample.app_limited || bw >= self.bandwidth.max() {
+            let (rounds, window) = (self.bandwidth.rounds, self.set.bw_window);
+            self.bandwidth.filter.update(bw.0, rounds, window);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_times_a_time_is_packets_rounded_up() {
+        // 50 Mbit/s of full frames: 4128 packets/s.
+        let bw = Bw::of(4128, 1_000_000);
+        assert_eq!(bw.product(40_000, 256), 166);
+        assert_eq!(bw.packets_in(40_000), 165);
+        assert_eq!(bw.bytes_per_s(256, 1_000_000), 4128 * 1448 - 1);
+    }
+}

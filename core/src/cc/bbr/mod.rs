@@ -1,0 +1,430 @@
+//! BBR, version 1, as Linux runs it: paces at the bandwidth it has seen, and keeps about two round trips' worth in flight.
+//!
+//! Law: `bw` = greatest delivery rate of ten round trips; `min_rtt` = least round trip of ten seconds;
+//! `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` and a little more. Loss changes neither. Gains follow a mode:
+//!
+//! ```text
+//!   Startup ── three round trips in which bw grew by less than 25 % ──▶ Drain
+//!   2.885 · bw                                                         bw / 2.885
+//!      ▲                                                                  │ in flight ≤ bw · min_rtt
+//!      │ done, pipe never seen full        10 s without a lower rtt       ▼
+//!   ProbeRtt ◀───────────────────────────────────────────────────────  ProbeBw
+//!   4 packets ──────────────── 200 ms and a round trip ──────────────▶ 1.25, 0.75, 1, 1, 1, 1, 1, 1 · bw
+//! ```
+//!
+//! | file | part |
+//! |---|---|
+//! | `bandwidth` | round trips, and the greatest rate of ten of them |
+//! | `policer` | the rate of a token bucket, when losses give one away |
+//! | `aggregation` | what receivers acknowledge in clumps |
+//! | `startup` | is the pipe full? then drain it |
+//! | `probe_bw` | the cycle of gains |
+//! | `probe_rtt` | the least round trip, and looking for it anew, all flows at once |
+//! | `pacing` | the rate, and the size of a burst |
+//! | `window` | the window: its goal, its rounding, recovery |
+//!
+//! Order for one ACK: round trip and bandwidth, policer, aggregation, cycle, full pipe, drain, round-trip minimum, gains,
+//! pacing rate, window.
+//! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control" (ACM Queue 14(5), 2016). Arithmetic is
+//! Linux's: rates in packets per µs scaled by 2²⁴, gains by 2⁸. What came after 4.15 is in [`RULES`].
+
+mod aggregation;
+mod bandwidth;
+mod pacing;
+mod policer;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+mod window;
+
+use super::{Ack, CcKind, CongestionControl, Delivery, Host, Loss, Rto, Sent, SpuriousLoss, Start, Window};
+use crate::kernel::{Kernel, Rule};
+use crate::param::{Kind, Param, Params};
+use crate::rng::Rng;
+use crate::tcp::State;
+use crate::units::{Span, Time};
+use aggregation::Aggregation;
+use alloc::boxed::Box;
+use bandwidth::{Bandwidth, Bw};
+use policer::Policer;
+use probe_bw::Cycle;
+use probe_rtt::MinRtt;
+use startup::Pipe;
+use window::Recovery;
+
+/// Gains are counted in 1/256.
+const UNIT: u64 = 256;
+/// Packets of the initial window, and what counts as a beginning.
+const INITIAL_WINDOW: u32 = 10;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "startup_gain",
+        kind: Kind::Number(2.885, 1.0, 16.0),
+        help: "times the bandwidth in Startup, window and pacing; Drain is paced by its inverse",
+        source: "Linux 6.12 tcp_bbr: bbr_high_gain, 2/ln 2",
+    },
+    Param {
+        name: "probe_gain",
+        kind: Kind::Number(1.25, 1.0, 16.0),
+        help: "times the bandwidth in the phase of ProbeBW that asks for more",
+        source: "Linux 6.12 tcp_bbr: bbr_pacing_gain",
+    },
+    Param {
+        name: "relief_gain",
+        kind: Kind::Number(0.75, 0.01, 1.0),
+        help: "times the bandwidth in the phase that lets the queue drain which that one made",
+        source: "Linux 6.12 tcp_bbr: bbr_pacing_gain",
+    },
+    Param {
+        name: "cwnd_gain",
+        kind: Kind::Number(2.0, 1.0, 16.0),
+        help: "bandwidth-delay products in the window",
+        source: "Linux 6.12 tcp_bbr: bbr_cwnd_gain",
+    },
+    Param {
+        name: "bw_window",
+        kind: Kind::Count(10, 1, 1000),
+        help: "round trips over which the greatest delivery rate is taken",
+        source: "Linux 6.12 tcp_bbr: bbr_bw_rtts, a cycle and two",
+    },
+    Param {
+        name: "full_pipe_gain",
+        kind: Kind::Number(1.25, 1.0, 16.0),
+        help: "growth of the bandwidth that tells a pipe not yet full",
+        source: "Linux 6.12 tcp_bbr: bbr_full_bw_thresh",
+    },
+    Param {
+        name: "full_pipe_rounds",
+        kind: Kind::Count(3, 1, 100),
+        help: "round trips without it, before the pipe counts as full",
+        source: "Linux 6.12 tcp_bbr: bbr_full_bw_cnt",
+    },
+    Param {
+        name: "min_rtt_window",
+        kind: Kind::Span(Span::s(10), Span::ms(1), Span::s(86_400)),
+        help: "how long a least round trip is believed",
+        source: "Linux 6.12 tcp_bbr: bbr_min_rtt_win_sec",
+    },
+    Param {
+        name: "probe_rtt_time",
+        kind: Kind::Span(Span::ms(200), Span::ZERO, Span::s(60)),
+        help: "how long ProbeRTT holds the window down; 0 never enters it",
+        source: "Linux 6.12 tcp_bbr: bbr_probe_rtt_mode_ms",
+    },
+    Param {
+        name: "min_cwnd",
+        kind: Kind::Count(4, 1, 1000),
+        help: "the least window, and that of ProbeRTT, in packets",
+        source: "Linux 6.12 tcp_bbr: bbr_cwnd_min_target",
+    },
+    Param {
+        name: "pacing_margin",
+        kind: Kind::Number(0.01, 0.0, 0.5),
+        help: "the share that pacing stays below its rate (none before 4.20)",
+        source: "Linux 6.12 tcp_bbr: bbr_pacing_margin_percent",
+    },
+    Param {
+        name: "aggregation_gain",
+        kind: Kind::Number(1.0, 0.0, 16.0),
+        help: "how much of what is acknowledged in clumps is added to the window (nothing before 5.1)",
+        source: "Linux 6.12 tcp_bbr: bbr_extra_acked_gain",
+    },
+    Param {
+        name: "policer_detection",
+        kind: Kind::Bool(true),
+        help: "take the rate of a token bucket where losses of a fifth and more give one away",
+        source: "Linux 6.12 tcp_bbr: the long-term bandwidth sampler",
+    },
+];
+
+/// What changed in BBR since Linux 4.15.
+pub const RULES: &[Rule] = &[
+    LONG_TERM_UNITY_GAIN,
+    DELAYED_ACK_FILTER,
+    STARTUP_THRESHOLD,
+    IDLE_ENDS_PROBE_RTT,
+    PACING_MARGIN,
+    IN_FLIGHT_AT_DEPARTURE,
+    ACK_AGGREGATION,
+];
+
+const LONG_TERM_UNITY_GAIN: Rule = Rule {
+    name: "unity gain at a policed rate",
+    since: Kernel(4, 16),
+    help: "the gain is 1 while the policed rate is used; before, the cycle only stood still",
+    source: "Linux 4.16: tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
+};
+const DELAYED_ACK_FILTER: Rule = Rule {
+    name: "no least round trip from delayed ACKs",
+    since: Kernel(4, 16),
+    help: "an expired least round trip is not replaced by one that the receiver may have delayed",
+    source: "Linux 4.16: tcp: avoid min-RTT overestimation from delayed ACKs",
+};
+const STARTUP_THRESHOLD: Rule = Rule {
+    name: "threshold at the end of Startup",
+    since: Kernel(4, 17),
+    help: "ssthresh shows the bandwidth-delay product at which Startup ended",
+    source: "Linux 4.17: tcp_bbr: record \"full bw reached\" decision in new full_bw_reached bit and ssthresh",
+};
+const IDLE_ENDS_PROBE_RTT: Rule = Rule {
+    name: "idleness may end ProbeRTT",
+    since: Kernel(4, 19),
+    help: "a restart from idleness looks whether ProbeRTT is over",
+    source: "Linux 4.19: tcp_bbr: in restart from idle, see if we should exit PROBE_RTT",
+};
+const PACING_MARGIN: Rule = Rule {
+    name: "pacing margin",
+    since: Kernel(4, 20),
+    help: "pacing stays 1 % below its rate",
+    source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model, and what followed",
+};
+const IN_FLIGHT_AT_DEPARTURE: Rule = Rule {
+    name: "in flight at departure",
+    since: Kernel(4, 20),
+    help: "what will be in flight when the next packet departs decides on phases; before, what was in flight",
+    source: "Linux 4.20: tcp_bbr: adjust TCP BBR for departure time pacing",
+};
+const ACK_AGGREGATION: Rule = Rule {
+    name: "room for aggregated ACKs",
+    since: Kernel(5, 1),
+    help: "what is acknowledged in clumps is added to the window",
+    source: "Linux 5.1: tcp_bbr: adapt cwnd based on ack aggregation estimation",
+};
+
+/// The modes of the diagram.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// The parameters as Linux holds them.
+#[derive(Clone, Debug)]
+struct Settings {
+    kernel: Kernel,
+    ns_per_tick: u64,
+    startup_gain: u64,
+    drain_gain: u64,
+    cwnd_gain: u64,
+    probe_gain: u64,
+    relief_gain: u64,
+    bw_window: u64,
+    full_pipe_gain: u64,
+    full_pipe_rounds: u64,
+    min_rtt_ticks: u64,
+    probe_rtt_ticks: u64,
+    min_cwnd: u32,
+    /// What is left of a rate after the margin, in millionths.
+    paced_millionths: u64,
+    aggregation_gain: u64,
+    policer_detection: bool,
+}
+
+impl Settings {
+    fn new(params: &Params, host: &Host) -> Settings {
+        let ns_per_tick = 1_000_000_000 / u64::from(host.hz.max(1));
+        let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
+        let ticks = |name: &str| params.span(name).as_ns() / ns_per_tick;
+        let startup = params.number("startup_gain");
+        let margin = if host.kernel.follows(&PACING_MARGIN) {
+            params.number("pacing_margin")
+        } else {
+            0.0
+        };
+        let aggregates = host.kernel.follows(&ACK_AGGREGATION);
+        Settings {
+            kernel: host.kernel,
+            ns_per_tick,
+            // Rounded up, so that Startup surely doubles in a round trip; Drain's down, so that it surely drains.
+            startup_gain: libm::ceil(startup * UNIT as f64) as u64,
+            drain_gain: libm::floor(UNIT as f64 / startup) as u64,
+            cwnd_gain: gain("cwnd_gain"),
+            probe_gain: gain("probe_gain"),
+            relief_gain: gain("relief_gain"),
+            bw_window: params.count("bw_window"),
+            full_pipe_gain: gain("full_pipe_gain"),
+            full_pipe_rounds: params.count("full_pipe_rounds"),
+            min_rtt_ticks: ticks("min_rtt_window"),
+            probe_rtt_ticks: ticks("probe_rtt_time"),
+            min_cwnd: params.count("min_cwnd") as u32,
+            paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
+            aggregation_gain: if aggregates { gain("aggregation_gain") } else { 0 },
+            policer_detection: params.bool("policer_detection"),
+        }
+    }
+    fn tick(&self, now: Time) -> u64 {
+        now.as_ns() / self.ns_per_tick
+    }
+}
+
+/// One flow's BBR.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    set: Settings,
+    rng: Rng,
+    mode: Mode,
+    bandwidth: Bandwidth,
+    policer: Policer,
+    aggregation: Aggregation,
+    pipe: Pipe,
+    cycle: Cycle,
+    min_rtt: MinRtt,
+    recovery: Recovery,
+    pacing_gain: u64,
+    cwnd_gain: u64,
+    /// Bytes per second.
+    pacing: u64,
+    /// Data leaves after the application had left nothing to send.
+    idle_restart: bool,
+}
+
+impl Bbr {
+    /// A flow's BBR with these parameters.
+    pub fn new(params: &Params, host: &Host) -> Bbr {
+        let set = Settings::new(params, host);
+        Bbr {
+            rng: Rng::named(host.seed, "bbr"),
+            mode: Mode::Startup,
+            bandwidth: Bandwidth::default(),
+            policer: Policer::default(),
+            aggregation: Aggregation::default(),
+            pipe: Pipe::default(),
+            cycle: Cycle::default(),
+            min_rtt: MinRtt::default(),
+            recovery: Recovery::default(),
+            pacing_gain: set.startup_gain,
+            cwnd_gain: set.startup_gain,
+            pacing: 0,
+            idle_restart: false,
+            set,
+        }
+    }
+
+    /// The bandwidth it goes by: the policed rate where there is one.
+    fn bw(&self) -> Bw {
+        self.policer.rate().unwrap_or(self.bandwidth.max())
+    }
+
+    /// Out of ProbeRTT.
+    fn resume(&mut self, now: Time) {
+        if self.pipe.full {
+            self.enter_probe_bw(now);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    fn choose_gains(&mut self) {
+        let set = &self.set;
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (set.startup_gain, set.startup_gain),
+            Mode::Drain => (set.drain_gain, set.startup_gain),
+            Mode::ProbeBw => (self.cycle_gain(), set.cwnd_gain),
+            Mode::ProbeRtt => (UNIT, UNIT),
+        };
+    }
+
+    fn on_delivery(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
+        self.take_bandwidth(ev, d);
+        self.take_aggregation(w, ev, d);
+        self.take_phase(ev, d);
+        self.judge_pipe(d);
+        self.judge_drain(w, ev, d);
+        self.take_min_rtt(w, ev, d);
+        self.choose_gains();
+        let bw = self.bw();
+        self.pace(w, bw, self.pacing_gain);
+        self.set_window(w, ev, d, bw);
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn on_start(&mut self, w: &mut Window, ev: &Start) {
+        let tick = self.set.tick(ev.now);
+        self.bandwidth.start(ev.totals.delivered);
+        self.min_rtt.start(ev.min_rtt, tick);
+        self.policer.forget(&ev.totals);
+        self.aggregation.restart(ev.now);
+        self.pace_by_handshake(w, ev.srtt);
+    }
+
+    fn on_sent(&mut self, w: &mut Window, ev: &Sent) {
+        if !ev.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.aggregation.restart(ev.now);
+        if self.mode == Mode::ProbeBw {
+            let bw = self.bw();
+            self.pace(w, bw, UNIT);
+        } else if self.mode == Mode::ProbeRtt && self.set.kernel.follows(&IDLE_ENDS_PROBE_RTT) {
+            self.end_probe_rtt_when_due(w, ev.now, ev.totals.delivered_at);
+        }
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        let Some(delivery) = &ev.delivery else {
+            debug_assert!(false, "an engine without delivery-rate samples cannot run BBR");
+            return;
+        };
+        self.on_delivery(w, ev, delivery);
+    }
+
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        self.save_window(w);
+    }
+
+    fn on_rto(&mut self, _w: &mut Window, ev: &Rto) {
+        self.recovery.prior_state = State::Loss;
+        self.pipe.full_bw = Bw::default();
+        self.bandwidth.round_start = true;
+        self.take_policer(1, false, &ev.totals);
+    }
+
+    fn on_spurious_loss(&mut self, _w: &mut Window, ev: &SpuriousLoss) {
+        // Losses were none: the pipe may not be full, and nothing polices. The window comes back when recovery ends.
+        self.pipe.full_bw = Bw::default();
+        self.pipe.rounds = 0;
+        self.policer.forget(&ev.totals);
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+    fn needs_pacing(&self) -> bool {
+        true
+    }
+    fn needs_delivery(&self) -> bool {
+        true
+    }
+    fn send_buffer_windows(&self) -> u32 {
+        3
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("mode", f64::from(self.mode as u8));
+        visit("bw_packets_per_s", self.bw().packets_per_s());
+        visit("min_rtt_ms", self.min_rtt.us().unwrap_or(0) as f64 / 1000.0);
+        visit("pacing_gain", self.pacing_gain as f64 / UNIT as f64);
+        visit("cwnd_gain", self.cwnd_gain as f64 / UNIT as f64);
+        visit("extra_acked", f64::from(self.aggregation.extra()));
+        visit("policed", f64::from(u8::from(self.policer.rate().is_some())));
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "bbr",
+    help: "version 1: paced at the greatest delivery rate seen, two round trips' worth in flight",
+    source: "Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016",
+    params: PARAMS,
+    make: |params, host| Box::new(Bbr::new(params, host)),
+};

@@ -1,0 +1,127 @@
+//! The long-term rate: is there a token bucket that lets through what arrives at its rate and drops the rest?
+//!
+//! Law: from the first loss on, intervals of 4 to 16 round trips are looked at; one ends with a loss, if of the packets sent in it at
+//! least 50/256 were lost. Two in a row whose delivery rates differ by at most an eighth, or by 4 kbit/s, are a policer's:
+//! their mean is taken for the bandwidth, with gain 1, for 48 round trips of ProbeBW. An application that limits starts all
+//! over. Random loss of a fifth looks the same, and ends the same.
+
+use super::bandwidth::Bw;
+use super::{Bbr, Mode, LONG_TERM_UNITY_GAIN, UNIT};
+use crate::cc::Totals;
+
+/// Round trips of the shortest interval.
+const LEAST_ROUNDS: u32 = 4;
+/// And of the longest.
+const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
+/// The share of losses that makes an interval, in 1/256: 19.5 %.
+const LOSS_THRESHOLD: u64 = 50;
+/// Two rates are the same within this share, in 1/256: an eighth.
+const SAME_RATIO: u64 = 32;
+/// Or within so many bytes per second: 4 kbit/s.
+const SAME_BYTES_PER_S: u64 = 4000 / 8;
+/// Round trips for which the rate is used.
+const USED_ROUNDS: u32 = 48;
+
+/// The estimator.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Policer {
+    sampling: bool,
+    used: bool,
+    bw: Bw,
+    rounds: u32,
+    /// At the beginning of the interval: ms, packets.
+    since_ms: u64,
+    since: Totals,
+}
+
+impl Policer {
+    /// The rate, while it is used.
+    pub fn rate(&self) -> Option<Bw> {
+        self.used.then_some(self.bw)
+    }
+    fn begin_interval(&mut self, totals: &Totals) {
+        self.since_ms = totals.delivered_at.as_us() / 1000;
+        self.since = *totals;
+        self.rounds = 0;
+    }
+    /// All over again.
+    pub fn forget(&mut self, totals: &Totals) {
+        self.bw = Bw::default();
+        self.used = false;
+        self.sampling = false;
+        self.begin_interval(totals);
+    }
+    fn end_interval(&mut self, bw: Bw, totals: &Totals) -> bool {
+        if self.bw > Bw::default() {
+            let off = Bw(bw.0.abs_diff(self.bw.0));
+            if off.0 * UNIT <= SAME_RATIO * self.bw.0 || off.bytes_per_s(UNIT, 1_000_000) <= SAME_BYTES_PER_S {
+                self.bw = Bw((bw.0 + self.bw.0) >> 1);
+                self.used = true;
+                self.rounds = 0;
+                return true;
+            }
+        }
+        self.bw = bw;
+        self.begin_interval(totals);
+        false
+    }
+}
+
+impl Bbr {
+    pub(super) fn take_policer(&mut self, lost: u32, app_limited: bool, totals: &Totals) {
+        if !self.set.policer_detection {
+            return;
+        }
+        if !self.policer.used {
+            return self.judge_interval(lost, app_limited, totals);
+        }
+        if self.mode == Mode::ProbeBw && self.bandwidth.round_start {
+            self.policer.rounds += 1;
+            if self.policer.rounds >= USED_ROUNDS {
+                self.policer.forget(totals);
+                self.enter_probe_bw(totals.delivered_at);
+            }
+        }
+    }
+
+    fn judge_interval(&mut self, lost: u32, app_limited: bool, totals: &Totals) {
+        let policer = &mut self.policer;
+        if !policer.sampling {
+            if lost == 0 {
+                return;
+            }
+            policer.begin_interval(totals);
+            policer.sampling = true;
+        }
+        if app_limited {
+            return policer.forget(totals);
+        }
+        policer.rounds += u32::from(self.bandwidth.round_start);
+        if policer.rounds < LEAST_ROUNDS {
+            return;
+        }
+        if policer.rounds > MOST_ROUNDS {
+            return policer.forget(totals);
+        }
+        // An interval ends where tokens have run out.
+        if lost == 0 {
+            return;
+        }
+        let lost = totals.lost - policer.since.lost;
+        let delivered = totals.delivered - policer.since.delivered;
+        if delivered == 0 || lost * UNIT < LOSS_THRESHOLD * delivered {
+            return;
+        }
+        let ms = (totals.delivered_at.as_us() / 1000).saturating_sub(policer.since_ms);
+        if ms == 0 {
+            return;
+        }
+        if ms >= u64::from(u32::MAX) / 1000 {
+            return policer.forget(totals);
+        }
+        if policer.end_interval(Bw::of(delivered, ms * 1000), totals) && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
+        {
+            self.cycle.gain = UNIT;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! ProbeBW: eight phases of about one least round trip each, in which to ask for more, give it back, and cruise.
+//!
+//! Law: gain 1.25 until the phase has lasted `min_rtt` *and* 1.25 bandwidth-delay products are in flight or packets were lost;
+//! gain 0.75 until it has lasted `min_rtt` *or* one product is in flight; six of gain 1. It begins with a random one of
+//! the eight, only not with 0.75, so that flows do not ask all at once.
+
+use super::{Ack, Bbr, Delivery, Mode, IN_FLIGHT_AT_DEPARTURE, LONG_TERM_UNITY_GAIN, UNIT};
+use crate::units::Time;
+
+/// Phases of a cycle.
+const PHASES: u64 = 8;
+
+/// The phase.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cycle {
+    /// Which of the eight.
+    pub phase: u64,
+    since_us: u64,
+    /// Its gain.
+    pub gain: u64,
+}
+
+impl Bbr {
+    pub(super) fn enter_probe_bw(&mut self, now: Time) {
+        self.mode = Mode::ProbeBw;
+        self.cycle.phase = PHASES - 1 - self.rng.below(PHASES - 1);
+        self.next_phase(now);
+    }
+    fn next_phase(&mut self, now: Time) {
+        self.cycle.phase = (self.cycle.phase + 1) % PHASES;
+        self.cycle.since_us = now.as_us();
+        self.cycle.gain = match self.cycle.phase {
+            0 => self.set.probe_gain,
+            1 => self.set.relief_gain,
+            _ => UNIT,
+        };
+    }
+    /// The gain of the phase; 1 at a policed rate.
+    pub(super) fn cycle_gain(&self) -> u64 {
+        if self.policer.rate().is_some() && self.set.kernel.follows(&LONG_TERM_UNITY_GAIN) {
+            UNIT
+        } else {
+            self.cycle.gain
+        }
+    }
+
+    pub(super) fn take_phase(&mut self, ev: &Ack, d: &Delivery) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        if self.policer.rate().is_some() && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN) {
+            return;
+        }
+        if self.phase_is_over(ev, d) {
+            self.next_phase(d.totals.delivered_at);
+        }
+    }
+    fn phase_is_over(&self, ev: &Ack, d: &Delivery) -> bool {
+        let lasted = d.totals.delivered_at.as_us().saturating_sub(self.cycle.since_us);
+        let long = lasted > self.min_rtt.us().unwrap_or(u64::from(u32::MAX));
+        let gain = self.pacing_gain;
+        if gain == UNIT {
+            return long;
+        }
+        let max = self.bandwidth.max();
+        let in_flight = self.in_flight_at_departure(d.prior_in_flight, ev.now, d.next_departure);
+        if gain > UNIT {
+            long && (ev.lost > 0 || in_flight >= self.inflight(max, gain))
+        } else {
+            long || in_flight <= self.inflight(max, UNIT)
+        }
+    }
+
+    /// What will be in flight when pacing lets the next packet leave, if ACKs go on at the present rate.
+    pub(super) fn in_flight_at_departure(&self, in_flight: u32, now: Time, departure: Time) -> u64 {
+        if !self.set.kernel.follows(&IN_FLIGHT_AT_DEPARTURE) {
+            return u64::from(in_flight);
+        }
+        let wait_us = departure.max(now).since(now).as_us();
+        let mut then = u64::from(in_flight);
+        if self.pacing_gain > UNIT {
+            then += self.burst_goal();
+        }
+        then.saturating_sub(self.bw().packets_in(wait_us))
+    }
+}

@@ -1,0 +1,77 @@
+//! The least round trip of ten seconds, and ProbeRTT, which empties the queue to see it anew.
+//!
+//! Law: when none as low has been seen for 10 s, the window falls to 4 packets, until no more are in flight and then for 200 ms and a
+//! round trip. Flows that share a queue see its emptiness at the same instant, so their ten seconds end together and they
+//! empty it together. What is delivered meanwhile counts as limited by the application. A flow that comes back from
+//! idleness need not look: its queue was empty.
+
+use super::{Ack, Bbr, Delivery, Mode, Window, DELAYED_ACK_FILTER};
+use crate::units::{Span, Time};
+
+/// The least round trip and its probing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MinRtt {
+    us: Option<u64>,
+    /// The tick at which it was seen.
+    seen: u64,
+    /// ProbeRTT is over at this tick; `None` before as little as wanted is in flight.
+    done: Option<u64>,
+    round_done: bool,
+}
+
+impl MinRtt {
+    pub fn start(&mut self, rtt: Span, tick: u64) {
+        self.us = (rtt > Span::ZERO).then_some(rtt.as_us());
+        self.seen = tick;
+    }
+    /// In µs; `None` before the first.
+    pub fn us(&self) -> Option<u64> {
+        self.us
+    }
+}
+
+impl Bbr {
+    pub(super) fn take_min_rtt(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
+        let tick = self.set.tick(ev.now);
+        let expired = tick > self.min_rtt.seen + self.set.min_rtt_ticks;
+        if let Some(rtt) = d.rtt {
+            let rtt = rtt.as_us();
+            let doubted = d.maybe_delayed && self.set.kernel.follows(&DELAYED_ACK_FILTER);
+            if self.min_rtt.us.is_none_or(|least| rtt < least) || (expired && !doubted) {
+                self.min_rtt.us = Some(rtt);
+                self.min_rtt.seen = tick;
+            }
+        }
+        if self.set.probe_rtt_ticks > 0 && expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.mode = Mode::ProbeRtt;
+            self.save_window(w);
+            self.min_rtt.done = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            w.app_limited = true;
+            if self.min_rtt.done.is_some() {
+                self.min_rtt.round_done |= self.bandwidth.round_start;
+                if self.min_rtt.round_done {
+                    self.end_probe_rtt_when_due(w, ev.now, d.totals.delivered_at);
+                }
+            } else if ev.in_flight <= self.set.min_cwnd {
+                self.min_rtt.done = Some(tick + self.set.probe_rtt_ticks);
+                self.min_rtt.round_done = false;
+                self.bandwidth.round_ends = d.totals.delivered;
+            }
+        }
+        if d.sample.is_some_and(|s| s.delivered > 0) {
+            self.idle_restart = false;
+        }
+    }
+
+    pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered_at: Time) {
+        let tick = self.set.tick(now);
+        if self.min_rtt.done.is_some_and(|done| tick > done) {
+            // Wait as long again for the next one.
+            self.min_rtt.seen = tick;
+            w.cwnd = w.cwnd.max(self.recovery.prior_cwnd);
+            self.resume(delivered_at);
+        }
+    }
+}
