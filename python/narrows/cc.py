@@ -19,6 +19,45 @@ class Reno(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bbr(Choice):
+    """Paced at the greatest delivery rate seen, two round trips' worth in flight: BBR version 1, as Linux has it.
+
+    >>> Bbr(probe_gain=1.1).tree()
+    {'kind': 'bbr', 'probe_gain': 1.1}
+
+    Attributes:
+        startup_gain: Times the bandwidth in Startup.
+        probe_gain: Times the bandwidth while ProbeBW asks for more.
+        relief_gain: Times the bandwidth while it gives back.
+        cwnd_gain: Bandwidth-delay products in the window.
+        bw_window: Round trips over which the greatest delivery rate is taken.
+        full_pipe_gain: Growth of the bandwidth that tells a pipe not yet full.
+        full_pipe_rounds: Round trips without it, before the pipe counts as full.
+        min_rtt_window: How long a least round trip is believed, as `"10s"`.
+        probe_rtt_time: How long ProbeRTT holds the window down, as `"200ms"`.
+        min_cwnd: The least window, in packets.
+        pacing_margin: The share that pacing stays below its rate.
+        aggregation_gain: How much of what is acknowledged in clumps is added to the window.
+        policer_detection: Take the rate of a token bucket where losses give one away.
+    """
+
+    kind = "bbr"
+    startup_gain: float | None = None
+    probe_gain: float | None = None
+    relief_gain: float | None = None
+    cwnd_gain: float | None = None
+    bw_window: int | None = None
+    full_pipe_gain: float | None = None
+    full_pipe_rounds: int | None = None
+    min_rtt_window: str | None = None
+    probe_rtt_time: str | None = None
+    min_cwnd: int | None = None
+    pacing_margin: float | None = None
+    aggregation_gain: float | None = None
+    policer_detection: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cubic(Choice):
     """A cubic function of the time since the last loss (RFC 9438), as Linux has it.
 

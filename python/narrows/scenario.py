@@ -176,7 +176,7 @@ class Scenario:
 
 _KINDS: dict[str, dict[str, type[Choice]]] = {
     "queue": {c.kind: c for c in (queue.Fifo,)},
-    "cc": {c.kind: c for c in (cc.Cubic, cc.Reno)},
+    "cc": {c.kind: c for c in (cc.Bbr, cc.Cubic, cc.Reno)},
 }
 
 

@@ -44,7 +44,7 @@ fn figures(run: &Run) -> String {
 fn buffer() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
     for flows in [1, 4] {
-        for cc in ["reno", "cubic"] {
+        for cc in ["reno", "cubic", "bbr"] {
             for bdp in ["0.1", "0.25", "0.5", "1", "2", "4", "8"] {
                 let row = format!("{flows:5}  {cc:5}  {bdp:>10}");
                 rows.push((row, scenario("20Mbit", "40ms", &format!("{bdp}bdp"), "0%", cc, flows)));
@@ -68,7 +68,7 @@ fn rate_rtt() -> (String, Vec<Row>) {
 
 fn loss() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
-    for cc in ["reno", "cubic"] {
+    for cc in ["reno", "cubic", "bbr"] {
         for percent in ["0.001", "0.01", "0.1", "0.3", "1", "3", "10", "30"] {
             let row = format!("{cc:5}  {percent:>8}");
             rows.push((row, scenario("20Mbit", "40ms", "1bdp", &format!("{percent}%"), cc, 1)));
