@@ -7,6 +7,7 @@
 //! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the same edges.
 
 use narrows_core::cc::cubic::{Cubic, KIND};
+use narrows_core::cc::Host;
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Config, Receiver, Sender, State};
@@ -179,7 +180,7 @@ fn compare_info(r: &Recording, words: &[&str], sender: &Sender) -> Option<String
 /// retransmissions and state that TCP_INFO showed between them. Answers how many there were.
 fn replay_sender(text: &'static str) -> usize {
     let r = Recording::parse(text);
-    let cubic = Cubic::new(&Params::defaults(KIND.params), 1000);
+    let cubic = Cubic::new(&Params::defaults(KIND.params), &Host::default());
     let mut sender = Sender::new(&config(), Box::new(cubic), None);
     let mut sent: Vec<(Time, Segment)> = Vec::new();
     sender.connect(r.time("0"), &mut |s| sent.push((r.time("0"), s)));

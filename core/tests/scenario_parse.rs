@@ -4,6 +4,7 @@ mod common;
 use common::*;
 use narrows_core::queue::Limit;
 use narrows_core::scenario::*;
+use narrows_core::tcp::{Clock, Config, Gso, Pacing};
 use narrows_core::units::*;
 
 #[test]
@@ -45,13 +46,21 @@ fn a_full_file_means_what_it_says() {
         (h.rmem_default, h.rmem_max),
         (Bytes::new(128_000), Bytes::new(6_000_000))
     );
+    assert_eq!(
+        (h.clock, h.pacing, h.gso, h.notsent_lowat),
+        (Clock::Ms, Pacing::Fq, Gso::Segments(17), Bytes::new(65_536))
+    );
+    assert_eq!(
+        (h.wmem_default, h.wmem_max),
+        (Bytes::new(16 << 10), Bytes::new(4 << 20))
+    );
     let ids: Vec<&str> = s.flows.iter().map(|f| f.id.as_str()).collect();
     assert_eq!(ids, ["reno0", "reno1", "short", "web0", "web1", "reno2"]);
     assert_eq!(
         (s.flows[2].size, s.flows[2].start),
         (Some(Bytes::new(1_000_000)), Span::s(2))
     );
-    assert_eq!(s.flows[3].stop, Some(Span::s(20)));
+    assert_eq!((s.flows[3].stop, s.flows[3].rtt), (Some(Span::s(20)), Span::ms(80)));
     assert_eq!(
         s.probes,
         [ProbeSpec {
@@ -80,6 +89,7 @@ fn what_is_not_said_has_its_default() {
         (h.rmem_default, h.rmem_max),
         (Bytes::new(131_072), Bytes::new(536_870_912))
     );
+    assert_eq!((h, h.config()), (&HostSpec::default(), Config::default()));
     assert_eq!(
         (s.flows.len(), s.flows[0].start, s.flows[0].stop, s.flows[0].size),
         (1, Span::ZERO, None, None)
@@ -122,7 +132,52 @@ fn the_same_thing_in_other_words_is_the_same_scenario() {
     same("link = \"tbf\"", "link = { kind = \"tbf\", burst = \"3080B\" }");
     same("buffer = \"250kB\"", "buffer = \"250000B\"");
     same("[host]\nrmem = \"128kB…1MB\"", "[host]\nrmem = \"128kB..1MB\"");
+    same("[host]\ngso = false", "[host]\ngso = \"off\"");
+    same("[host]\ngso = true", "");
+    same("[host]\nwmem = \"16KiB…1MB\"", "[host]\nwmem = \"16384B...1000kB\"");
     same("", "loss = 0");
+}
+
+#[test]
+fn super_packets_are_bounded_in_packets_or_in_bytes() {
+    let of = |gso: &str| good(&LEAST.replace("[[flow]]", &format!("[host]\ngso = \"{gso}\"\n[[flow]]"))).host;
+    for (text, gso) in [
+        ("on", Gso::On),
+        ("off", Gso::Off),
+        ("17p", Gso::Segments(17)),
+        ("16KiB", Gso::Bytes(Bytes::new(16_384))),
+    ] {
+        let host = of(text);
+        assert_eq!((host.gso, host.config().gso), (gso, gso));
+    }
+}
+
+/// One RTT is that of the flow farthest away, but no more than the scenario lasts.
+#[test]
+fn starts_are_moved_by_the_longest_rtt() {
+    let of = |rtt: &str| {
+        let flow = format!("cc = \"reno\"\n[[flow]]\ncc = \"reno\"\nrtt = \"{rtt}\"");
+        good(&LEAST.replace("cc = \"reno\"", &flow)).start_jitter
+    };
+    assert_eq!(
+        [of("0s"), of("80ms"), of("1h")],
+        [Span::ms(40), Span::ms(120), Span::s(10)]
+    );
+}
+
+/// A flow's own distance is parted as the path's is.
+#[test]
+fn added_distance_keeps_the_path_s_proportion() {
+    let mut path = good(LEAST).path;
+    assert_eq!(path.forward_part(Span::ms(81)), Span::us(40_500));
+    for (forward, part) in [
+        (Span::ZERO, Span::ZERO),
+        (Span::ms(10), Span::ms(20)),
+        (path.rtt, Span::ms(80)),
+    ] {
+        path.delay_forward = forward;
+        assert_eq!(path.forward_part(Span::ms(80)), part);
+    }
 }
 
 #[test]

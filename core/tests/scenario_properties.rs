@@ -2,9 +2,11 @@
 
 mod common;
 use common::*;
+use narrows_core::kernel::KERNELS;
 use narrows_core::scenario::keys::KEYS;
 use narrows_core::scenario::list;
 use narrows_core::scenario::*;
+use narrows_core::tcp::{Clock, Gso, Pacing};
 use narrows_core::units::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -35,8 +37,10 @@ prop_compose! {
         path in (1u64..=10_000_000_000_000, 1_000u64..=3_600_000_000_000, 0.0..1.0f64, buffer(), 0.0..=1.0f64, any::<bool>()),
         shelf in (1_000u64..=1_000_000_000, 0.0..=1.0f64, any::<bool>()),
         burst in proptest::option::of(1514u64..1_000_000_000),
-        host in (1u64..=1000, 4096u64..100_000_000, 0u64..100_000_000),
-        ends in proptest::collection::vec((0.0..1.0f64, proptest::option::of(1u64..9_000_000), any::<bool>()), 1..4),
+        host in (1u64..=1000, 4096u64..100_000_000, 0u64..100_000_000, 1u64..=(1 << 32)),
+        choices in (0usize..3, 0usize..2, 0usize..4, 1u32..=65_535, 1514u64..=65_536),
+        ends in proptest::collection::vec(
+            (0.0..1.0f64, proptest::option::of(1u64..9_000_000), any::<bool>(), 0u64..=3_600_000_000_000), 1..4),
     ) -> Scenario {
         let mut s = good(FULL);
         s.title = title;
@@ -57,11 +61,19 @@ prop_compose! {
         s.host.iw = host.0 as u32;
         s.host.rmem_default = Bytes::new(host.1);
         s.host.rmem_max = Bytes::new(host.1 + host.2);
+        s.host.wmem_default = Bytes::new(host.1 / 2 + 4096);
+        s.host.wmem_max = Bytes::new(host.1 / 2 + 4096 + host.2);
+        s.host.notsent_lowat = Bytes::new(host.3);
+        s.host.like = KERNELS[choices.1].0.into();
+        s.host.pacing = Pacing::ALL[choices.0];
+        s.host.clock = Clock::ALL[choices.1];
+        s.host.gso = [Gso::On, Gso::Off, Gso::Segments(choices.3), Gso::Bytes(Bytes::new(choices.4))][choices.2];
         let flow = s.flows[0].clone();
-        s.flows = ends.iter().enumerate().map(|(i, (start, size, stops))| {
+        s.flows = ends.iter().enumerate().map(|(i, (start, size, stops, rtt))| {
+            let rtt = Span::ns(*rtt);
             let start = Gain(*start) * s.duration;
             let stop = stops.then_some(start + Span::ns(1));
-            FlowSpec { id: format!("f{i}"), start, stop, size: size.map(Bytes::new), ..flow.clone() }
+            FlowSpec { id: format!("f{i}"), rtt, start, stop, size: size.map(Bytes::new), ..flow.clone() }
         }).collect();
         s
     }

@@ -20,6 +20,9 @@ EVIDENCE = Path(__file__).with_name("_evidence.json")
 NEAREST = 3
 """So many cases are told."""
 
+LIKE = "linux-6.12"
+"""What the hosts of every stored case are like."""
+
 
 class Watch:
     """Wall and processor time since it was made."""
@@ -49,8 +52,9 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     """The reference cases nearest to a result, with how well they agreed; None where none are stored.
 
     The file holds `{"cases": [{"case", "cc": [names], "queue", "rate_mbit", "rtt_ms", "buffer_bdp", "agreement"}, …]}`.
-    Near are cases of the same congestion controls and the same queue, by the ratios of rate, RTT and buffer: a
-    `distance` of 0 is the very case, 0.7 a factor of two in one of them.
+    Near are cases of the same congestion controls and the same queue, by the ratios of rate, RTT (of the flow whose RTT
+    differs most) and buffer: a `distance` of 0 is the very case, 0.7 a factor of two in one of them. All cases are of
+    one release of Linux; for hosts that are like another one there is no evidence.
     """
     if not file.exists():
         return None
@@ -59,10 +63,15 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     kind = queue["kind"] if isinstance(queue, dict) else queue
     here = _core.path_numbers(figures["scenario"])
 
-    def distance(case: dict[str, Any]) -> float:
-        pairs = ((here[name], case[name]) for name in ("rate_mbit", "rtt_ms", "buffer_bdp"))
-        return sum(abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf for a, b in pairs)
+    def apart(a: float | None, b: float | None) -> float:
+        return abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf
 
+    def distance(case: dict[str, Any]) -> float:
+        by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
+        return by_rtt + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp"))
+
+    if figures["scenario"]["host"]["like"] != LIKE:
+        return []
     cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
     near = [c | {"distance": round(distance(c), 3)} for c in cases if sorted(c["cc"]) == cc and c["queue"] == kind]
     near = [c for c in near if math.isfinite(c["distance"])]

@@ -74,6 +74,7 @@ class Flow:
         cc: The congestion control: a name of `narrows list cc`, or an object of `narrows.cc`.
         id: By default the name of the congestion control with a number.
         count: So many equal flows.
+        rtt: Propagation beside the path's (`"120ms"`): its receiver lies so much farther away.
         start: When it connects; at once by default, moved by up to one RTT (see `Scenario.start_jitter`).
         stop: When it stops sending.
         size: A transfer of so much (`"1MB"`); unbounded by default.
@@ -83,6 +84,7 @@ class Flow:
     _: KW_ONLY
     id: str | None = None
     count: int | None = None
+    rtt: str | None = None
     start: str | None = None
     stop: str | None = None
     size: str | None = None
@@ -108,16 +110,28 @@ class Host:
     4
 
     Attributes:
-        like: Dated rules (`"linux-6.12"`).
+        like: Whose rules it follows: `"linux-6.12"` or `"linux-4.15"`.
         iw: The initial window in packets.
         hz: The kernel's tick.
-        rmem: The receive buffer at the start and the most that auto-tuning may give it.
+        clock: What round trips are measured with: `"us"`, or `"ms"` as Linux did before 3.15.
+        pacing: Who is paced: `"auto"` (who asks for it), `"off"` (nobody) or `"fq"` (everybody, as by `fq` at the
+            sender).
+        gso: The largest super-packet, and with it the largest burst: `"on"` (64 KiB), `"off"` (one segment), in
+            segments (`"17p"`) or in bytes (`"16KiB"`).
+        rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
+        wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
+        notsent_lowat: The application writes while less than this waits unsent (`"128KiB"`).
     """
 
     like: str | None = None
     iw: int | None = None
     hz: int | None = None
+    clock: str | None = None
+    pacing: str | None = None
+    gso: str | bool | None = None
     rmem: str | None = None
+    wmem: str | None = None
+    notsent_lowat: str | None = None
 
 
 @dataclass(frozen=True)

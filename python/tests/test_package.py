@@ -35,8 +35,20 @@ def test_a_file_and_the_same_in_objects_give_the_same_bytes(tiny: Path) -> None:
 
 def test_a_scenario_survives_its_way_through_a_file(tmp_path: Path) -> None:
     full = scenario(
-        flows=[nw.Flow(nw.cc.Cubic(hystart="off"), start="10ms", stop="1s", id="first"), nw.Flow("reno", size="100kB")],
-        host=nw.Host(like="linux-6.12", iw=4, rmem="128kB…6MB"),
+        flows=[
+            nw.Flow(nw.cc.Cubic(hystart="off"), start="10ms", stop="1s", id="first"),
+            nw.Flow("reno", size="100kB", rtt="7ms"),
+        ],
+        host=nw.Host(
+            like="linux-4.15",
+            iw=4,
+            clock="ms",
+            pacing="fq",
+            gso="17p",
+            rmem="128kB…6MB",
+            wmem="16KiB…4MiB",
+            notsent_lowat="64KiB",
+        ),
         start_jitter="0s",
         warmup="500ms",
     )
@@ -272,3 +284,6 @@ def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
     told = evidence(figures, file)
     assert told is not None
     assert [(c["case"], c["distance"]) for c in told] == [("near", 0.693), ("far", 5.298)]
+    far = nw.run(scenario(flows=[nw.Flow("cubic"), nw.Flow("cubic", rtt="60ms")])).json
+    assert [c["distance"] for c in evidence(far, file) or []] == [0.693, 5.298]
+    assert evidence(nw.run(scenario(host=nw.Host(like="linux-4.15"))).json, file) == []

@@ -1,7 +1,7 @@
 //! The engine.
 //!
-//! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then
-//! timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
+//! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then what
+//! comes out of the lines to receivers farther away ([`narrows_core::net::access`]), then timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
 //! with before the next timer. Per flow the numbers are start, stop, begin of the summary, sender, receiver; probes follow.
 //!
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
@@ -14,7 +14,7 @@ use narrows_core::cc;
 use narrows_core::figures::{
     Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
-use narrows_core::kernel::Kernel;
+use narrows_core::net::access::Access;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
@@ -22,8 +22,8 @@ use narrows_core::queue::{Place, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{FlowSpec, Scenario};
-use narrows_core::tcp::wire::Segment;
-use narrows_core::tcp::{Config, Receiver, Sender};
+use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::tcp::{Receiver, Sender};
 use narrows_core::units::{Span, Time};
 
 /// How long answers to pings are awaited after the end.
@@ -110,6 +110,9 @@ struct Flow {
     receiver: Receiver,
     meter: FlowMeter,
     transfer: bool,
+    /// The lines between the path and a receiver farther away, there and back.
+    there: Option<u32>,
+    back: Option<u32>,
 }
 
 /// One probe.
@@ -192,8 +195,29 @@ impl<'a> Nic<'a> {
     }
 }
 
+/// Where a receiver's ACKs go: onto the path, or first onto the line that leads there.
+struct WayBack<'a> {
+    now: Time,
+    flow: u32,
+    line: Option<u32>,
+    path: &'a mut Path<Packet>,
+    access: &'a mut Access<Packet>,
+    watch: &'a mut Watch,
+}
+
+impl WayBack<'_> {
+    fn send(&mut self, ack: AckSegment) {
+        let packet = self.watch.acks.packet(self.flow, ack);
+        match self.line {
+            Some(line) => self.access.push(self.now, line, packet),
+            None => self.path.push(self.now, FAR, packet, self.watch),
+        }
+    }
+}
+
 struct World {
     path: Path<Packet>,
+    access: Access<Packet>,
     offload: bool,
     watch: Watch,
     flows: Vec<Flow>,
@@ -224,13 +248,8 @@ impl World {
         let path = Path::new(spec, (kind.make)(&discipline.params, &place), seed);
 
         let host = &scenario.host;
-        let config = Config {
-            iw: host.iw,
-            hz: host.hz,
-            kernel: Kernel::named(&host.like).unwrap_or_default(),
-            rmem_default: host.rmem_default,
-            rmem_max: host.rmem_max,
-        };
+        let config = host.config();
+        let mut access = Access::default();
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
         let mut flows = Vec::new();
         for (i, spec) in scenario.flows.iter().enumerate() {
@@ -240,6 +259,7 @@ impl World {
             let law = cc::Host {
                 hz: host.hz,
                 kernel: config.kernel,
+                gso: config.gso,
                 seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
             };
             let sender = Sender::new(&config, (kind.make)(&spec.cc.params, &law), spec.size);
@@ -250,11 +270,14 @@ impl World {
             timers.set(number + START, Some(start));
             timers.set(number + STOP, spec.stop.map(|stop| Time::ZERO + stop));
             timers.set(number + MEASURE, Some(meter.measure_from(start)));
+            let there = scenario.path.forward_part(spec.rtt);
             flows.push(Flow {
                 sender,
                 receiver: Receiver::new(&config),
                 meter,
                 transfer: spec.size.is_some(),
+                there: access.line(there),
+                back: access.line(spec.rtt - there),
             });
         }
         let mut probes = Vec::new();
@@ -268,6 +291,7 @@ impl World {
         let interval = options.sample_interval.unwrap_or(Span::ZERO);
         Ok(World {
             path,
+            access,
             offload: spec.offload,
             watch: Watch {
                 arrivals: Vec::new(),
@@ -293,15 +317,20 @@ impl World {
     fn run_until(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
         loop {
             let network = self.path.next_wakeup().unwrap_or(Time::MAX);
+            let access = self.access.next();
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
-            let now = network.min(timer).min(sampler);
+            let now = network.min(access).min(timer).min(sampler);
             if now > until || (until > self.end && self.watch.pings == 0) {
                 return Ok(());
             }
             if network == now {
                 self.path.poll(now, &mut self.watch);
                 self.deliver(now);
+            } else if access == now {
+                if let Some(packet) = self.access.pop(now) {
+                    self.leave_line(now, packet);
+                }
             } else if timer == now {
                 if let Some(number) = self.timers.pop(now) {
                     self.fire(now, number);
@@ -322,22 +351,17 @@ impl World {
         }
     }
 
-    /// Hands what has arrived to the ends.
+    /// Hands what has come out of the path to the ends.
     fn deliver(&mut self, now: Time) {
         let mut arrivals = std::mem::take(&mut self.watch.arrivals);
         for packet in arrivals.drain(..) {
             let (path, watch) = (&mut self.path, &mut self.watch);
             let id = packet.flow();
             match packet.kind() {
-                Kind::Data => {
-                    let flow = &mut self.flows[id as usize];
-                    flow.receiver.on_segment(now, &packet.segment(), &mut |ack| {
-                        let packet = watch.acks.packet(id, ack);
-                        path.push(now, FAR, packet, watch);
-                    });
-                    self.timers
-                        .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
-                }
+                Kind::Data => match self.flows[id as usize].there {
+                    Some(line) => self.access.push(now, line, packet),
+                    None => self.receive(now, &packet),
+                },
                 Kind::Ack => {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
@@ -360,6 +384,32 @@ impl World {
             }
         }
         self.watch.arrivals = arrivals;
+    }
+
+    /// A packet has come to the end of a line: data at its receiver, an ACK at the path.
+    fn leave_line(&mut self, now: Time, packet: Packet) {
+        match packet.kind() {
+            Kind::Data => self.receive(now, &packet),
+            _ => self.path.push(now, FAR, packet, &mut self.watch),
+        }
+    }
+
+    /// A segment arrives at its receiver.
+    fn receive(&mut self, now: Time, packet: &Packet) {
+        let id = packet.flow();
+        let flow = &mut self.flows[id as usize];
+        let mut way = WayBack {
+            now,
+            flow: id,
+            line: flow.back,
+            path: &mut self.path,
+            access: &mut self.access,
+            watch: &mut self.watch,
+        };
+        flow.receiver
+            .on_segment(now, &packet.segment(), &mut |ack| way.send(ack));
+        self.timers
+            .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
     }
 
     /// Timer `number` fires.
@@ -400,10 +450,15 @@ impl World {
                 self.timers.set(sender, later(flow.sender.next_wakeup()));
             }
             _ => {
-                flow.receiver.on_timer(now, &mut |ack| {
-                    let packet = watch.acks.packet(id, ack);
-                    path.push(now, FAR, packet, watch);
-                });
+                let mut way = WayBack {
+                    now,
+                    flow: id,
+                    line: flow.back,
+                    path,
+                    access: &mut self.access,
+                    watch,
+                };
+                flow.receiver.on_timer(now, &mut |ack| way.send(ack));
                 self.timers.set(number, later(flow.receiver.next_wakeup()));
             }
         }

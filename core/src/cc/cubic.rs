@@ -16,7 +16,7 @@
 
 use super::hystart::{self, HyStart, Mode};
 use super::reno::{avoid, slow_start};
-use super::{Ack, CcKind, CongestionControl, Loss, Rto, Sample, Sent, Window};
+use super::{Ack, CcKind, CongestionControl, Host, Loss, Rto, Sample, Sent, Window};
 use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -85,12 +85,12 @@ pub struct Cubic {
 
 impl Cubic {
     /// At the start of a connection.
-    pub fn new(params: &Params, hz: u32) -> Cubic {
-        let hz = u64::from(hz.max(1));
+    pub fn new(params: &Params, host: &Host) -> Cubic {
+        let hz = u64::from(host.hz.max(1));
         Cubic {
             hz,
             ns_per_tick: 1_000_000_000 / hz,
-            hystart: HyStart::new(Mode::from_word(params.word("hystart"))),
+            hystart: HyStart::new(Mode::from_word(params.word("hystart")), host),
             fast_convergence: params.bool("fast_convergence"),
             friendliness: params.bool("tcp_friendliness"),
             cnt: 0,
@@ -274,7 +274,7 @@ pub const KIND: CcKind = CcKind {
     help: "Linux's default since 2006: a cubic curve of time since the last loss",
     source: "RFC 9438; Linux 6.12",
     params: PARAMS,
-    make: |params, host| Box::new(Cubic::new(params, host.hz)),
+    make: |params, host| Box::new(Cubic::new(params, host)),
 };
 
 #[cfg(test)]
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     fn cubic() -> Cubic {
-        Cubic::new(&Params::defaults(PARAMS), 1000)
+        Cubic::new(&Params::defaults(PARAMS), &Host::default())
     }
 
     #[test]

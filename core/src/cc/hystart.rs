@@ -11,8 +11,9 @@
 //! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an eighth (4 to 16 ms), slow
 //! start turns conservative: a quarter of its growth, for five rounds; should the delay fall again it was a mistake.
 
-use super::{Ack, Sample, Window};
+use super::{Ack, Host, Sample, Window};
 use crate::param::{Kind, Param};
+use crate::tcp::Gso;
 use crate::units::{Span, Time};
 
 const LOW_WINDOW: u32 = 16;
@@ -20,8 +21,6 @@ const SAMPLES: u32 = 8;
 const ACK_GAP_US: u64 = 2_000;
 const DELAY_LEAST_US: u64 = 4_000;
 const DELAY_MOST_US: u64 = 16_000;
-/// The largest burst: 64 KiB less headers.
-const GSO_MAX_SIZE: u64 = 65_536 - 321;
 /// HyStart++ without pacing lets no ACK count for more.
 const ACK_MOST: u32 = 8;
 const CSS_DIVISOR: u32 = 4;
@@ -67,6 +66,7 @@ struct Conservative {
 #[derive(Clone, Debug)]
 pub struct HyStart {
     mode: Mode,
+    host: Host,
     found: bool,
     round_end: u64,
     round_start_us: u64,
@@ -81,9 +81,10 @@ pub struct HyStart {
 
 impl HyStart {
     /// At the start of a connection.
-    pub fn new(mode: Mode) -> HyStart {
+    pub fn new(mode: Mode, host: &Host) -> HyStart {
         HyStart {
             mode,
+            host: *host,
             found: false,
             round_end: 0,
             round_start_us: 0,
@@ -97,7 +98,7 @@ impl HyStart {
     }
     /// A timeout: slow start begins again.
     pub fn reset(&mut self) {
-        *self = HyStart::new(self.mode);
+        *self = HyStart::new(self.mode, &self.host);
     }
     /// An ACK up to `una` lets slow start grow: does it begin a new round? (Linux asks before it looks at the ACK's sample.)
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
@@ -145,7 +146,7 @@ impl HyStart {
         let least_us = least.as_us();
         if now.saturating_sub(self.last_ack_us) <= ACK_GAP_US {
             self.last_ack_us = now;
-            let mut train = least_us + burst_allowance_us(ev);
+            let mut train = least_us + burst_allowance_us(ev, self.host.gso);
             if !ev.paced {
                 train /= 2;
             }
@@ -206,12 +207,12 @@ fn threshold_us(least: u64) -> u64 {
 }
 
 /// What four of the largest bursts take at the present rate, 1 ms at most: so much an ACK train may be stretched by them.
-fn burst_allowance_us(ev: &Sample) -> u64 {
+fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
     let bytes_per_s = ev.pacing.as_bit() / 8;
     if bytes_per_s == 0 {
         return 0;
     }
-    (GSO_MAX_SIZE * 4 * 1_000_000 / bytes_per_s).min(1_000)
+    (gso.payload() * 4 * 1_000_000 / bytes_per_s).min(1_000)
 }
 
 #[cfg(test)]
@@ -232,7 +233,7 @@ mod tests {
     }
 
     fn plus_plus() -> (HyStart, Window) {
-        (HyStart::new(Mode::PlusPlus), Window::new(20))
+        (HyStart::new(Mode::PlusPlus, &Host::default()), Window::new(20))
     }
 
     /// RFC 9406 section 4.2: eight samples above the last round's least by an eighth make slow start conservative, five
@@ -268,6 +269,6 @@ mod tests {
     fn no_ack_counts_for_more_than_eight_packets() {
         let (mut h, _) = plus_plus();
         assert_eq!(h.growth(45), 8);
-        assert_eq!(HyStart::new(Mode::Linux).growth(45), 45);
+        assert_eq!(HyStart::new(Mode::Linux, &Host::default()).growth(45), 45);
     }
 }

@@ -13,7 +13,7 @@ pub mod reno;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
-use crate::tcp::State;
+use crate::tcp::{Gso, State};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
@@ -294,6 +294,8 @@ pub struct Host {
     pub hz: u32,
     /// Whose rules it follows.
     pub kernel: Kernel,
+    /// The largest super-packet.
+    pub gso: Gso,
     /// Of the law's own random choices; every flow has another.
     pub seed: u64,
 }
@@ -303,6 +305,7 @@ impl Default for Host {
         Host {
             hz: 1000,
             kernel: Kernel::default(),
+            gso: Gso::On,
             seed: 1,
         }
     }

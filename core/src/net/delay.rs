@@ -18,6 +18,10 @@ impl<P> Line<P> {
             packets: VecDeque::new(),
         }
     }
+    /// The time it takes.
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
     /// `packet` enters; `now` never goes back.
     pub fn push(&mut self, now: Time, packet: P) {
         self.packets.push_back((now + self.delay, packet));

@@ -1,5 +1,6 @@
 //! What lies between hosts: networks are folds too.
 
+pub mod access;
 pub mod delay;
 pub mod link;
 pub mod loss;

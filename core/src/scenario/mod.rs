@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`value`] | the tree of values that TOML and Python share, with its places in the source |
 //! | `parse` | from a tree to a scenario: sections, defaults, what must hold between keys |
+//! | `host` | the section `[host]`, there and back |
 //! | `read` | one value: its type, unit and range, and what to write instead |
 //! | [`keys`] | every key, its default, range and help |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
@@ -20,6 +21,7 @@
 //! ```
 
 pub mod error;
+mod host;
 pub mod keys;
 pub mod list;
 mod parse;
@@ -28,6 +30,7 @@ pub mod value;
 mod write;
 
 pub use error::{Error, Errors};
+pub use host::HostSpec;
 pub use value::Tree;
 
 use crate::param::Params;
@@ -47,7 +50,7 @@ pub struct Scenario {
     pub warmup: Span,
     /// Of every random choice.
     pub seed: u64,
-    /// The most that a flow's start is moved at random (one RTT unless given).
+    /// The most that a flow's start is moved at random (one RTT unless given, that of the farthest flow).
     pub start_jitter: Span,
     /// What lies between the hosts.
     pub path: PathSpec,
@@ -132,6 +135,12 @@ pub enum Buffer {
 }
 
 impl PathSpec {
+    /// The part of `rtt` towards the receiver, in the path's proportion.
+    pub fn forward_part(&self, rtt: Span) -> Span {
+        let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward.min(self.rtt).as_ns());
+        // At most `rtt`, so it fits.
+        Span::ns((forward / u128::from(self.rtt.as_ns().max(1))) as u64)
+    }
     /// rate × rtt.
     pub fn bdp(&self) -> Bytes {
         self.rate * self.rtt
@@ -172,21 +181,6 @@ pub enum Link {
     },
 }
 
-/// Both ends of every flow.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HostSpec {
-    /// Dated rules: `linux-6.12`.
-    pub like: String,
-    /// Initial window in packets.
-    pub iw: u32,
-    /// The kernel's tick.
-    pub hz: u32,
-    /// Receive buffer at the start.
-    pub rmem_default: Bytes,
-    /// The most that auto-tuning may give it.
-    pub rmem_max: Bytes,
-}
-
 /// One flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSpec {
@@ -194,6 +188,8 @@ pub struct FlowSpec {
     pub id: String,
     /// Its congestion control.
     pub cc: Choice,
+    /// Propagation beside the path's, both ways together: its receiver lies so much farther away.
+    pub rtt: Span,
     /// When it connects.
     pub start: Span,
     /// When it stops sending, if before the end.

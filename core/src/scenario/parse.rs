@@ -4,7 +4,7 @@ use super::error::{Collector, Errors, Fix};
 use super::keys::{self, LATER_CCS, LATER_QUEUES};
 use super::read::{listed, within, Field, Section};
 use super::value::{Tree, Value};
-use super::write::{quote, rmem_text};
+use super::write::quote;
 use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, LossUnit, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::packet::Packet;
 use crate::param::{Param, Params};
@@ -21,8 +21,6 @@ const DAY: Span = Span::s(24 * 3600);
 const HOUR: Span = Span::s(3600);
 const MOST_FLOWS: u64 = 100_000;
 const MOST_BDP: f64 = 10_000.0;
-const RMEM_DEFAULT: Bytes = Bytes::new(131_072);
-const RMEM_MAX: Bytes = Bytes::new(536_870_912);
 
 impl Scenario {
     /// Reads a TOML document. `file_name` is what errors call it.
@@ -87,13 +85,18 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     });
     let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
     let path = path(out, &top, known);
-    let rtt = path.as_ref().map_or(Span::ZERO, |p| p.rtt);
+    let host = match section(out, &top, "host") {
+        Ok(Some(s)) => HostSpec::read(out, &s),
+        Ok(None) => Some(HostSpec::default()),
+        Err(()) => None,
+    };
+    let flows = flows(out, &top, known, end);
+    let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
+    let rtt = path.as_ref().map_or(Span::ZERO, |p| p.rtt) + farther.unwrap_or(Span::ZERO);
     // A start moved past the end would be no start.
-    let start_jitter = optional(top.field("start_jitter"), rtt.min(end), |f| {
+    let start_jitter = optional(top.field("start_jitter"), rtt.min(end).min(HOUR), |f| {
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
-    let host = host(out, &top);
-    let flows = flows(out, &top, known, end);
     let probes = probes(out, &top);
     if ["flow", "probe"]
         .iter()
@@ -121,7 +124,11 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
 }
 
 /// The default where a field is absent; `None` where it is wrong.
-fn optional<'t, T>(f: Option<Field<'t>>, default: T, read: impl FnOnce(Field<'t>) -> Option<T>) -> Option<T> {
+pub(super) fn optional<'t, T>(
+    f: Option<Field<'t>>,
+    default: T,
+    read: impl FnOnce(Field<'t>) -> Option<T>,
+) -> Option<T> {
     match f {
         Some(f) => read(f),
         None => Some(default),
@@ -426,21 +433,15 @@ fn loss(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Loss> {
                 probability = out.probability(&field);
                 good &= probability.is_some();
             }
-            "per" => {
-                let written = match &entry.node.value {
-                    Value::String(word) => word.as_str(),
-                    _ => "",
-                };
-                match LossUnit::ALL.into_iter().find(|unit| unit.word() == written) {
-                    Some(unit) => per = unit,
-                    None => {
-                        let near = keys::nearest(written, units.into_iter()).unwrap_or(units[1]);
-                        let problem = format!("is none of: {}", listed(&units));
-                        out.refuse(&field, problem, Fix::Value(quote(near)));
-                        good = false;
-                    }
+            "per" => match out.word(&field, &units, units[1]) {
+                Some(word) => {
+                    per = LossUnit::ALL
+                        .into_iter()
+                        .find(|unit| unit.word() == word)
+                        .unwrap_or(per)
                 }
-            }
+                None => good = false,
+            },
             _ => {
                 let problem = format!("is not a parameter of loss; it has: {}", listed(&KEYS));
                 let fix = keys::nearest(&entry.key, KEYS.into_iter()).map_or(Fix::None, Fix::Key);
@@ -462,87 +463,6 @@ fn tbf_burst(rate: Rate) -> Bytes {
     Bytes::new(3080)
         .max(rate * Span::us(250))
         .min(Bytes::new(1_000_000_000))
-}
-
-fn host(out: &mut Collector<'_>, top: &Section<'_>) -> Option<HostSpec> {
-    let default = HostSpec {
-        like: "linux-6.12".into(),
-        iw: 10,
-        hz: 1000,
-        rmem_default: RMEM_DEFAULT,
-        rmem_max: RMEM_MAX,
-    };
-    let Some(s) = section(out, top, "host").ok()? else {
-        return Some(default);
-    };
-    let like = optional(s.field("like"), default.like, |f| {
-        let like = out.text(&f, 100)?;
-        if like == "linux-6.12" {
-            return Some(like.into());
-        }
-        let problem = match like.strip_prefix("linux-") {
-            Some(_) => "is not supported yet by this version; it has: linux-6.12",
-            None => "is not a known host; known: linux-6.12",
-        };
-        out.refuse(&f, problem, Fix::Value("\"linux-6.12\"".into()));
-        None
-    });
-    let iw = optional(s.field("iw"), 10, |f| out.count(&f, 1, 1000));
-    let hz = optional(s.field("hz"), 1000, |f| out.count(&f, 100, 1000));
-    let rmem = optional(s.field("rmem"), (RMEM_DEFAULT, RMEM_MAX), |f| rmem(out, &f));
-    let (rmem_default, rmem_max) = rmem?;
-    // Both counts are at most 1000.
-    Some(HostSpec {
-        like: like?,
-        iw: iw? as u32,
-        hz: hz? as u32,
-        rmem_default,
-        rmem_max,
-    })
-}
-
-/// `"128kB…512MB"`, also with two or three dots.
-fn rmem(out: &mut Collector<'_>, f: &Field<'_>) -> Option<(Bytes, Bytes)> {
-    let (least, most) = (Bytes::new(4096), Bytes::new(1 << 31));
-    let text = match &f.entry.node.value {
-        Value::String(text) => text.as_str(),
-        _ => {
-            let fix = quote(&rmem_text(RMEM_DEFAULT, RMEM_MAX));
-            out.refuse(f, "is not a range of bytes: at the start…at most", Fix::Value(fix));
-            return None;
-        }
-    };
-    let parts = text
-        .split_once('…')
-        .or_else(|| text.split_once("..."))
-        .or_else(|| text.split_once(".."));
-    let Some((low, high)) = parts else {
-        let (problem, high) = match within(text, "B", least, most) {
-            Ok(n) => ("is not a range of bytes: at the start…at most".into(), format_bytes(n)),
-            Err(e) => (format!("is not a range of bytes, and {}", e.problem), e.fix),
-        };
-        let low = within(&high, "B", least, most).map_or(least, |h| h.min(RMEM_DEFAULT));
-        out.refuse(f, problem, Fix::Value(quote(&format!("{}…{high}", format_bytes(low)))));
-        return None;
-    };
-    match (within(low, "B", least, most), within(high, "B", least, most)) {
-        (Ok(low), Ok(high)) if low <= high => Some((low, high)),
-        (Ok(low), Ok(high)) => {
-            out.refuse(f, "starts above its most", Fix::Value(quote(&rmem_text(high, low))));
-            None
-        }
-        (low_read, high_read) => {
-            let problems: Vec<String> = [(low, &low_read), (high, &high_read)]
-                .iter()
-                .filter_map(|(text, read)| read.as_ref().err().map(|e| format!("({}) {}", text.trim(), e.problem)))
-                .map(|p| super::error::printable(&p, 120))
-                .collect();
-            let text = |read: Result<Bytes, crate::units::UnitError>| read.map_or_else(|e| e.fix, format_bytes);
-            let fix = format!("{}…{}", text(low_read), text(high_read));
-            out.refuse(f, problems.join(" and "), Fix::Value(quote(&fix)));
-            None
-        }
-    }
 }
 
 fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span) -> Option<Vec<FlowSpec>> {
@@ -608,6 +528,7 @@ fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> O
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_FLOWS));
+    let rtt = optional(s.field("rtt"), Span::ZERO, |f| out.quantity(&f, "ms", Span::ZERO, HOUR));
     let start = optional(s.field("start"), Span::ZERO, |f| {
         let start = out.quantity(&f, "s", Span::ZERO, DAY)?;
         if start >= end {
@@ -643,6 +564,7 @@ fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> O
     let flow = FlowSpec {
         id: String::new(),
         cc: cc?,
+        rtt: rtt?,
         start: start?,
         stop: stop?,
         size: size?,

@@ -253,6 +253,19 @@ impl Collector<'_> {
         };
         self.keep(f, read)
     }
+    /// One of `words`; `example` is proposed where none is near.
+    pub fn word(&mut self, f: &Field<'_>, words: &[&'static str], example: &'static str) -> Option<&'static str> {
+        let written = match &f.node().value {
+            Value::String(s) => s.as_str(),
+            _ => "",
+        };
+        let found = words.iter().copied().find(|word| *word == written);
+        if found.is_none() {
+            let near = keys::nearest(written, words.iter().copied()).unwrap_or(example);
+            self.refuse(f, format!("is none of: {}", listed(words)), Fix::Value(quote(near)));
+        }
+        found
+    }
     /// A text of at most `most` characters.
     pub fn text<'t>(&mut self, f: &Field<'t>, most: usize) -> Option<&'t str> {
         match &f.entry.node.value {

@@ -9,9 +9,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-type Entries = Vec<(String, Node)>;
+pub(super) type Entries = Vec<(String, Node)>;
 
-fn put(entries: &mut Entries, key: &str, node: Node) {
+pub(super) fn put(entries: &mut Entries, key: &str, node: Node) {
     entries.push((key.into(), node));
 }
 
@@ -25,7 +25,7 @@ impl Scenario {
         put(&mut top, "seed", Node::integer(self.seed));
         put(&mut top, "start_jitter", Node::string(format_span(self.start_jitter)));
         put(&mut top, "path", self.path_node());
-        put(&mut top, "host", self.host_node());
+        put(&mut top, "host", self.host.node());
         if !self.flows.is_empty() {
             put(
                 &mut top,
@@ -100,27 +100,13 @@ impl Scenario {
         put(&mut e, "offload", Node::bool(p.offload));
         Node::table(e)
     }
-
-    fn host_node(&self) -> Node {
-        let h = &self.host;
-        let mut e = Entries::new();
-        put(&mut e, "like", Node::string(h.like.clone()));
-        put(&mut e, "iw", Node::integer(h.iw));
-        put(&mut e, "hz", Node::integer(h.hz));
-        put(&mut e, "rmem", Node::string(rmem_text(h.rmem_default, h.rmem_max)));
-        Node::table(e)
-    }
-}
-
-/// `128KiB…512MiB`.
-pub(super) fn rmem_text(default: Bytes, max: Bytes) -> String {
-    format!("{}…{}", format_bytes(default), format_bytes(max))
 }
 
 fn flow_node(flow: &FlowSpec) -> Node {
     let mut e = Entries::new();
     put(&mut e, "id", Node::string(flow.id.clone()));
     put(&mut e, "cc", choice_node(&flow.cc));
+    put(&mut e, "rtt", Node::string(format_span(flow.rtt)));
     put(&mut e, "start", Node::string(format_span(flow.start)));
     if let Some(stop) = flow.stop {
         put(&mut e, "stop", Node::string(format_span(stop)));

@@ -10,7 +10,9 @@
 //! | [`prr`] | how the window comes down in recovery |
 //! | [`rtt`] | round-trip times and the timeout |
 //! | [`timer`] | the kernel's ticks |
+//! | [`options`] | what an administrator may choose |
 
+pub mod options;
 pub mod prr;
 pub mod rack;
 pub mod receiver;
@@ -20,6 +22,7 @@ pub mod sender;
 pub mod timer;
 pub mod wire;
 
+pub use options::{Clock, Gso, Pacing};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
@@ -38,21 +41,39 @@ pub struct Config {
     pub hz: u32,
     /// Whose rules it follows.
     pub kernel: Kernel,
+    /// Who is paced.
+    pub pacing: Pacing,
+    /// The largest super-packet.
+    pub gso: Gso,
+    /// What round trips are measured with.
+    pub clock: Clock,
     /// Receive buffer at the start.
     pub rmem_default: Bytes,
     /// The most that auto-tuning may give it.
     pub rmem_max: Bytes,
+    /// Send buffer at the start.
+    pub wmem_default: Bytes,
+    /// The most that it may grow to.
+    pub wmem_max: Bytes,
+    /// The application writes while less than this waits unsent.
+    pub notsent_lowat: Bytes,
 }
 
-/// Linux 6.12 with a receive buffer that may grow to 512 MiB.
+/// Linux 6.12 with buffers that may grow to 512 MiB.
 impl Default for Config {
     fn default() -> Config {
         Config {
             iw: 10,
             hz: 1000,
             kernel: Kernel::default(),
+            pacing: Pacing::Auto,
+            gso: Gso::On,
+            clock: Clock::Us,
             rmem_default: Bytes::new(128 << 10),
             rmem_max: Bytes::new(512 << 20),
+            wmem_default: Bytes::new(16 << 10),
+            wmem_max: Bytes::new(512 << 20),
+            notsent_lowat: Bytes::new(128 << 10),
         }
     }
 }

@@ -96,18 +96,25 @@ pub fn list_json() -> String {
     describe_json(&registry())
 }
 
-/// Rate, RTT and buffer of a right scenario's path as numbers. A buffer of packets counts full frames; one that is left to
-/// the discipline is `None`.
+/// Rate and buffer of a right scenario's path and the RTTs over it as numbers, each RTT once: the path's without flows. A
+/// buffer of packets counts full frames; one that is left to the discipline is `None`.
 #[pyfunction]
 pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
-    let path = parse_tree(tree)?.1.path;
+    let scenario = parse_tree(tree)?.1;
+    let path = scenario.path;
+    let mut rtts: Vec<f64> = scenario.flows.iter().map(|f| (path.rtt + f.rtt).as_ms()).collect();
+    if rtts.is_empty() {
+        rtts.push(path.rtt.as_ms());
+    }
+    rtts.sort_by(f64::total_cmp);
+    rtts.dedup();
     let bytes = path.limit().map(|limit| match limit {
         Limit::Bytes(bytes) => bytes.get(),
         Limit::Packets(packets) => packets * 1514,
     });
     let numbers = PyDict::new(py);
     numbers.set_item("rate_mbit", path.rate.as_mbit())?;
-    numbers.set_item("rtt_ms", path.rtt.as_ms())?;
+    numbers.set_item("rtts_ms", rtts)?;
     numbers.set_item("buffer_bdp", bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64))?;
     Ok(numbers)
 }

@@ -5,7 +5,7 @@ use narrows_core::param::Params;
 use narrows_core::scenario::{
     Buffer, Choice, FlowSpec, HostSpec, Link, Loss, PathSpec, ProbeKind, ProbeSpec, Scenario,
 };
-use narrows_core::units::{Bytes, Rate, Span};
+use narrows_core::units::{Rate, Span};
 use narrows_sim::{run, Options, Packet, Run};
 
 pub fn choice(kind: &str) -> Choice {
@@ -19,6 +19,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
     FlowSpec {
         id: id.into(),
         cc: choice(cc),
+        rtt: Span::ZERO,
         start: Span::ZERO,
         stop: None,
         size: None,
@@ -50,13 +51,7 @@ pub fn scenario(duration: Span) -> Scenario {
             loss: Loss::NONE,
             offload: false,
         },
-        host: HostSpec {
-            like: "linux-6.12".into(),
-            iw: 10,
-            hz: 1000,
-            rmem_default: Bytes::new(131_072),
-            rmem_max: Bytes::new(512 << 20),
-        },
+        host: HostSpec::default(),
         flows: Vec::new(),
         probes: Vec::new(),
     }

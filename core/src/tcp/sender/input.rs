@@ -312,15 +312,16 @@ impl Sender {
     /// Measures the round trip; answers the one that congestion controls are shown, µs.
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
+        let since = |sent: u64| self.cfg.clock.since(us, sent);
         let mut sample = None;
         let mut shown = None;
         if let (Some(first), Some(last), false) = (times.first_acked, times.last_acked, news.retrans_acked) {
-            sample = Some(us.saturating_sub(first));
-            shown = Some(us.saturating_sub(last));
+            sample = Some(since(first));
+            shown = Some(since(last));
         }
-        let by_sack = times.first_sacked.map(|t| us.saturating_sub(t));
+        let by_sack = times.first_sacked.map(since);
         if let Some(last) = times.last_sacked {
-            shown = Some(us.saturating_sub(last));
+            shown = Some(since(last));
         }
         sample = sample.or(by_sack);
         if sample.is_none() && news.una_advanced && news.tsecr > 0 {

@@ -189,7 +189,7 @@ impl Sender {
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
             pacer: Pacer::new(paced, cfg.kernel),
-            writer: Writer::new(size.map(Bytes::get)),
+            writer: Writer::new(size.map(Bytes::get), cfg),
             delivered: Delivered::default(),
             bytes_sent: 0,
             bytes_retrans: 0,
@@ -334,7 +334,7 @@ impl Sender {
         self.timer = None;
         // Karn: only the timestamp tells the round trip of a SYN that was sent again, in whole milliseconds.
         let us = if self.syn_retransmits == 0 {
-            now.as_us() - self.syn_sent.as_us()
+            self.cfg.clock.since(now.as_us(), self.syn_sent.as_us())
         } else {
             u64::from(stamp(now).saturating_sub(ack.tsecr).max(1)) * 1000
         };

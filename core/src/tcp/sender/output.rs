@@ -12,8 +12,6 @@ use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
 use crate::units::Rate;
 
-/// The largest super-packet: 64 KiB less the headers.
-pub(super) const GSO_MAX_SIZE: u64 = 65_536 - 321;
 /// A burst carries this share of a second of the pacing rate: 2⁻¹⁰, about 1 ms.
 const PACING_SHIFT: u32 = 10;
 /// `tcp_tso_rtt_log`: very short paths get larger bursts.
@@ -64,13 +62,13 @@ impl Sender {
     pub(super) fn burst_segments(&self) -> u32 {
         let mut bytes = (self.pacing.as_bit() / 8) >> PACING_SHIFT;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
+        let gso = self.cfg.gso;
         if shift < 32 {
-            bytes += GSO_MAX_SIZE >> shift;
+            bytes += gso.payload() >> shift;
         }
-        let most = (GSO_MAX_SIZE / u64::from(MSS)) as u32;
-        ((bytes.min(GSO_MAX_SIZE) / u64::from(MSS)) as u32)
+        ((bytes.min(gso.payload()) / u64::from(MSS)) as u32)
             .max(self.w.min_burst)
-            .min(most)
+            .min(gso.segments())
     }
 
     /// Sends new data; answers whether any left.

@@ -1,25 +1,24 @@
 //! The application that writes, and the socket buffer it writes to.
 //!
 //! The application writes 256 KiB at a time until the buffer is full, and again when it is told of room: when a third of the
-//! buffer is free and fewer than 64 KiB wait unsent (`TCP_NOTSENT_LOWAT` of 128 KiB, halved for waking). The buffer begins
-//! with 46 080 B of kernel memory, about 32 segments, and grows to hold two windows (three of BBR's), but only when it was found full while
-//! the window was not. So a sender that loses packets in its first rounds, with SACKed data still in the buffer, can run dry.
+//! buffer is free and less than half of `TCP_NOTSENT_LOWAT` (128 KiB unless the host says otherwise) waits unsent. The buffer
+//! begins with 46 080 B of kernel memory, about 32 segments, and grows to hold two windows (three of BBR's), but only when it was
+//! found full while the window was not. So a sender that loses packets in its first rounds, with SACKed data in the buffer, can
+//! run dry.
 //!
 //! What waits is kept in buffers of up to half the peer's largest window. Their edges show on the wire: a burst is cut from
 //! one buffer and filled up from the next one only, and the last of all may still grow, which is worth waiting for.
 //! Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
 
-use super::output::{Push, GSO_MAX_SIZE};
+use super::output::Push;
 use super::{Sender, Time};
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::wire::Segment;
-use crate::tcp::MSS;
+use crate::tcp::{Config, MSS};
 use alloc::collections::VecDeque;
 
 /// What the application writes at once, bytes.
 const WRITE: u64 = 262_144;
-/// `TCP_NOTSENT_LOWAT`: the application writes while less than this waits unsent.
-const LOW_WATER: u64 = 131_072;
 /// Kernel memory of a buffer beside its payload.
 const OVERHEAD: u64 = 896;
 /// Kernel memory that the socket buffer reckons for one segment.
@@ -45,6 +44,9 @@ pub(super) struct Writer {
     pushed: u64,
     unsent: VecDeque<Chunk>,
     buffer: u64,
+    buffer_max: u64,
+    /// `TCP_NOTSENT_LOWAT`: the application writes while less than this waits unsent.
+    low_water: u64,
     /// The buffer was found full, and the application waits to be told of room.
     pub blocked: bool,
     /// When it was told: it writes after everything that arrives in the same instant has been handled.
@@ -52,13 +54,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub fn new(size: Option<u64>) -> Writer {
+    pub fn new(size: Option<u64>, cfg: &Config) -> Writer {
         Writer {
             size,
             written: 0,
             pushed: 0,
             unsent: VecDeque::new(),
-            buffer: 0,
+            buffer: cfg.wmem_default.get(),
+            buffer_max: cfg.wmem_max.get().max(cfg.wmem_default.get()),
+            low_water: cfg.notsent_lowat.get().max(1),
             blocked: false,
             woken: None,
         }
@@ -100,22 +104,21 @@ impl Writer {
         }
         end && push
     }
-    /// The buffer grows to hold so many windows of `cwnd`.
+    /// The buffer grows to hold so many windows of `cwnd`, up to its most.
     pub fn expand(&mut self, windows: u32, cwnd: u32) {
-        self.buffer = self
-            .buffer
-            .max(u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT);
+        let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT;
+        self.buffer = self.buffer.max(wanted.min(self.buffer_max));
     }
     /// Kernel memory of all that was written and not acknowledged.
     fn memory(&self, sent: &Scoreboard) -> u64 {
         self.written - sent.una() + OVERHEAD * (self.unsent.len() as u64 + sent.buffers())
     }
     fn has_room(&self, sent: &Scoreboard) -> bool {
-        self.memory(sent) < self.buffer && self.written - sent.nxt() < LOW_WATER
+        self.memory(sent) < self.buffer && self.written - sent.nxt() < self.low_water
     }
     fn wakes(&self, sent: &Scoreboard) -> bool {
         let memory = self.memory(sent);
-        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < LOW_WATER
+        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < self.low_water
     }
     fn mark_push(&mut self) {
         if let Some(tail) = self.unsent.back_mut() {
@@ -157,8 +160,9 @@ impl Sender {
             if left == 0 {
                 return;
             }
-            let goal = GSO_MAX_SIZE.min(self.max_window / 2) / u64::from(MSS);
-            self.write_once(now, left.min(WRITE), goal.max(1) * u64::from(MSS), wire);
+            let half = self.max_window / 2 / u64::from(MSS);
+            let goal = u64::from(self.cfg.gso.segments()).min(half).max(1);
+            self.write_once(now, left.min(WRITE), goal * u64::from(MSS), wire);
         }
     }
 

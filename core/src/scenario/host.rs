@@ -1,0 +1,286 @@
+//! The section `[host]`: what both ends of every flow are, read and written back.
+
+use super::error::{printable, Collector, Fix};
+use super::keys;
+use super::parse::optional;
+use super::read::{listed, within, Field, Section};
+use super::value::{Node, Value};
+use super::write::{put, quote, Entries};
+use crate::kernel::{Kernel, KERNELS};
+use crate::tcp::{Clock, Config, Gso, Pacing};
+use crate::units::{format_bytes, Bytes, UnitError};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Both ends of every flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostSpec {
+    /// Whose rules they follow: `linux-6.12`.
+    pub like: String,
+    /// Initial window in packets.
+    pub iw: u32,
+    /// The kernel's tick.
+    pub hz: u32,
+    /// What round trips are measured with.
+    pub clock: Clock,
+    /// Who is paced.
+    pub pacing: Pacing,
+    /// The largest super-packet.
+    pub gso: Gso,
+    /// Receive buffer at the start.
+    pub rmem_default: Bytes,
+    /// The most that auto-tuning may give it.
+    pub rmem_max: Bytes,
+    /// Send buffer at the start.
+    pub wmem_default: Bytes,
+    /// The most that it may grow to.
+    pub wmem_max: Bytes,
+    /// The application writes while less than this waits unsent.
+    pub notsent_lowat: Bytes,
+}
+
+impl Default for HostSpec {
+    fn default() -> HostSpec {
+        let config = Config::default();
+        HostSpec {
+            like: KERNELS[0].0.into(),
+            iw: config.iw,
+            hz: config.hz,
+            clock: config.clock,
+            pacing: config.pacing,
+            gso: config.gso,
+            rmem_default: config.rmem_default,
+            rmem_max: config.rmem_max,
+            wmem_default: config.wmem_default,
+            wmem_max: config.wmem_max,
+            notsent_lowat: config.notsent_lowat,
+        }
+    }
+}
+
+/// The smallest and the largest buffer that a host may have.
+const LEAST: Bytes = Bytes::new(4096);
+const MOST: Bytes = Bytes::new(1 << 31);
+const MOST_UNSENT: Bytes = Bytes::new(1 << 32);
+const GSO_LEAST: Bytes = Bytes::new(1514);
+const GSO_MOST: Bytes = Bytes::new(65_536);
+const GSO_MOST_SEGMENTS: u32 = 65_535;
+
+impl HostSpec {
+    /// The release that it is like.
+    pub fn kernel(&self) -> Kernel {
+        Kernel::named(&self.like).unwrap_or_default()
+    }
+
+    /// What a sender and a receiver are told of it.
+    pub fn config(&self) -> Config {
+        Config {
+            iw: self.iw,
+            hz: self.hz,
+            kernel: self.kernel(),
+            pacing: self.pacing,
+            gso: self.gso,
+            clock: self.clock,
+            rmem_default: self.rmem_default,
+            rmem_max: self.rmem_max,
+            wmem_default: self.wmem_default,
+            wmem_max: self.wmem_max,
+            notsent_lowat: self.notsent_lowat,
+        }
+    }
+
+    /// Reads the section.
+    pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<HostSpec> {
+        let d = HostSpec::default();
+        let like = optional(s.field("like"), d.like, |f| like(out, &f));
+        let iw = optional(s.field("iw"), d.iw, |f| count(out, &f, 1));
+        let hz = optional(s.field("hz"), d.hz, |f| count(out, &f, 100));
+        let clock = optional(s.field("clock"), d.clock, |f| {
+            let word = out.word(&f, &Clock::ALL.map(Clock::word), Clock::Us.word())?;
+            Clock::ALL.into_iter().find(|c| c.word() == word)
+        });
+        let pacing = optional(s.field("pacing"), d.pacing, |f| {
+            let word = out.word(&f, &Pacing::ALL.map(Pacing::word), Pacing::Auto.word())?;
+            Pacing::ALL.into_iter().find(|p| p.word() == word)
+        });
+        let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
+        let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
+        let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
+        let notsent_lowat = optional(s.field("notsent_lowat"), d.notsent_lowat, |f| {
+            out.quantity(&f, "B", Bytes::new(1), MOST_UNSENT)
+        });
+        let ((rmem_default, rmem_max), (wmem_default, wmem_max)) = (rmem?, wmem?);
+        Some(HostSpec {
+            like: like?,
+            iw: iw?,
+            hz: hz?,
+            clock: clock?,
+            pacing: pacing?,
+            gso: gso?,
+            rmem_default,
+            rmem_max,
+            wmem_default,
+            wmem_max,
+            notsent_lowat: notsent_lowat?,
+        })
+    }
+
+    /// The section from which the same host is read.
+    pub(super) fn node(&self) -> Node {
+        let mut e = Entries::new();
+        put(&mut e, "like", Node::string(self.like.clone()));
+        put(&mut e, "iw", Node::integer(self.iw));
+        put(&mut e, "hz", Node::integer(self.hz));
+        put(&mut e, "clock", Node::string(self.clock.word()));
+        put(&mut e, "pacing", Node::string(self.pacing.word()));
+        put(&mut e, "gso", Node::string(gso_text(self.gso)));
+        put(
+            &mut e,
+            "rmem",
+            Node::string(range_text(self.rmem_default, self.rmem_max)),
+        );
+        put(
+            &mut e,
+            "wmem",
+            Node::string(range_text(self.wmem_default, self.wmem_max)),
+        );
+        put(&mut e, "notsent_lowat", Node::string(format_bytes(self.notsent_lowat)));
+        Node::table(e)
+    }
+}
+
+/// A count up to a thousand.
+fn count(out: &mut Collector<'_>, f: &Field<'_>, least: u64) -> Option<u32> {
+    out.count(f, least, 1000).map(|n| n as u32)
+}
+
+/// The name of a release.
+fn like(out: &mut Collector<'_>, f: &Field<'_>) -> Option<String> {
+    let like = out.text(f, 100)?;
+    if Kernel::named(like).is_some() {
+        return Some(like.into());
+    }
+    let names: Vec<&'static str> = KERNELS.iter().map(|(name, _)| *name).collect();
+    let problem = match like.strip_prefix("linux-") {
+        Some(_) => "is not supported yet by this version; it has",
+        None => "is not a known host; known",
+    };
+    let near = keys::nearest(like, names.iter().copied()).unwrap_or(names[0]);
+    out.refuse(f, format!("{problem}: {}", listed(&names)), Fix::Value(quote(near)));
+    None
+}
+
+/// `"on"`, `"off"`, `"17p"`, `"16KiB"`; also `true` and `false`.
+fn gso(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Gso> {
+    const FORM: &str = "is not on, off, packets (17p) or bytes (16KiB)";
+    let text = match &f.entry.node.value {
+        Value::Bool(true) => return Some(Gso::On),
+        Value::Bool(false) => return Some(Gso::Off),
+        Value::String(text) => text.trim(),
+        Value::Integer(n) => {
+            let fix = match u64::try_from(*n).unwrap_or(0) {
+                n @ 0..=44 => format!("{}p", n.max(1)),
+                n => format_bytes(Bytes::new(n).clamp(GSO_LEAST, GSO_MOST)),
+            };
+            out.refuse(f, FORM, Fix::Value(quote(&fix)));
+            return None;
+        }
+        _ => {
+            out.refuse(f, FORM, Fix::Value(quote("on")));
+            return None;
+        }
+    };
+    match text {
+        "on" => return Some(Gso::On),
+        "off" => return Some(Gso::Off),
+        _ => {}
+    }
+    if let Some(number) = text.strip_suffix('p') {
+        let n = number.trim().parse::<u32>().unwrap_or(0);
+        if (1..=GSO_MOST_SEGMENTS).contains(&n) {
+            return Some(Gso::Segments(n));
+        }
+        let problem = format!("must be whole packets from 1p to {GSO_MOST_SEGMENTS}p");
+        out.refuse(f, problem, Fix::Value(quote("1p")));
+        return None;
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        let near = keys::nearest(text, ["off", "on"].into_iter()).unwrap_or("on");
+        out.refuse(f, FORM, Fix::Value(quote(near)));
+        return None;
+    }
+    match within(text, "B", GSO_LEAST, GSO_MOST) {
+        Ok(bytes) => Some(Gso::Bytes(bytes)),
+        Err(e) => {
+            let problem = e.problem.replace("known: ", "known: on, off, p, ");
+            out.refuse(f, problem, Fix::Value(quote(&e.fix)));
+            None
+        }
+    }
+}
+
+fn gso_text(gso: Gso) -> String {
+    match gso {
+        Gso::On => "on".into(),
+        Gso::Off => "off".into(),
+        Gso::Segments(n) => format!("{n}p"),
+        Gso::Bytes(bytes) => format_bytes(bytes),
+    }
+}
+
+/// `128KiB…512MiB`.
+fn range_text(default: Bytes, max: Bytes) -> String {
+    format!("{}…{}", format_bytes(default), format_bytes(max))
+}
+
+/// `"128kB…512MB"`, also with two or three dots; the default where there is none.
+fn buffer(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    name: &str,
+    (start, end): (Bytes, Bytes),
+) -> Option<(Bytes, Bytes)> {
+    let Some(f) = s.field(name) else {
+        return Some((start, end));
+    };
+    let text = match &f.entry.node.value {
+        Value::String(text) => text.as_str(),
+        _ => {
+            let fix = quote(&range_text(start, end));
+            out.refuse(&f, "is not a range of bytes: at the start…at most", Fix::Value(fix));
+            return None;
+        }
+    };
+    let parts = text
+        .split_once('…')
+        .or_else(|| text.split_once("..."))
+        .or_else(|| text.split_once(".."));
+    let Some((low, high)) = parts else {
+        let (problem, high) = match within(text, "B", LEAST, MOST) {
+            Ok(n) => ("is not a range of bytes: at the start…at most".into(), format_bytes(n)),
+            Err(e) => (format!("is not a range of bytes, and {}", e.problem), e.fix),
+        };
+        let low = within(&high, "B", LEAST, MOST).map_or(LEAST, |h| h.min(start));
+        out.refuse(&f, problem, Fix::Value(quote(&format!("{}…{high}", format_bytes(low)))));
+        return None;
+    };
+    match (within(low, "B", LEAST, MOST), within(high, "B", LEAST, MOST)) {
+        (Ok(low), Ok(high)) if low <= high => Some((low, high)),
+        (Ok(low), Ok(high)) => {
+            out.refuse(&f, "starts above its most", Fix::Value(quote(&range_text(high, low))));
+            None
+        }
+        (low_read, high_read) => {
+            let problems: Vec<String> = [(low, &low_read), (high, &high_read)]
+                .iter()
+                .filter_map(|(text, read)| read.as_ref().err().map(|e| format!("({}) {}", text.trim(), e.problem)))
+                .map(|p| printable(&p, 120))
+                .collect();
+            let text = |read: Result<Bytes, UnitError>| read.map_or_else(|e| e.fix, format_bytes);
+            let fix = format!("{}…{}", text(low_read), text(high_read));
+            out.refuse(&f, problems.join(" and "), Fix::Value(quote(&fix)));
+            None
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What an administrator may tell a host about its senders.
+
+use super::MSS;
+use crate::units::Bytes;
+
+/// Who is paced.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Pacing {
+    /// Who asks for it: Linux, whatever its queue discipline is, unless that is `fq`.
+    #[default]
+    Auto,
+    /// Nobody, not even a congestion control that asks for it.
+    Off,
+    /// Everybody, as by Linux's `fq` at the sender.
+    Fq,
+}
+
+impl Pacing {
+    /// Every way, the default first.
+    pub const ALL: [Pacing; 3] = [Pacing::Auto, Pacing::Off, Pacing::Fq];
+
+    /// As a scenario writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Pacing::Auto => "auto",
+            Pacing::Off => "off",
+            Pacing::Fq => "fq",
+        }
+    }
+}
+
+/// The clock that round trips are measured with.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Clock {
+    /// Microseconds.
+    #[default]
+    Us,
+    /// Whole milliseconds, one at least: what a kernel of 1000 Hz without a finer clock sees.
+    Ms,
+}
+
+impl Clock {
+    /// Every clock, the default first.
+    pub const ALL: [Clock; 2] = [Clock::Us, Clock::Ms];
+
+    /// As a scenario writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Clock::Us => "us",
+            Clock::Ms => "ms",
+        }
+    }
+    /// From `then` to `now` (µs) on this clock, in µs.
+    pub fn since(self, now: u64, then: u64) -> u64 {
+        match self {
+            Clock::Us => now.saturating_sub(then),
+            Clock::Ms => (now / 1000).saturating_sub(then / 1000).max(1) * 1000,
+        }
+    }
+}
+
+/// The largest super-packet, which bounds a sender's bursts.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Gso {
+    /// 64 KiB.
+    #[default]
+    On,
+    /// One segment: `gso_max_segs` of 1.
+    Off,
+    /// `gso_max_segs`.
+    Segments(u32),
+    /// `gso_max_size`.
+    Bytes(Bytes),
+}
+
+/// `gso_max_size` of most devices.
+const SIZE: u64 = 65_536;
+/// What Linux keeps free of it for headers.
+const RESERVE: u64 = 321;
+
+impl Gso {
+    /// The most bytes of payload.
+    pub fn payload(self) -> u64 {
+        let size = match self {
+            Gso::Bytes(bytes) => bytes.get().min(SIZE),
+            _ => SIZE,
+        };
+        size.saturating_sub(RESERVE).max(u64::from(MSS))
+    }
+    /// The most segments.
+    pub fn segments(self) -> u32 {
+        let most = match self {
+            Gso::Off => 1,
+            Gso::Segments(n) => n,
+            Gso::On | Gso::Bytes(_) => u32::MAX,
+        };
+        most.min((self.payload() / u64::from(MSS)) as u32).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coarse_clock_counts_the_edges_it_saw() {
+        assert_eq!(Clock::Us.since(41_250, 1_900), 39_350);
+        assert_eq!(Clock::Ms.since(41_250, 1_900), 40_000);
+        assert_eq!(Clock::Ms.since(1_950, 1_900), 1_000);
+    }
+
+    #[test]
+    fn super_packets_have_at_least_a_segment_and_at_most_45() {
+        let segments = |gso: Gso| gso.segments();
+        assert_eq!(segments(Gso::On), 45);
+        assert_eq!(
+            [Gso::Off, Gso::Segments(17), Gso::Segments(100)].map(segments),
+            [1, 17, 45]
+        );
+        let bytes = [1514, 3 * 1448 + 321, 4 * 1448 + 320, 1 << 30].map(|n| Gso::Bytes(Bytes::new(n)));
+        assert_eq!(bytes.map(segments), [1, 3, 3, 45]);
+    }
+}

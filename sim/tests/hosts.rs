@@ -1,0 +1,124 @@
+//! What the hosts are told shows on the path: distance, bursts, buffers, clocks.
+
+mod common;
+
+use common::{flow, play, scenario};
+use narrows_core::scenario::{Buffer, Scenario};
+use narrows_core::tcp::{Clock, Gso};
+use narrows_core::units::{Bytes, Span};
+use narrows_sim::Run;
+
+/// One flow over 40 Mbit/s and 40 ms, starting at once.
+fn one(cc: &str) -> Scenario {
+    let mut s = scenario(Span::s(20));
+    s.start_jitter = Span::ZERO;
+    s.path.rate = narrows_core::units::Rate::mbit(40);
+    (s.path.rtt, s.path.delay_forward) = (Span::ms(40), Span::ms(20));
+    s.path.buffer = Some(Buffer::Bytes(Bytes::new(200_000)));
+    s.flows = vec![flow(cc, cc)];
+    s
+}
+
+/// What one flow did and what the queue saw of it.
+fn all_of(run: &Run) -> (String, String) {
+    let flows = serde_json::to_string(&run.flows).unwrap();
+    (flows, format!("{:?} {:?}", run.samples, run.queue))
+}
+
+/// Distance is distance: whether the path or the flow has it, packets and ACKs arrive at the same instants.
+#[test]
+fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
+    for (forward, loss) in [(20, 0.0), (0, 0.0), (5, 0.01)] {
+        let mut near = one("cubic");
+        near.path.loss.probability = loss;
+        let mut far = near.clone();
+        near.path.delay_forward = Span::ms(forward);
+        near.flows[0].rtt = Span::ms(120);
+        (far.path.rtt, far.path.delay_forward) = (Span::ms(160), Span::ms(4 * forward));
+        assert!(all_of(&play(&near)) == all_of(&play(&far)), "forward {forward} ms");
+    }
+}
+
+/// A connection takes one round trip of its own, a transfer of one window another.
+#[test]
+fn each_flow_has_its_own_round_trip() {
+    let mut s = one("reno");
+    s.flows = vec![flow("near", "reno"), flow("far", "reno"), flow("farther", "reno")];
+    s.flows[1].start = Span::s(1);
+    s.flows[2].start = Span::s(2);
+    (s.flows[1].rtt, s.flows[2].rtt) = (Span::ms(120), Span::us(33_333));
+    for f in &mut s.flows {
+        f.size = Some(Bytes::new(1000));
+    }
+    s.warmup = Span::ZERO;
+    let run = play(&s);
+    // 74 B of SYN, 66 B of ACK and 1066 B of data at 5 B/us.
+    let sent = (74.0 + 66.0 + 1066.0) / 5.0 * 1e-6;
+    for (f, rtt) in run.flows.iter().zip([0.040, 0.160, 0.073_333]) {
+        assert!((f.fct_s - 2.0 * rtt - sent).abs() < 1e-9, "{}: {}", f.id, f.fct_s);
+    }
+}
+
+/// Who is near gets more, and with Reno far more than with CUBIC, which grows by the clock.
+#[test]
+fn a_near_flow_gets_more_than_a_far_one() {
+    let advantage = |cc: &str| {
+        let mut s = one(cc);
+        (s.duration, s.warmup) = (Span::s(200), Span::s(40));
+        s.flows = vec![flow("near", cc), flow("far", cc)];
+        s.flows[1].rtt = Span::ms(120);
+        let goodputs: Vec<f64> = play(&s).flows.iter().map(|f| f.goodput_mbit).collect();
+        assert!((36.0..38.3).contains(&(goodputs[0] + goodputs[1])), "{goodputs:?}");
+        goodputs[0] / goodputs[1]
+    };
+    let (reno, cubic) = (advantage("reno"), advantage("cubic"));
+    assert!((1.5..4.5).contains(&cubic), "{cubic}");
+    assert!((4.0..12.0).contains(&reno), "{reno}");
+}
+
+/// With bursts of one segment a queue of one packet loses nothing that slow start alone does not.
+#[test]
+fn small_super_packets_make_small_bursts() {
+    let waited = |gso: Gso| {
+        let mut s = one("reno");
+        s.host.gso = gso;
+        s.path.offload = true;
+        // The peer's window holds the sender to half of the path: all that queues are bursts.
+        (s.host.rmem_default, s.host.rmem_max) = (Bytes::new(131_072), Bytes::new(220_000));
+        let run = play(&s);
+        assert!(run.flows[0].goodput_mbit > 15.0, "{gso:?}");
+        (run.queue.delay_ms.p99, run.queue.drops)
+    };
+    let [one, two, on] = [Gso::Off, Gso::Segments(2), Gso::On].map(waited);
+    assert_eq!([one.1, two.1, on.1], [0; 3]);
+    assert!(one.0 < two.0 && two.0 <= on.0, "{one:?} {two:?} {on:?}");
+}
+
+/// What a send buffer holds is all that leaves in a round trip. It is full when its memory is exceeded, by up to the 64 KiB
+/// of the super-packet that was written last.
+#[test]
+fn a_send_buffer_bounds_the_window() {
+    let goodput = |kib: u64| {
+        let mut s = one("cubic");
+        s.host.wmem_max = Bytes::new(kib << 10);
+        play(&s).flows[0].goodput_mbit
+    };
+    let [small, large] = [64, 256].map(goodput);
+    let bound = |kib: f64| kib * 1024.0 * 8.0 / 0.040 / 1e6;
+    assert!(small < bound(128.0) && small > bound(64.0), "{small}");
+    assert!(large < bound(320.0) && large > 1.3 * small, "{large}");
+}
+
+/// RTTs that a coarse clock measures are whole milliseconds.
+#[test]
+fn a_clock_of_milliseconds_sees_no_more() {
+    let mut s = one("cubic");
+    s.host.clock = Clock::Ms;
+    let run = play(&s);
+    let rtts = &run.samples.flows.ack_rtt_ms;
+    assert!(
+        rtts.len() > 100 && rtts.iter().all(|rtt| rtt.fract() == 0.0),
+        "{rtts:?}"
+    );
+    assert!(run.flows[0].goodput_mbit > 36.0);
+}
