@@ -56,11 +56,16 @@ test: setup ## Every exact test
 # Core is also built without an operating system, where that target is installed.
 lint: setup ## Style, types and lints; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
+	$(BIN)/ruff check validation && $(BIN)/ruff format --check validation
+	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --release --workspace --all-targets -- -D warnings
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
 	else echo 'core without an operating system: left out, the target x86_64-unknown-none is not installed'; fi
+
+validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
+	$(BIN)/python -m validation
 
 bench: setup ## Segments per second of CPU: engine, scoreboard, and the whole process with its instructions
 	cargo bench --package narrows-bench
@@ -69,6 +74,6 @@ bench: setup ## Segments per second of CPU: engine, scoreboard, and the whole pr
 clean: ## Back to a fresh checkout
 	cargo clean --quiet
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
-	find python -name __pycache__ -prune -exec rm -rf {} +
+	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test lint validate bench clean

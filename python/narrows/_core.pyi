@@ -8,6 +8,7 @@ __all__ = [
     "Table",
     "__version__",
     "check_toml",
+    "compare_figure",
     "list_json",
     "path_numbers",
     "run_toml",
@@ -52,3 +53,13 @@ def toml_to_tree(text: str, file_name: str) -> dict[str, Any]: ...
 def scenario_to_toml(tree: Mapping[str, Any]) -> str: ...
 def list_json() -> str: ...
 def path_numbers(tree: Mapping[str, Any]) -> dict[str, Any]: ...
+def compare_figure(
+    name: str,
+    reference: list[float],
+    ours: float,
+    *,
+    rate_mbit: float,
+    rtt_ms: float,
+    duration_s: float,
+    flows: int,
+) -> tuple[bool, float, float]: ...

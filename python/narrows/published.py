@@ -1,25 +1,27 @@
 """An experiment that others published, run again: its cells, their figures, and what counts as agreement.
 
-One CUBIC flow of Linux 4.15 for 60 s over 8 rates, 8 round-trip times and 2 buffers: figure 5 of Cao et al. (IMC 2019)
-as Datta and Fund measured it anew (IMC 2023). `docs/explanation/published-experiments.md` tells what differs and why.
+One flow of Linux 4.15, CUBIC or BBR, for 60 s over 8 rates, 8 round-trip times and 2 buffers: figure 5 of Cao et al.
+(IMC 2019) as Datta and Fund measured it anew (IMC 2023). `docs/explanation/published-experiments.md` tells what differs
+and why.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-import os
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from narrows.runs import run
+from narrows._parallel import everywhere
+from narrows.runs import Progress, run
 from narrows.scenario import Flow, Host, Path, Scenario
 
-DATA = "data/datta-fund-2023-cubic-4.15.csv"
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DATA = "data/datta-fund-2023-{}-4.15.csv"
 TITLE = "One CUBIC flow for 60 s (Cao et al., IMC 2019, as repeated by Datta and Fund, IMC 2023)"
 
 TEST_S = 60
@@ -39,6 +41,7 @@ class Cell:
     """One square of the published maps.
 
     Attributes:
+        cc: The congestion control.
         buffer_kib: Of the bottleneck, in tc's kb.
         rate_mbit: Of the bottleneck.
         rtt_ms: Without a queue.
@@ -50,6 +53,7 @@ class Cell:
         retransmits: The median of their retransmitted segments.
     """
 
+    cc: str = "cubic"
     buffer_kib: int
     rate_mbit: int
     rtt_ms: int
@@ -78,10 +82,11 @@ class Cell:
         least = self.goodput_mbit / SHALLOW_FACTOR
         return off <= SHALLOW_TOLERANCE or least <= goodput_mbit <= self.goodput_mbit * SHALLOW_FACTOR
 
-    def scenario(self) -> Scenario:
+    def scenario(self, *, like: str | None = None) -> Scenario:
         """The cell as it was set up: all the delay on the way back, buffers of the hosts that never limit.
 
         It lasts longer than the test, so that what iperf3's receiver still counts can be read off; see `received_mbit`.
+        The hosts are `like` this release of Linux, or the default.
         """
         waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
         return Scenario(
@@ -94,9 +99,9 @@ class Cell:
                 link={"kind": "htb", "burst": "1600B"},
                 offload=True,
             ),
-            title=f"CUBIC, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
-            flows=[Flow("cubic")],
-            host=Host(rmem="200MB…200MB"),
+            title=f"{self.cc.upper()}, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
+            flows=[Flow(self.cc)],
+            host=Host(like=like, rmem="200MB…200MB"),
             duration=f"{math.ceil(TEST_S + 2 * self.rtt_ms / 1000 + waiting_s) + 1}s",
             warmup="0s",
             start_jitter="0s",
@@ -193,16 +198,17 @@ def criteria(results: Sequence[Result]) -> list[Criterion]:
     ]
 
 
-def cells() -> list[Cell]:
-    """Every cell, by buffer, rate and RTT.
+def cells(cc: str = "cubic") -> list[Cell]:
+    """Every cell of `cubic` or `bbr`, by buffer, rate and RTT.
 
-    >>> len(cells()), cells()[0].rate_mbit
+    >>> len(cells()), cells("bbr")[0].rate_mbit
     (128, 10)
     """
-    text = resources.files("narrows").joinpath(DATA).read_text(encoding="utf-8")
+    text = resources.files("narrows").joinpath(DATA.format(cc)).read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return [
         Cell(
+            cc=cc,
             buffer_kib=int(row["buffer_kib"]),
             rate_mbit=int(row["rate_mbit"]),
             rtt_ms=int(row["rtt_ms"]),
@@ -243,34 +249,30 @@ def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
     return (before[1] + share * (after[1] - before[1])) * 8 / TEST_S / 1e6
 
 
-def reproduce(todo: Sequence[Cell], done: Callable[[Cell], object] = lambda _: None) -> list[Result]:
+def sent_again(samples: pa.Table, rtt_ms: float) -> int:
+    """Segments sent again by the end of the test, as iperf3's sender tells it."""
+    end_s = TEST_S + rtt_ms / 1000
+    told = zip(samples["t_s"].to_pylist(), samples["retransmits"].to_pylist(), strict=True)
+    return int(max(n for t_s, n in told if t_s <= end_s))
+
+
+def reproduce(
+    todo: Sequence[Cell],
+    done: Callable[[Cell], object] = lambda _: None,
+    *,
+    like: str | None = None,
+    jobs: int | None = None,
+) -> list[Result]:
     """Runs the cells on every core; `done` is told each that is finished. Ctrl-C stops all of them."""
-    stop = threading.Event()
 
-    def keep_on(_now_s: float, _end_s: float) -> None:
-        # Only the main thread hears Ctrl-C; Rust asks here several times a second.
-        if stop.is_set():
-            raise KeyboardInterrupt
-
-    def one(cell: Cell) -> Result:
-        flow = run(cell.scenario(), sample_interval="off", progress=keep_on).flows[0]
+    def one(cell: Cell, keep_on: Progress) -> Result:
+        run_ = run(cell.scenario(like=like), sample_interval="1s", progress=keep_on)
+        flow = run_.flows[0]
         return Result(
             cell=cell,
             goodput_mbit=received_mbit(flow["series"], cell.rtt_ms),
-            retransmits=flow["retransmits"],
+            retransmits=sent_again(run_.samples, cell.rtt_ms),
             rtt_ms=flow["rtt_ms"]["mean"],
         )
 
-    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        # The dearest first, so that no core is left alone with one at the end.
-        dearest = sorted(todo, key=lambda c: (c.rate_mbit, c.buffer_kib), reverse=True)
-        waiting = {pool.submit(one, cell): cell for cell in dearest}
-        try:
-            for future in as_completed(waiting):
-                done(waiting[future])
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    by_cell = {cell: future.result() for future, cell in waiting.items()}
-    return [by_cell[cell] for cell in todo]
+    return everywhere(todo, one, cost=lambda c: c.rate_mbit * 1e6 + c.buffer_kib, done=done, jobs=jobs)

@@ -18,16 +18,19 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `agreement` | [`compare`]: is a figure near enough to a reference's? |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
 //! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
 
+mod agreement;
 mod histogram;
 mod meters;
 mod run;
 mod samples;
 
+pub use agreement::{compare, median, Agreement, Conditions};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use run::{CcFairness, Fairness, FlowFigures, ProbeFigures, QueueFigures, Run};

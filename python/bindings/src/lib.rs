@@ -21,7 +21,9 @@ use pyo3::prelude::*;
 mod _core {
     use super::*;
     #[pymodule_export]
-    use run::{check_toml, list_json, path_numbers, run_toml, run_tree, scenario_to_toml, toml_to_tree, Run};
+    use run::{
+        check_toml, compare_figure, list_json, path_numbers, run_toml, run_tree, scenario_to_toml, toml_to_tree, Run,
+    };
     #[pymodule_export]
     use table::Table;
     #[pymodule_export]

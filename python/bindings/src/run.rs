@@ -4,12 +4,13 @@
 use crate::error::{self, EngineError};
 use crate::table::{self, Table};
 use crate::tree;
+use narrows_core::figures::{compare, Conditions};
 use narrows_core::queue::Limit;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
 use narrows_core::scenario::Scenario;
-use narrows_core::units::parse_span;
+use narrows_core::units::{parse_span, Rate, Span};
 use narrows_sim::{Options, Packet, Progress};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -117,6 +118,30 @@ pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyRes
     numbers.set_item("rtts_ms", rtts)?;
     numbers.set_item("buffer_bdp", bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64))?;
     Ok(numbers)
+}
+
+/// Is a figure near enough to a reference's runs? Answers that, the reference's value and the tolerance. A scenario may
+/// be one that this version cannot run, so what matters of it is told in numbers.
+#[pyfunction]
+#[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, duration_s, flows))]
+pub fn compare_figure(
+    name: &str,
+    reference: Vec<f64>,
+    ours: f64,
+    rate_mbit: f64,
+    rtt_ms: f64,
+    duration_s: f64,
+    flows: usize,
+) -> PyResult<(bool, f64, f64)> {
+    let on = Conditions {
+        rate: Rate::bit((rate_mbit * 1e6) as u64),
+        rtt: Span::ns((rtt_ms * 1e6) as u64),
+        duration: Span::ns((duration_s * 1e9) as u64),
+        flows,
+    };
+    compare(name, &reference, ours, &on)
+        .map(|a| (a.agrees, a.reference, a.tolerance))
+        .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
 fn registry() -> Registry<Packet> {

@@ -1,0 +1,166 @@
+//! Agreement: is one figure near enough to what a reference did?
+//!
+//! The reference is several runs of one case that differ only in chance, above all in when they start; its value is their
+//! median. Nobody can be held to less than one and a half times their own spread, a few runs showing less than the whole
+//! of it. Below that floor stands what a person would call the same:
+//!
+//! | figure | the same is |
+//! |---|---|
+//! | `fct_s` | within 15 %, as a ratio; an unfinished transfer is infinite |
+//! | `retransmit_pct` | within a factor of two, 0.1 points added to both so that a single packet does not decide |
+//! | `goodput_mbit` | within 10 %, or 0.2 % of the rate (1 % among several flows: one that starves is small and ruled by chance) |
+//! | `jain` | within 0.05 |
+//! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | within 10 % or 2 packets; 15 % or 3, for they fall on single samples |
+//! | `acked_mb_at_…` | within 15 % or 30 kB, two initial windows |
+//! | `srtt_ms`, `ping_p50_ms` | within 15 % of what is above the propagation, 2 % of the RTT, or 1 ms, a tick and a frame |
+//! | `ping_p95_ms` | 25 %, 2 %, 1.5 ms |
+//!
+//! However wide the spread is, more than a ratio of four is never the same, nor is less than a tenth of a goodput: nothing at
+//! all never passes. Where the reference did not finish a transfer in time, half of that time is not much sooner.
+//!
+//! Every engine is held to a reference by this one measure.
+
+use crate::units::{Rate, Span};
+use alloc::vec::Vec;
+use libm::{fabs, log};
+
+/// What of a case its tolerances depend on.
+#[derive(Copy, Clone, Debug)]
+pub struct Conditions {
+    /// Of the bottleneck.
+    pub rate: Rate,
+    /// Without a queue.
+    pub rtt: Span,
+    /// Of the run.
+    pub duration: Span,
+    /// So many flows there are.
+    pub flows: usize,
+}
+
+/// One figure beside its reference.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Agreement {
+    /// Is it near enough?
+    pub agrees: bool,
+    /// The median of the reference's runs, in the figure's unit; infinite where a transfer did not finish.
+    pub reference: f64,
+    /// The most they may be apart, in the figure's unit, or as the logarithm of a ratio; NaN where there is no such limit.
+    pub tolerance: f64,
+}
+
+/// The median; NaN of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted: Vec<f64> = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[half],
+        _ => (sorted[half - 1] + sorted[half]) / 2.0,
+    }
+}
+
+/// Compares `ours` with what the `reference` runs had for the figure called `name`; `None` for a name that no figure has.
+pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Option<Agreement> {
+    let middle = median(reference);
+    let rtt = on.rtt.as_s() * 1e3;
+    let at_least = |part: f64, least: f64| Some((part * middle).max(least));
+    let above = |part: f64, least: f64| Some((part * (middle - rtt)).max(0.02 * rtt).max(least));
+    // The floor of a difference; a ratio has none.
+    let floor = match name {
+        "fct_s" | "retransmit_pct" => None,
+        "goodput_mbit" => {
+            let share = if on.flows > 1 { 0.01 } else { 0.002 };
+            at_least(0.1, (share * on.rate.as_mbit()).min(0.5 * middle))
+        }
+        "jain" => Some(0.05),
+        "cwnd_mean" => at_least(0.1, 2.0),
+        "cwnd_p5" | "cwnd_p95" => at_least(0.15, 3.0),
+        "srtt_ms" | "ping_p50_ms" => above(0.15, 1.0),
+        "ping_p95_ms" => above(0.25, 1.5),
+        _ if name.starts_with("acked_mb_at_") => at_least(0.15, 0.03),
+        _ => return None,
+    };
+    if middle == f64::INFINITY {
+        let agrees = ours > 0.5 * on.duration.as_s();
+        return Some(Agreement {
+            agrees,
+            reference: middle,
+            tolerance: f64::NAN,
+        });
+    }
+    let (agrees, tolerance) = match floor {
+        Some(floor) => {
+            let most = if name == "goodput_mbit" {
+                0.9 * middle
+            } else {
+                f64::INFINITY
+            };
+            let tolerance = floor.max(1.5 * spread(reference.iter().copied())).min(most);
+            (fabs(ours - middle) <= tolerance, tolerance)
+        }
+        None => {
+            let (least, added) = if name == "fct_s" { (1.15, 0.0) } else { (2.0, 0.1) };
+            let ln = |x: f64| log((x + added).max(1e-6));
+            let chance = 1.5 * spread(reference.iter().filter(|x| x.is_finite()).map(|x| ln(*x)));
+            let tolerance = log(least).max(chance).min(log(4.0));
+            (ours.is_finite() && fabs(ln(ours) - ln(middle)) <= tolerance, tolerance)
+        }
+    };
+    Some(Agreement {
+        agrees,
+        reference: middle,
+        tolerance,
+    })
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> f64 {
+    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+    most - least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ON: Conditions = Conditions {
+        rate: Rate::mbit(50),
+        rtt: Span::ms(40),
+        duration: Span::s(90),
+        flows: 1,
+    };
+
+    fn agrees(name: &str, reference: &[f64], ours: f64) -> bool {
+        compare(name, reference, ours, &ON)
+            .expect("a figure of that name")
+            .agrees
+    }
+
+    #[test]
+    fn a_tolerance_is_never_less_than_half_as_much_again_as_the_spread() {
+        assert!(agrees("goodput_mbit", &[40.0, 42.0], 45.1) && !agrees("goodput_mbit", &[40.0, 42.0], 45.2));
+        assert!(agrees("goodput_mbit", &[38.0, 44.0], 49.9) && !agrees("goodput_mbit", &[38.0, 44.0], 50.1));
+        assert!(agrees("srtt_ms", &[60.0, 60.0], 63.0) && !agrees("srtt_ms", &[60.0, 60.0], 63.1));
+    }
+
+    #[test]
+    fn nothing_is_never_enough() {
+        assert!(!agrees("goodput_mbit", &[0.01, 30.0], 0.0));
+        assert!(!agrees("fct_s", &[1.0, 20.0, 1.0, 20.0], f64::INFINITY));
+    }
+
+    #[test]
+    fn a_transfer_that_linux_does_not_finish_need_not_be_finished() {
+        let late = [f64::INFINITY, f64::INFINITY, 80.0];
+        assert!(agrees("fct_s", &late, f64::INFINITY) && agrees("fct_s", &late, 46.0));
+        assert!(!agrees("fct_s", &late, 44.0));
+    }
+
+    #[test]
+    fn what_is_not_a_number_agrees_with_nothing() {
+        for name in ["fct_s", "goodput_mbit", "retransmit_pct", "jain", "acked_mb_at_1s"] {
+            assert!(!agrees(name, &[1.0, 1.0], f64::NAN), "{name}");
+        }
+        assert_eq!(compare("speed", &[1.0], 1.0, &ON), None);
+    }
+}

@@ -1,0 +1,201 @@
+"""The statistical tier's own arithmetic: the measure, what is read off a run, what must explain a disagreement."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from narrows import _core
+from narrows.published import Cell, Result, cells
+
+sys.path.insert(0, str(ROOT))
+
+from validation import cliff, explained, linux, papers, stored
+
+VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
+CASES = {case.name: case for case in stored.cases()}
+
+
+@pytest.mark.parametrize("line", [line for line in VECTORS.splitlines() if not line.startswith("#")])
+def test_the_measure_is_that_of_the_vectors(line: str) -> None:
+    name, runs, ours, conditions, expected = line.split(";")
+    rate_mbit, rtt_ms, duration_s, flows = map(float, conditions.split())
+    agrees, reference, tolerance = _core.compare_figure(
+        name,
+        [float(x) for x in runs.split()],
+        float(ours),
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        duration_s=duration_s,
+        flows=int(flows),
+    )
+    yes, *numbers = expected.split()
+    assert agrees == (yes == "yes")
+    assert [reference, tolerance] == pytest.approx([float(x) for x in numbers], nan_ok=True)
+
+
+def test_a_figure_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        _core.compare_figure("speed", [1.0], 1.0, rate_mbit=1, rtt_ms=1, duration_s=1, flows=1)
+
+
+def test_the_grid_is_whole() -> None:
+    grid = [case for case in CASES.values() if case.on_grid]
+    families = {family: sum(case.family == family for case in grid) for family in "ABCDHI"}
+    assert families == {"A": 20, "B": 20, "C": 25, "D": 14, "H": 26, "I": 2}
+    recorded = {family: {c.recorded for c in grid if c.family == family and "bbr" in c.ccs} for family in "ABCDHI"}
+    assert recorded == {"A": {2}, "B": {5}, "C": {2}, "D": {2}, "H": {4}, "I": {2}}
+
+
+def test_linux_agrees_with_itself_as_often_as_it_does() -> None:
+    """An independent implementation of the measure found these."""
+    grid = [case for case in CASES.values() if case.on_grid]
+    not_itself = {case.name for case in grid if linux.itself(case) is False}
+    assert not_itself == {"B-bbr-0.25", "B-cubic-0.0001"}
+    naive = {case.name: linux.naive(case) for case in grid}
+    assert not any(answer["nothing"] for answer in naive.values())
+    assert {name for name, answer in naive.items() if answer["a full pipe"]} == {
+        "B-bbr-0.15",
+        "B-cubic-0.0001",
+        "H-bbr-15000-0.2",
+        "H-cubic-15000-0.02",
+        "H-cubic-15000-0.2",
+        "H-reno-15000-0.2",
+    }
+
+
+def test_numbers_of_a_case_are_those_of_the_one_parser() -> None:
+    for case in CASES.values():
+        if linux.can_run(case):
+            numbers = _core.path_numbers(_core.toml_to_tree(case.toml, case.name))
+            bdp_bytes = case.rate_mbit * case.rtt_ms * 1e3 / 8
+            assert [numbers["rate_mbit"], numbers["rtt_ms"]] == pytest.approx([case.rate_mbit, case.rtt_ms])
+            assert numbers["buffer_bdp"] == pytest.approx(case.buffer_bytes / bdp_bytes, rel=1e-3)
+
+
+def figure(name: str, cc: str = "reno") -> stored.Figure:
+    return stored.Figure(name=name, cc=cc, runs=(1.0,), late=False)
+
+
+def test_figures_are_read_off_a_run() -> None:
+    flows = [
+        {
+            "cc": "reno",
+            "goodput_mbit": goodput,
+            "rtt_ms": {"mean": rtt},
+            "retransmit_rate": rate,
+            "cwnd_packets": {"mean": 10.5, "p5": 7, "p95": None},
+            "fct_s": fct_s,
+            "series": [[1.0, 1_000_000], [2.0, 3_000_000], [3.0, 4_000_000]],
+        }
+        for goodput, rtt, rate, fct_s in ((3.0, 40.0, 0.01, None), (1.0, 60.0, 0.03, 2.5), (None, None, None, 9.0))
+    ]
+    other = {"cc": "cubic", "fct_s": None, "goodput_mbit": 0.0}
+    run = {"flows": [*flows, other], "probes": [{"rtt_ms": {"p50": 41.0, "p95": 77.0}}]}
+    expected = {
+        "goodput_mbit": 4.0,
+        "jain": 16 / 30,
+        "srtt_ms": 100 / 3,
+        "retransmit_pct": 4 / 3,
+        "cwnd_mean": 10.5,
+        "cwnd_p5": 7,
+        "cwnd_p95": 0,
+        "fct_s": 2.5,
+        "acked_mb_at_1s": 1.0,
+        "acked_mb_at_5s": 4.0,
+    }
+    assert {name: stored.value(run, figure(name)) for name in expected} == pytest.approx(expected)
+    assert stored.value(run, figure("ping_p95_ms", cc="")) == 77.0
+    assert stored.value(run, figure("fct_s", "cubic")) == math.inf
+    assert stored.value(run, figure("jain", "cubic")) == 0
+
+
+def test_every_stored_figure_can_be_read() -> None:
+    for case in CASES.values():
+        linux.naive(case)
+
+
+def test_evidence_is_more_than_a_sentence(tmp_path: Path) -> None:
+    assert explained.load()
+    toml = tmp_path / "explained.toml"
+    toml.write_text('[[explained]]\ncase = "A-*"\nfigure = "*"\nevidence = "e.md"\nbecause = "so"\n', encoding="utf-8")
+    evidence = tmp_path / "e.md"
+    good = "# Trace: what it was\n\n```console\n$ true\n```\n\n| a | b |\n|---|---|\n| x | 3 |\n"
+    with pytest.raises(ValueError, match="no such file"):
+        explained.load(toml)
+    evidence.write_text(good, encoding="utf-8")
+    (entry,) = explained.load(toml)
+    assert entry.covers("A-reno-1", "srtt_ms reno")
+    assert not entry.covers("B-reno-1", "srtt_ms reno")
+    for part in ("# Trace: ", "$ true", "| x | 3 |"):
+        evidence.write_text(good.replace(part, ""), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"e\.md: "):
+            explained.load(toml)
+
+
+def test_the_cliff_is_where_probing_no_longer_helps() -> None:
+    def ideal(job: cliff.Job, _keep_on: object) -> float:
+        gain, loss, _ = job
+        return 95.0 if gain * (1 - loss) > 1 else 3.0
+
+    told: list[float] = []
+    found = cliff.play(seeds=2, one=ideal, done=told.append)
+    assert [c.found for c in found] == pytest.approx([0.2, 1 / 11], abs=cliff.RESOLUTION)
+    assert all(c.met for c in found)
+    assert sum(told) == cliff.cost(seeds=2)
+    assert [c.found for c in cliff.play(seeds=1, one=lambda _job, _keep_on: 95.0)] == [None, None]
+
+
+def test_none_sent_again_is_a_class_of_its_own() -> None:
+    def result(ours: int, theirs: int) -> Result:
+        cell = Cell(
+            cc="bbr",
+            buffer_kib=100,
+            rate_mbit=10,
+            rtt_ms=5,
+            trials=5,
+            goodput_mbit=9.5,
+            goodput_mbit_sd=0.0,
+            goodput_mbit_min=9.5,
+            goodput_mbit_max=9.5,
+            retransmits=theirs,
+        )
+        return Result(cell=cell, goodput_mbit=9.1, retransmits=ours, rtt_ms=5.0)
+
+    pairs = {(0, 0): True, (1, 0): False, (0, 1): False, (100, 150): True, (100, 151): False, (151, 100): False}
+    assert {pair: papers.again_agrees(result(*pair)) for pair in pairs} == pairs
+    assert papers.again_agrees_leniently(result(2, 0))
+    assert not papers.again_agrees_leniently(result(9, 0))
+    assert papers.goodput_agrees(result(0, 0))
+
+
+def test_the_published_cells_of_bbr_are_whole() -> None:
+    every = cells("bbr")
+    assert [(c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in every] == [
+        (c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in cells()
+    ]
+    assert sum(c.goodput_mbit for c in every) == pytest.approx(39_018.93)
+    assert sum(c.retransmits for c in every) == 8_441_229
+
+
+def test_the_command_runs_a_case_and_leaves_out_what_it_cannot() -> None:
+    command = [sys.executable, "-m", "validation", "--cases", "A-*-10-20-4", "--seeds", "1", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = json.loads(done.stdout)
+    unknown = [name for name in ("A-bbr-10-20-4",) if not linux.can_run(CASES[name])]
+    assert answer["linux"]["left_out"] == unknown
+    assert {f["case"] for f in answer["linux"]["figures"]} >= {"A-cubic-10-20-4", "A-reno-10-20-4"}
+    assert done.returncode == int(not all(c["met"] for c in answer["criteria"]))
+
+
+def test_the_command_refuses_what_there_is_not() -> None:
+    for arguments in (["--cases", "Z-*"], ["--part", "luck"], ["--seeds", "0"]):
+        command = [sys.executable, "-m", "validation", *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stdout

@@ -1,0 +1,19 @@
+"""The statistical tier: narrows, as it is installed, against Linux, against papers, against what must follow.
+
+    make validate                                    everything, and validation/REPORT.md
+    python -m validation --only A,D --seeds 5        some families of the stored cases, on the terminal
+    python -m validation --part cliff                one part
+    python -m validation --cases 'C-bbr-*' --verbose every figure side by side
+
+| file | holds |
+|---|---|
+| `stored` | the recorded cases of Linux, and a figure of theirs out of a run of ours |
+| `linux` | the part that runs them: how many agree, Linux against itself, the answers of who simulates nothing |
+| `papers` | the part that repeats a published map with BBR and CUBIC |
+| `cliff` | the part that looks for the loss at which BBR breaks down |
+| `explained` | disagreements and the evidence that explains them |
+| `report` | `REPORT.md` and the summary on the terminal |
+
+What counts as agreement with Linux is one law, `narrows_core::figures::compare`, for this and for the Rust test of the
+stored cases. A part whose congestion control this version has not is left out and says so.
+"""

@@ -1,0 +1,108 @@
+"""The stored cases of Linux, run; and by the same measure Linux itself and two answers of who simulates nothing."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from narrows import _core
+from narrows._parallel import everywhere
+from narrows.runs import Progress
+from validation.stored import Case, Json, Verdict, judge, known_ccs, value
+
+NEED = 0.9
+"""The share of cases that must agree in every figure."""
+
+BELOW_LINUX = 0.05
+"""Nor may that share be lower than Linux's own by more than this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A case that was run.
+
+    Attributes:
+        case: Which.
+        verdicts: A figure each.
+    """
+
+    case: Case
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """In every figure?"""
+        return all(v.agrees for v in self.verdicts)
+
+
+def can_run(case: Case) -> bool:
+    """Has this version every congestion control of the case?"""
+    return case.ccs <= known_ccs()
+
+
+def play(
+    todo: Sequence[Case], *, seeds: int, jobs: int | None = None, done: Callable[[float], object] = lambda _: None
+) -> list[Outcome]:
+    """Runs the cases with so many seeds each; `done` is told the cost of each run that is finished."""
+
+    def one(job: tuple[Case, int], keep_on: Progress) -> list[float]:
+        case, seed = job
+        text = _core.run_toml(case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on).json()
+        run: Json = json.loads(text)
+        return [value(run, figure) for figure in case.figures]
+
+    pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]
+    found = everywhere(pairs, one, cost=lambda job: job[0].cost, done=lambda job: done(job[0].cost), jobs=jobs)
+    return [_outcome(case, found[i * seeds : (i + 1) * seeds]) for i, case in enumerate(todo)]
+
+
+def _outcome(case: Case, by_seed: Sequence[Sequence[float]]) -> Outcome:
+    ours = [statistics.median(values) for values in zip(*by_seed, strict=True)]
+    return Outcome(case=case, verdicts=tuple(judge(case, f, x) for f, x in zip(case.figures, ours, strict=True)))
+
+
+def itself(case: Case) -> bool | None:
+    """Does the last recorded run agree with the others? None where these are less than two.
+
+    A figure that the last run has not (the first seconds of one that started later) is not compared.
+    """
+    if case.recorded <= 2:  # noqa: PLR2004
+        return None
+    whole = [f for f in case.figures if len(f.runs) == case.recorded]
+    return all(judge(case, f, f.runs[-1], f.runs[:-1]).agrees for f in whole)
+
+
+def naive(case: Case) -> dict[str, bool]:
+    """Do answers agree that need no simulation: nothing at all; a share of a full pipe, its buffer 70 % full?"""
+    queue_ms = 0.7 * case.buffer_bytes * 8 / case.rate_mbit / 1e3
+    rtt_ms = case.rtt_ms + queue_ms
+    share_mbit = 0.955 * case.rate_mbit / len(case.flows) * (1 - case.loss)
+    answers = {"nothing": _answer(case, 0.0, 0.0), "a full pipe": _answer(case, share_mbit, rtt_ms)}
+    return {name: all(judge(case, f, value(run, f)).agrees for f in case.figures) for name, run in answers.items()}
+
+
+def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:
+    """A run in which every flow has that much all the time."""
+
+    def fct_s(flow: Json) -> float | None:
+        if "size" not in flow or not goodput_mbit:
+            return None
+        size_bytes = float(flow["size"].removesuffix("B"))
+        return size_bytes * 8 / goodput_mbit / 1e6 + 2 * case.rtt_ms / 1e3
+
+    packets = rtt_ms * goodput_mbit * 1e3 / 8 / 1448
+    flows = [
+        {
+            "cc": flow["cc"],
+            "goodput_mbit": goodput_mbit,
+            "rtt_ms": {"mean": rtt_ms},
+            "retransmit_rate": case.loss if goodput_mbit else 0.0,
+            "cwnd_packets": dict.fromkeys(("mean", "p5", "p95"), packets),
+            "fct_s": fct_s(flow),
+            "series": [[t_s, goodput_mbit * 1e6 / 8 * t_s] for t_s in (1, 2, 5)],
+        }
+        for flow in case.flows
+    ]
+    return {"flows": flows, "probes": [{"rtt_ms": {"p50": rtt_ms, "p95": rtt_ms}}]}

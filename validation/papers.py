@@ -1,0 +1,195 @@
+"""The published maps of BBR and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers, one flow for 60 s.
+
+`narrows.published` holds the cells and how they are set up; here is what BBR's must keep. Of the gain of BBR over
+CUBIC, both under the same kernel, only the sign is judged, and only where it is a tenth or more: the map is read for
+who wins.
+
+Half of BBR's cells were published without a single retransmission, in all five trials. Zero is not within a factor of
+anything, so it is a class of its own: where none was published, none must be ours, and where some were, the counts must
+be within the factor. How many cells would agree if 0.01 % of the segments were added to both counts is told beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.published import TEST_S, Cell, Criterion, Result, cells, reproduce
+from narrows.published import criteria as cubic_criteria
+from validation.stored import Json, known_ccs
+
+GOODPUT_WITHIN, GOODPUT_SHARE = 0.05, 0.9
+AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
+GAIN_FROM, GAIN_SHARE = 0.1, 0.85
+LENIENT = 1e-4
+"""The share of the segments that the lenient count of retransmissions adds to both."""
+
+KERNEL = "linux-4.15"
+"""What the published experiment ran on."""
+
+CCS = ("cubic", "bbr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maps:
+    """What was run again.
+
+    Attributes:
+        like: The release that the hosts were like.
+        results: A list of cells for each congestion control.
+    """
+
+    like: str
+    results: dict[str, list[Result]]
+
+    def gains(self) -> list[tuple[Cell, float, float]]:
+        """Cells of BBR with its published gain over CUBIC and ours, as parts of CUBIC's goodput."""
+        if not {"cubic", "bbr"} <= self.results.keys():
+            return []
+        pairs = zip(self.results["bbr"], self.results["cubic"], strict=True)
+        return [
+            (
+                b.cell,
+                b.cell.goodput_mbit / c.cell.goodput_mbit - 1,
+                b.goodput_mbit / c.goodput_mbit - 1,
+            )
+            for b, c in pairs
+        ]
+
+
+def kernel() -> str:
+    """The release to be like: the published one where this version knows its rules."""
+    text = f'duration = "1s"\n[path]\nrate = "1Mbit"\nrtt = "1ms"\n[host]\nlike = "{KERNEL}"\n'
+    try:
+        _core.check_toml(text, "kernel")
+    except NarrowsError:
+        return "linux-6.12"
+    return KERNEL
+
+
+def can_run() -> tuple[list[str], list[str]]:
+    """The congestion controls of the maps that this version has, and those it has not."""
+    return [cc for cc in CCS if cc in known_ccs()], [cc for cc in CCS if cc not in known_ccs()]
+
+
+def play(
+    *,
+    up_to_mbit: float,
+    like: str | None = None,
+    jobs: int | None = None,
+    done: Callable[[float], object] = lambda _: None,
+) -> Maps:
+    """Runs every cell of every map again, up to a rate."""
+    like = like or kernel()
+    todo = [cell for cc in can_run()[0] for cell in cells(cc) if cell.rate_mbit <= up_to_mbit]
+    found = reproduce(todo, lambda cell: done(cell.rate_mbit), like=like, jobs=jobs)
+    return Maps(like=like, results={cc: [r for r in found if r.cell.cc == cc] for cc in can_run()[0]})
+
+
+def cost(*, up_to_mbit: float) -> float:
+    """What `done` adds up to."""
+    return float(sum(c.rate_mbit for cc in can_run()[0] for c in cells(cc) if c.rate_mbit <= up_to_mbit))
+
+
+def goodput_agrees(result: Result) -> bool:
+    """Is BBR's goodput within its limit?"""
+    return abs(result.goodput_mbit / result.cell.goodput_mbit - 1) <= GOODPUT_WITHIN
+
+
+def again_agrees(result: Result, *, added: float = 0.0) -> bool:
+    """Is BBR's count of retransmissions within its factor, `added` to both?"""
+    ours, theirs = result.retransmits + added, result.cell.retransmits + added
+    if not ours or not theirs:
+        return ours == theirs
+    return 1 / AGAIN_FACTOR <= ours / theirs <= AGAIN_FACTOR
+
+
+def again_agrees_leniently(result: Result) -> bool:
+    """The same, where so few that they are none count as none."""
+    segments = result.cell.goodput_mbit * 1e6 * TEST_S / 8 / 1448
+    return again_agrees(result, added=LENIENT * segments)
+
+
+def criteria(maps: Maps) -> list[Criterion]:
+    """What the maps must keep, of those that were run."""
+    found = list(cubic_criteria(maps.results["cubic"])) if "cubic" in maps.results else []
+    found = [Criterion(name=f"CUBIC, {c.name}", cells=c.cells, agree=c.agree, share=c.share) for c in found]
+    if "bbr" in maps.results:
+        bbr = maps.results["bbr"]
+        clear = [(theirs, ours) for _, theirs, ours in maps.gains() if abs(theirs) >= GAIN_FROM]
+        found += [
+            Criterion(
+                name=f"BBR, goodput within {GOODPUT_WITHIN:.0%}",
+                cells=len(bbr),
+                agree=sum(map(goodput_agrees, bbr)),
+                share=GOODPUT_SHARE,
+            ),
+            Criterion(
+                name=f"BBR, retransmissions within a factor of {AGAIN_FACTOR}, none where none were",
+                cells=len(bbr),
+                agree=sum(map(again_agrees, bbr)),
+                share=AGAIN_SHARE,
+            ),
+            Criterion(
+                name=f"sign of BBR's gain over CUBIC where it is {GAIN_FROM:.0%} or more",
+                cells=len(clear),
+                agree=sum((theirs > 0) == (ours > 0) for theirs, ours in clear),
+                share=GAIN_SHARE,
+            ),
+        ]
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Off:
+    """A cell that disagrees in something.
+
+    Attributes:
+        case: Its name, `P-<cc>-<buffer in kb>-<rate>-<RTT>`.
+        figure: `goodput_mbit`, `retransmits` or `gain_pct`.
+        published: What was published.
+        ours: What came out.
+    """
+
+    case: str
+    figure: str
+    published: float
+    ours: float
+
+    @property
+    def off(self) -> float:
+        """How far off, relative to what was published."""
+        return abs(self.ours - self.published) / (0.1 + abs(self.published))
+
+
+def disagreements(maps: Maps) -> list[Off]:
+    """Every cell and figure that does not keep its limit."""
+    found = []
+    for cc, results in maps.results.items():
+        good = goodput_agrees if cc == "bbr" else (lambda r: r.agrees)
+        for r in results:
+            if not good(r):
+                found.append(_off(r.cell, "goodput_mbit", r.cell.goodput_mbit, r.goodput_mbit))
+            if cc == "bbr" and not again_agrees(r):
+                found.append(_off(r.cell, "retransmits", r.cell.retransmits, r.retransmits))
+    for cell, theirs, ours in maps.gains():
+        if abs(theirs) >= GAIN_FROM and (theirs > 0) != (ours > 0):
+            found.append(_off(cell, "gain_pct", 100 * theirs, 100 * ours))
+    return found
+
+
+def _off(cell: Cell, figure: str, published: float, ours: float) -> Off:
+    name = f"P-{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
+    return Off(case=name, figure=figure, published=published, ours=ours)
+
+
+def document(maps: Maps) -> Json:
+    """The part as one JSON object."""
+    return {
+        "like": maps.like,
+        "left_out": can_run()[1],
+        "cells": {cc: [r.json() for r in results] for cc, results in maps.results.items()},
+        "criteria": [c.json() for c in criteria(maps)],
+    }

@@ -1,0 +1,311 @@
+"""`REPORT.md`, and the same in short on the terminal."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from narrows import __version__
+from narrows.demo import short
+from narrows.published import Criterion, Result
+from validation import cliff as cliffs
+from validation import linux, papers
+from validation.explained import Explanation
+from validation.stored import Case, Json, known_ccs
+
+WORST = 12
+"""So many of the worst figures are listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """All that was run; a part that was not is None.
+
+    Attributes:
+        command: How.
+        seeds: So many of each case.
+        outcomes: Of the stored cases.
+        left_out: Stored cases with a congestion control that this version has not.
+        maps: The published ones.
+        cliff: A list by gain.
+        cliff_left_out: Why it could not be run.
+        explanations: What is understood.
+    """
+
+    command: str
+    seeds: int
+    outcomes: list[linux.Outcome] | None = None
+    left_out: tuple[Case, ...] = ()
+    maps: papers.Maps | None = None
+    cliff: list[cliffs.Cliff] | None = None
+    cliff_left_out: str | None = None
+    explanations: tuple[Explanation, ...] = ()
+
+    def disagreements(self) -> list[papers.Off]:
+        """Of all parts, the worst first."""
+        found = [
+            papers.Off(case=v.case.name, figure=v.figure.label, published=v.linux, ours=v.ours)
+            for outcome in self.outcomes or ()
+            for v in outcome.verdicts
+            if not v.agrees
+        ]
+        found += papers.disagreements(self.maps) if self.maps else []
+        return sorted(found, key=lambda d: -d.off)
+
+    def explanation(self, off: papers.Off) -> Explanation | None:
+        """What explains it, if anything does."""
+        return next((e for e in self.explanations if e.covers(off.case, off.figure)), None)
+
+    def idle(self) -> list[Explanation]:
+        """Entries that explain nothing any more, where the part they are about was run."""
+        ran = {"P": self.maps is not None}
+        asked = [e for e in self.explanations if ran.get(e.case[0], self.outcomes is not None)]
+        return [e for e in asked if not any(e.covers(d.case, d.figure) for d in self.disagreements())]
+
+    def criteria(self) -> list[Criterion | Simple]:
+        """What must hold."""
+        found: list[Criterion | Simple] = []
+        for where, outcomes in self.places():
+            agree, everything = _tally(outcomes)
+            name = f"cases {where} the grid that agree with Linux in every figure"
+            found.append(Criterion(name=name, cells=everything, agree=agree, share=linux.NEED))
+            own, known = linux_itself(outcomes)
+            if known:
+                ours_pct, linux_pct = 100 * agree / everything, 100 * own / known
+                found.append(
+                    Simple(
+                        text=f"{where} the grid no more than {100 * linux.BELOW_LINUX:.0f} points below Linux against "
+                        f"itself: {ours_pct:.1f} % here, {linux_pct:.1f} % Linux",
+                        met=ours_pct >= linux_pct - 100 * linux.BELOW_LINUX,
+                    )
+                )
+        found += papers.criteria(self.maps) if self.maps else []
+        for c in self.cliff or ():
+            where = "nowhere" if c.found is None else f"at {100 * c.found:.1f} %"
+            wanted = f"{100 * c.expected:g} % ± {100 * cliffs.WITHIN:g} points wanted"
+            found.append(Simple(text=f"BBR's cliff, gain {c.gain:g}: {where}, {wanted}", met=c.met))
+        return found
+
+    def places(self) -> list[tuple[str, list[linux.Outcome]]]:
+        """The stored cases on the grid and off it, as far as there are any."""
+        every = self.outcomes or []
+        split = {"on": [o for o in every if o.case.on_grid], "off": [o for o in every if not o.case.on_grid]}
+        return [(where, outcomes) for where, outcomes in split.items() if outcomes]
+
+    def document(self) -> Json:
+        """Everything as one JSON object."""
+        return {
+            "narrows": __version__,
+            "command": self.command,
+            "seeds": self.seeds,
+            "linux": None
+            if self.outcomes is None
+            else {
+                "left_out": [c.name for c in self.left_out],
+                "itself": dict(zip(("agree", "known"), linux_itself(self.outcomes), strict=True)),
+                "figures": [v.json() for o in self.outcomes for v in o.verdicts],
+            },
+            "papers": papers.document(self.maps) if self.maps else None,
+            "cliff": [c.json() for c in self.cliff] if self.cliff else None,
+            "unexplained": [[d.case, d.figure] for d in self.disagreements() if not self.explanation(d)],
+            "criteria": [{"criterion": in_words(c), "met": c.met} for c in self.criteria()],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simple:
+    """A criterion that is no count.
+
+    Attributes:
+        text: In words.
+        met: Is it met?
+    """
+
+    text: str
+    met: bool
+
+
+def in_words(criterion: Criterion | Simple) -> str:
+    """A criterion in a line."""
+    if isinstance(criterion, Simple):
+        return criterion.text
+    return f"{criterion.name}: {criterion.agree} of {criterion.cells} ({criterion.needed} needed)"
+
+
+def linux_itself(outcomes: Iterable[linux.Outcome]) -> tuple[int, int]:
+    """How often Linux agrees with itself, of the cases where that is known."""
+    known = [x for o in outcomes if (x := linux.itself(o.case)) is not None]
+    return sum(known), len(known)
+
+
+def _tally(outcomes: Iterable[linux.Outcome]) -> tuple[int, int]:
+    good = [o.agrees for o in outcomes]
+    return sum(good), len(good)
+
+
+def markdown(v: Validation) -> str:
+    """The whole report."""
+    parts = [_head(v)]
+    if v.outcomes is not None:
+        parts += [_families(v), _figures(v.outcomes)]
+    parts.append(_disagreements(v))
+    if v.maps is not None:
+        parts.append(_maps(v.maps))
+    parts.append(_cliff(v))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _table(align: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose columns are aligned as `align` tells, `l` or `r` each; the last letter is for the rest."""
+    letters = align.ljust(len(head), align[-1])
+    rule = ["---:" if letter == "r" else "---" for letter in letters]
+    lines = [head, rule, *([str(x) for x in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _head(v: Validation) -> str:
+    rows = [("yes" if c.met else "**no**", in_words(c)) for c in v.criteria()]
+    left = []
+    if v.left_out:
+        names = sorted({cc for case in v.left_out for cc in case.ccs} - known_ccs())
+        left.append(f"{len(v.left_out)} stored cases with {', '.join(names)}")
+    if v.maps is not None and papers.can_run()[1]:
+        left.append(f"the published map of {', '.join(papers.can_run()[1])}")
+    if v.cliff_left_out:
+        left.append("the cliff of bbr")
+    told = f"\n\nLeft out, because this version has not what it needs: {'; '.join(left)}." if left else ""
+    return (
+        "# Validation\n\n"
+        f"narrows {__version__}, {v.seeds} seeds of each case, Python {platform.python_version()}; written by\n\n"
+        f"```console\n$ {v.command}\n```\n\n"
+        "What is compared and how is told in [the measure](../core/src/figures/agreement.rs) and in the headers of\n"
+        "[this directory](__init__.py).\n\n" + _table("l", ("met", "criterion"), rows) + told
+    )
+
+
+def _families(v: Validation) -> str:
+    by: dict[str, list[linux.Outcome]] = defaultdict(list)
+    for o in v.outcomes or ():
+        for name in _rows(o.case):
+            by[name].append(o)
+    left = [name for case in v.left_out for name in _rows(case)]
+    rows = []
+    for name in sorted({*by, *left}, key=lambda name: ("all" in name, name)):
+        here = by[name]
+        good, n = _tally(here)
+        own, known = linux_itself(here)
+        naive = [linux.naive(o.case) for o in here]
+        rows.append(
+            (
+                name,
+                f"{good} of {n}",
+                f"{own} of {known}" if known else "–",
+                sum(x["a full pipe"] for x in naive),
+                sum(x["nothing"] for x in naive),
+                left.count(name) or "",
+            )
+        )
+    head = ("family", "agree", "Linux against itself", "a full pipe", "nothing", "left out")
+    return (
+        "## Against Linux\n\n"
+        "A case agrees when each of its figures does: the median of the seeds against the median of Linux's runs.\n"
+        "*Linux against itself*: its last run held to its others by the same measure, where there are three or more.\n"
+        "*A full pipe* and *nothing*: how many cases would agree with somebody who simulates nothing and says that\n"
+        "each flow gets its share of a full pipe behind a buffer 70 % full, or that nothing arrives. *The grid*: the\n"
+        "paths that were recorded first; the others were added to see whether what holds there holds beside it.\n\n"
+        + _table("lr", head, rows)
+    )
+
+
+def _rows(case: Case) -> tuple[str, ...]:
+    """The rows of the table of families that a case counts in."""
+    where = "" if case.on_grid else ", off the grid"
+    return (f"{case.family}{where}", f"all{where}")
+
+
+def _figures(outcomes: Sequence[linux.Outcome]) -> str:
+    by: dict[str, list[bool]] = defaultdict(list)
+    for o in outcomes:
+        for verdict in o.verdicts:
+            by[verdict.figure.kind].append(verdict.agrees)
+    rows = [(kind, f"{sum(good)} of {len(good)}") for kind, good in sorted(by.items())]
+    return "### By figure\n\n" + _table("lr", ("figure", "agree"), rows)
+
+
+def _disagreements(v: Validation) -> str:
+    every = v.disagreements()
+    if not every:
+        return "## Disagreements\n\nNone."
+    rows = []
+    for d in every:
+        e = v.explanation(d)
+        told = f"[{e.because}]({e.evidence})" if e else "**unexplained**"
+        rows.append((f"`{d.case}`", d.figure, f"{d.published:.4g}", f"{d.ours:.4g}", told))
+    n = sum(v.explanation(d) is None for d in every)
+    idle = "".join(f"\n\nExplains nothing any more: `{e.case}` {e.figure}, {e.evidence}." for e in v.idle())
+    return (
+        f"## Disagreements\n\n{len(every)} figures, the worst first; {n} of them unexplained. An explanation is an\n"
+        "experiment or a trace, with its command and its values, not a sentence.\n\n"
+        + _table("llrrl", ("case", "figure", "reference", "ours", "explained by"), rows)
+        + idle
+    )
+
+
+def _maps(maps: papers.Maps) -> str:
+    parts = [
+        "## Published maps\n\nGoodput in Mbit/s and, in brackets, segments sent again, ours|published; "
+        f"hosts like {maps.like}. `!`: does not agree."
+    ]
+    for cc, results in maps.results.items():
+        for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
+            here = [r for r in results if r.cell.buffer_kib == buffer_kib]
+            parts.append(f"### {cc}, buffer {buffer_kib} KB\n\n{_map(here)}")
+    if "bbr" in maps.results:
+        lenient = sum(map(papers.again_agrees_leniently, maps.results["bbr"]))
+        n = len(maps.results["bbr"])
+        parts.append(
+            f"With {papers.LENIENT:.2%} of the segments added to both counts, BBR's retransmissions would agree in "
+            f"{lenient} of {n} cells."
+        )
+    return "\n\n".join(parts)
+
+
+def _map(results: Sequence[Result]) -> str:
+    rtts = sorted({r.cell.rtt_ms for r in results})
+    by = {(r.cell.rate_mbit, r.cell.rtt_ms): r for r in results}
+    rows = []
+    for rate in sorted({r.cell.rate_mbit for r in results}):
+        rows.append((rate, *(_square(by[rate, rtt]) for rtt in rtts)))
+    return _table("r", ("Mbit/s", *(f"{rtt} ms" for rtt in rtts)), rows)
+
+
+def _square(r: Result) -> str:
+    bbr = r.cell.cc == "bbr"
+    good = papers.goodput_agrees(r) if bbr else r.agrees
+    again = papers.again_agrees(r) if bbr else True
+    return (
+        f"{short(r.goodput_mbit)}\\|{short(r.cell.goodput_mbit)}{'' if good else '!'} "
+        f"({r.retransmits}\\|{r.cell.retransmits}{'' if again else '!'})"
+    )
+
+
+def _cliff(v: Validation) -> str:
+    if v.cliff is None:
+        return f"## The cliff\n\nLeft out: {v.cliff_left_out}" if v.cliff_left_out else ""
+    losses = sorted({p for c in v.cliff for p in c.curve})
+    head = ("loss", *(f"gain {c.gain:g}" for c in v.cliff))
+    rows = [(f"{100 * p:.2f} %", *(_seeds(c.curve.get(p)) for c in v.cliff)) for p in losses]
+    text = (
+        "## The cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB of buffer, independent "
+        "loss: the median of the seeds, and the least and the most."
+    )
+    return f"{text}\n\n{_table('r', head, rows)}"
+
+
+def _seeds(goodputs: Sequence[float] | None) -> str:
+    if not goodputs:
+        return ""
+    return f"{statistics.median(goodputs):.1f} ({min(goodputs):.1f}–{max(goodputs):.1f})"

@@ -1,0 +1,257 @@
+"""The recorded cases of Linux: `sim/tests/data/reference/*.txt`, whose headers tell the format and the source."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent / "sim/tests/data/reference"
+
+GRID = frozenset(
+    {("A", 10.0, 20.0), ("A", 50.0, 40.0), ("A", 50.0, 100.0), ("B", 50.0, 100.0), ("C", 40.0, 40.0)}
+    | {("D", 100.0, 40.0), ("H", 20.0, 200.0), ("I", 40.0, 40.0)}
+)
+"""Family, rate and RTT of the cases that were recorded first and that the criteria are about; the others were added
+to see whether what holds on the grid holds beside it."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of a case.
+
+    Attributes:
+        name: As in the file.
+        cc: The congestion control it is of; empty for the path's own.
+        runs: Its value in each recorded run, in their order.
+        late: Recorded one RTT late: the Rust test leaves it out, this tier compares it and has it explained.
+    """
+
+    name: str
+    cc: str
+    runs: tuple[float, ...]
+    late: bool
+
+    @property
+    def label(self) -> str:
+        """Name and congestion control."""
+        return f"{self.name} {self.cc}".strip()
+
+    @property
+    def kind(self) -> str:
+        """The name without its time."""
+        return self.name.partition("_at_")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One recorded case.
+
+    Attributes:
+        name: Its first letter is its family.
+        toml: The scenario as narrows reads it.
+        figures: What was recorded.
+        scenario: The same scenario as nested tables.
+    """
+
+    name: str
+    toml: str
+    figures: tuple[Figure, ...]
+    scenario: Json = field(hash=False, compare=False)
+
+    @property
+    def family(self) -> str:
+        """What kind of case it is; the headers of the files tell."""
+        return self.name.partition("-")[0]
+
+    @property
+    def flows(self) -> list[Json]:
+        """Its flows."""
+        flows: list[Json] = self.scenario["flow"]
+        return flows
+
+    @property
+    def ccs(self) -> frozenset[str]:
+        """The congestion controls in it."""
+        return frozenset(flow["cc"] for flow in self.flows)
+
+    @property
+    def recorded(self) -> int:
+        """So many runs were recorded."""
+        return max(len(f.runs) for f in self.figures)
+
+    @property
+    def on_grid(self) -> bool:
+        """Is it one of those recorded first?"""
+        return (self.family, self.rate_mbit, self.rtt_ms) in GRID and self.flows[0]["start"] == "0s"
+
+    @property
+    def rate_mbit(self) -> float:
+        """Of the bottleneck."""
+        return number(self.scenario["path"]["rate"], "Mbit")
+
+    @property
+    def rtt_ms(self) -> float:
+        """Without a queue."""
+        return number(self.scenario["path"]["rtt"], "ms")
+
+    @property
+    def buffer_bytes(self) -> float:
+        """Of the bottleneck."""
+        return number(self.scenario["path"]["buffer"], "B")
+
+    @property
+    def duration_s(self) -> float:
+        """Of a run."""
+        return number(self.scenario["duration"], "s")
+
+    @property
+    def loss(self) -> float:
+        """The share of packets that random loss takes."""
+        return number(self.scenario["path"].get("loss", "0%"), "%") / 100
+
+    @property
+    def cost(self) -> float:
+        """Roughly the packets of a run."""
+        return self.rate_mbit * self.duration_s * (0.01 if "size" in self.flows[0] else 1.0)
+
+
+def number(text: str, unit: str) -> float:
+    """The number of a quantity in the one unit that these files write it in; the parser of scenarios knows all units.
+
+    >>> number("0.5Mbit", "Mbit"), number("20%", "%")
+    (0.5, 20.0)
+    """
+    if not text.endswith(unit):
+        raise ValueError(f"{text!r} is not written in {unit}")
+    return float(text.removesuffix(unit))
+
+
+def cases() -> list[Case]:
+    """Every stored case, by name.
+
+    >>> {"A", "B", "C", "D", "H", "I", "O"} == {case.family for case in cases()}
+    True
+    """
+    every: list[Case] = []
+    for file in sorted(DATA.glob("*.txt")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        text = "\n".join(line for line in lines if not line.startswith("#"))
+        every += map(_case, text.split("== ")[1:])
+    return sorted(every, key=lambda case: case.name)
+
+
+def _case(text: str) -> Case:
+    head, _, body = text.partition("\n--\n")
+    name, _, toml = head.partition("\n")
+    figures = tuple(_figure(line) for line in body.splitlines() if line)
+    return Case(name=name, toml=toml, figures=figures, scenario=tomllib.loads(toml))
+
+
+def _figure(line: str) -> Figure:
+    late = line.startswith("late ")
+    name, cc, *runs = line.removeprefix("late ").split()
+    return Figure(name=name, cc="" if cc == "-" else cc, runs=tuple(map(float, runs)), late=late)
+
+
+@cache
+def known_ccs() -> frozenset[str]:
+    """The congestion controls that this version has."""
+    return frozenset(kind["name"] for kind in json.loads(_core.list_json())["cc"])
+
+
+def value(run: Json, figure: Figure) -> float:
+    """A stored figure in a run of ours, or in anything of the same form; NaN where that has none."""
+    if not figure.cc:
+        return float(run["probes"][0]["rtt_ms"][figure.name.removeprefix("ping_").removesuffix("_ms")])
+    flows = [flow for flow in run["flows"] if flow["cc"] == figure.cc]
+    if figure.kind == "acked_mb":
+        t_s = number(figure.name.removeprefix("acked_mb_at_"), "s")
+        series = flows[0]["series"]
+        return min(series, key=lambda row: abs(row[0] - t_s))[1] / 1e6 if series else math.nan
+    return _OF_FLOWS[figure.name](flows)
+
+
+def _jain(flows: list[Json]) -> float:
+    goodputs = [f["goodput_mbit"] or 0 for f in flows]
+    squares = sum(x * x for x in goodputs)
+    return sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else 0.0
+
+
+_OF_FLOWS: dict[str, Callable[[list[Json]], float]] = {
+    "fct_s": lambda flows: next((f["fct_s"] for f in flows if f["fct_s"] is not None), math.inf),
+    "goodput_mbit": lambda flows: sum(f["goodput_mbit"] or 0.0 for f in flows),
+    "jain": _jain,
+    "srtt_ms": lambda flows: statistics.mean(f["rtt_ms"]["mean"] or 0.0 for f in flows),
+    "retransmit_pct": lambda flows: statistics.mean(100 * (f["retransmit_rate"] or 0.0) for f in flows),
+    "cwnd_mean": lambda flows: flows[0]["cwnd_packets"]["mean"] or 0.0,
+    "cwnd_p5": lambda flows: flows[0]["cwnd_packets"]["p5"] or 0.0,
+    "cwnd_p95": lambda flows: flows[0]["cwnd_packets"]["p95"] or 0.0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One figure of a case beside Linux's.
+
+    Attributes:
+        case: Whose.
+        figure: Which.
+        linux: The median of Linux's runs.
+        ours: The median of our seeds, or whatever was compared.
+        tolerance: In the figure's unit, or as the logarithm of a ratio.
+        agrees: Is it near enough?
+    """
+
+    case: Case
+    figure: Figure
+    linux: float
+    ours: float
+    tolerance: float
+    agrees: bool
+
+    @property
+    def off(self) -> float:
+        """How far off, relative to Linux."""
+        return abs(self.ours - self.linux) / (0.1 + abs(self.linux))
+
+    def json(self) -> Json:
+        """For machines."""
+        return {
+            "case": self.case.name,
+            "figure": self.figure.label,
+            "linux": _finite(self.linux),
+            "linux_runs": [_finite(x) for x in self.figure.runs],
+            "ours": _finite(self.ours),
+            "tolerance": _finite(self.tolerance),
+            "agrees": self.agrees,
+        }
+
+
+def _finite(x: float) -> float | None:
+    return float(f"{x:.6g}") if math.isfinite(x) else None
+
+
+def judge(case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | None = None) -> Verdict:
+    """Holds `ours` to the recorded runs of a figure, or to some of them."""
+    agrees, linux, tolerance = _core.compare_figure(
+        figure.name,
+        list(figure.runs if runs is None else runs),
+        ours,
+        rate_mbit=case.rate_mbit,
+        rtt_ms=case.rtt_ms,
+        duration_s=case.duration_s,
+        flows=len(case.flows),
+    )
+    return Verdict(case=case, figure=figure, linux=linux, ours=ours, tolerance=tolerance, agrees=agrees)
