@@ -35,7 +35,7 @@ use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
-use super::{Config, Info, State, MSS};
+use super::{Config, Info, Pacing, State, MSS};
 use crate::cc::{CongestionControl, Start, Totals, Window, INFINITE_SSTHRESH};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -150,7 +150,11 @@ impl Sender {
     pub fn new(cfg: &Config, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Ticks::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
-        let paced = cc.needs_pacing();
+        let paced = match cfg.pacing {
+            Pacing::Auto => cc.needs_pacing(),
+            Pacing::Off => false,
+            Pacing::Fq => true,
+        };
         Sender {
             cfg: cfg.clone(),
             ticks,

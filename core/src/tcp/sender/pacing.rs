@@ -94,7 +94,7 @@ impl Pacer {
         }
         if self.segments >= UNPACED {
             let gap = self.bytes * 1_000_000_000 / bytes_per_s;
-            self.wstamp = self.wstamp + Span::ns(gap - (gap / 2).min(self.late.as_ns()));
+            self.wstamp += Span::ns(gap - (gap / 2).min(self.late.as_ns()));
         }
     }
     /// How far the next departure lies ahead.
