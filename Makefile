@@ -73,7 +73,7 @@ bench: setup ## Segments per second of CPU: engine, scoreboard, and the whole pr
 
 clean: ## Back to a fresh checkout
 	cargo clean --quiet
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help setup demo test lint validate bench clean
