@@ -16,18 +16,12 @@ from dataclasses import dataclass
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.published import TEST_S, Cell, Criterion, Result, cells, reproduce
-from narrows.published import criteria as cubic_criteria
+from narrows.published import AGAIN_FACTOR, KERNEL, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
+from narrows.published import criteria as all_criteria
 from validation.stored import Json, known_ccs
 
-GOODPUT_WITHIN, GOODPUT_SHARE = 0.05, 0.9
-AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
-GAIN_FROM, GAIN_SHARE = 0.1, 0.85
 LENIENT = 1e-4
 """The share of the segments that the lenient count of retransmissions adds to both."""
-
-KERNEL = "linux-4.15"
-"""What the published experiment ran on."""
 
 CCS = ("cubic", "bbr")
 
@@ -44,19 +38,9 @@ class Maps:
     like: str
     results: dict[str, list[Result]]
 
-    def gains(self) -> list[tuple[Cell, float, float]]:
-        """Cells of BBR with its published gain over CUBIC and ours, as parts of CUBIC's goodput."""
-        if not {"cubic", "bbr"} <= self.results.keys():
-            return []
-        pairs = zip(self.results["bbr"], self.results["cubic"], strict=True)
-        return [
-            (
-                b.cell,
-                b.cell.goodput_mbit / c.cell.goodput_mbit - 1,
-                b.goodput_mbit / c.goodput_mbit - 1,
-            )
-            for b, c in pairs
-        ]
+    def gains(self) -> list[Gain]:
+        """BBR beside CUBIC, cell by cell."""
+        return gains([r for results in self.results.values() for r in results])
 
 
 def kernel() -> str:
@@ -93,53 +77,16 @@ def cost(*, up_to_mbit: float) -> float:
     return float(sum(c.rate_mbit for cc in can_run()[0] for c in cells(cc) if c.rate_mbit <= up_to_mbit))
 
 
-def goodput_agrees(result: Result) -> bool:
-    """Is BBR's goodput within its limit?"""
-    return abs(result.goodput_mbit / result.cell.goodput_mbit - 1) <= GOODPUT_WITHIN
-
-
-def again_agrees(result: Result, *, added: float = 0.0) -> bool:
-    """Is BBR's count of retransmissions within its factor, `added` to both?"""
-    ours, theirs = result.retransmits + added, result.cell.retransmits + added
-    if not ours or not theirs:
-        return ours == theirs
-    return 1 / AGAIN_FACTOR <= ours / theirs <= AGAIN_FACTOR
-
-
 def again_agrees_leniently(result: Result) -> bool:
     """The same, where so few that they are none count as none."""
-    segments = result.cell.goodput_mbit * 1e6 * TEST_S / 8 / 1448
-    return again_agrees(result, added=LENIENT * segments)
+    added = LENIENT * result.cell.goodput_mbit * 1e6 * TEST_S / 8 / 1448
+    ours, theirs = result.retransmits + added, result.cell.retransmits + added
+    return 1 / AGAIN_FACTOR <= ours / theirs <= AGAIN_FACTOR
 
 
 def criteria(maps: Maps) -> list[Criterion]:
     """What the maps must keep, of those that were run."""
-    found = list(cubic_criteria(maps.results["cubic"])) if "cubic" in maps.results else []
-    found = [Criterion(name=f"CUBIC, {c.name}", cells=c.cells, agree=c.agree, share=c.share) for c in found]
-    if "bbr" in maps.results:
-        bbr = maps.results["bbr"]
-        clear = [(theirs, ours) for _, theirs, ours in maps.gains() if abs(theirs) >= GAIN_FROM]
-        found += [
-            Criterion(
-                name=f"BBR, goodput within {GOODPUT_WITHIN:.0%}",
-                cells=len(bbr),
-                agree=sum(map(goodput_agrees, bbr)),
-                share=GOODPUT_SHARE,
-            ),
-            Criterion(
-                name=f"BBR, retransmissions within a factor of {AGAIN_FACTOR}, none where none were",
-                cells=len(bbr),
-                agree=sum(map(again_agrees, bbr)),
-                share=AGAIN_SHARE,
-            ),
-            Criterion(
-                name=f"sign of BBR's gain over CUBIC where it is {GAIN_FROM:.0%} or more",
-                cells=len(clear),
-                agree=sum((theirs > 0) == (ours > 0) for theirs, ours in clear),
-                share=GAIN_SHARE,
-            ),
-        ]
-    return found
+    return all_criteria([r for results in maps.results.values() for r in results])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,15 +115,14 @@ def disagreements(maps: Maps) -> list[Off]:
     """Every cell and figure that does not keep its limit."""
     found = []
     for cc, results in maps.results.items():
-        good = goodput_agrees if cc == "bbr" else (lambda r: r.agrees)
         for r in results:
-            if not good(r):
+            if not r.agrees:
                 found.append(_off(r.cell, "goodput_mbit", r.cell.goodput_mbit, r.goodput_mbit))
-            if cc == "bbr" and not again_agrees(r):
+            if cc == "bbr" and not r.sends_again_as_often:
                 found.append(_off(r.cell, "retransmits", r.cell.retransmits, r.retransmits))
-    for cell, theirs, ours in maps.gains():
-        if abs(theirs) >= GAIN_FROM and (theirs > 0) != (ours > 0):
-            found.append(_off(cell, "gain_pct", 100 * theirs, 100 * ours))
+    for gain in maps.gains():
+        if not gain.agrees:
+            found.append(_off(gain.bbr.cell, "gain_pct", 100 * gain.published, 100 * gain.ours))
     return found
 
 

@@ -284,10 +284,9 @@ def _map(results: Sequence[Result]) -> str:
 
 def _square(r: Result) -> str:
     bbr = r.cell.cc == "bbr"
-    good = papers.goodput_agrees(r) if bbr else r.agrees
-    again = papers.again_agrees(r) if bbr else True
+    again = not bbr or r.sends_again_as_often
     return (
-        f"{short(r.goodput_mbit)}\\|{short(r.cell.goodput_mbit)}{'' if good else '!'} "
+        f"{short(r.goodput_mbit)}\\|{short(r.cell.goodput_mbit)}{'' if r.agrees else '!'} "
         f"({r.retransmits}\\|{r.cell.retransmits}{'' if again else '!'})"
     )
 

@@ -210,16 +210,17 @@ def _describe(kind: dict[str, Any]) -> None:
     help="Only rates up to so many. Example: --up-to 100",
     metavar="MBIT",
 )
+@click.option("--goodput", is_flag=True, help="Maps of each one's goodput too. Example: --goodput | less -R")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of maps. Example: --json | jq .criteria")
 @click.option("--check", "strict", is_flag=True, help="Exit with 1 unless the criteria are met. Example: --check")
-def demo(quick: bool, up_to: float | None, as_json: bool, strict: bool) -> None:
-    """Run a published experiment again: ours beside theirs, and what it teaches.
+def demo(quick: bool, up_to: float | None, goodput: bool, as_json: bool, strict: bool) -> None:
+    """Run a published experiment again: BBR against CUBIC, ours beside theirs, and what it teaches.
 
     Example: narrows demo
     """
     from narrows.demo import demo as show_demo  # noqa: PLC0415
 
-    met = show_demo(quick=quick, up_to=up_to, as_json=as_json)
+    met = show_demo(quick=quick, up_to=up_to, goodput=goodput, as_json=as_json)
     if strict and not met:
         click.get_current_context().exit(1)
 

@@ -12,8 +12,8 @@ from io import StringIO
 import pytest
 from conftest import NARROWS, Cli
 
-from narrows.demo import document, lesson, show
-from narrows.published import Cell, Result, cells, criteria, received_mbit, third
+from narrows.demo import document, show
+from narrows.published import Cell, Gain, Result, cells, criteria, received_mbit, third
 
 
 def test_the_data_are_whole() -> None:
@@ -40,9 +40,10 @@ def test_a_third_has_every_rate_rtt_and_buffer() -> None:
         assert {c.rtt_ms for c in here} == {c.rtt_ms for c in every}
 
 
-def cell(*, rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0) -> Cell:
+def cell(*, cc: str = "cubic", rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0) -> Cell:
     """Made up; deep unless told otherwise."""
     return Cell(
+        cc=cc,
         buffer_kib=100,
         rate_mbit=rate_mbit,
         rtt_ms=rtt_ms,
@@ -89,7 +90,7 @@ def test_agreement(goodput_mbit: float, deep: bool, shallow: bool) -> None:
 
 def test_every_deep_cell_and_four_fifths_of_the_others_must_agree() -> None:
     good = [result(cell(), 100.0)] * 10 + [result(cell(**SHALLOW), 100.0)] * 4 + [result(cell(**SHALLOW), 10.0)]
-    deep, shallow = criteria(good)
+    deep, shallow = criteria(good)  # without BBR there is no gain to judge
     assert (deep.cells, deep.agree, deep.needed, deep.met) == (10, 10, 10, True)
     assert (shallow.cells, shallow.agree, shallow.needed, shallow.met) == (5, 4, 4, True)
 
@@ -106,19 +107,41 @@ def test_what_queues_at_the_end_is_still_counted() -> None:
     assert received_mbit(series, 500) == pytest.approx(61.5e6 * 8 / 60 / 1e6)
 
 
+@pytest.mark.parametrize(
+    ("published", "ours", "clear", "agrees"),
+    [
+        (5.25, 4.0, True, True),
+        (0.09, -0.5, True, True),
+        (0.11, 0.02, True, True),
+        (0.11, -0.02, True, False),
+        (-0.3, 0.01, True, False),
+        (0.02, -0.02, False, True),
+    ],
+)
+def test_a_gain_is_judged_by_who_is_ahead(published: float, ours: float, clear: bool, agrees: bool) -> None:
+    gain = Gain(
+        bbr=result(cell(cc="bbr", goodput_mbit=100 * (1 + published)), 50 * (1 + ours)),
+        cubic=result(cell(), 50.0),
+    )
+    assert (gain.published, gain.ours) == (pytest.approx(published), pytest.approx(ours))
+    assert (gain.clear, gain.agrees) == (clear, agrees)
+
+
 def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
     out = StringIO()
-    starved = result(cell(**SHALLOW, goodput_mbit=47.0), 96.0)
-    show([result(cell(goodput_mbit=9.6), 9.56), starved], 1.5, out)
+    starved = [result(cell(**SHALLOW, goodput_mbit=47.0), 96.0), result(cell(cc="bbr", **SHALLOW), 840.0)]
+    turned = [result(cell(goodput_mbit=9.6), 9.56), result(cell(cc="bbr", goodput_mbit=5.0), 9.6)]
+    show([*turned, *starved], 1.5, out, goodput=True)
     text = out.getvalue()
     assert "\x1b" not in text
+    assert " 0|-48!" in text
+    assert " 775|113 " in text
     assert " 9.6|9.6 " in text
     assert " 96|47!" in text
-    assert "Red with !: does not" in text
-    assert "in 0 of 1 cells (1 needed): not met." in text
-    assert "0.50 times theirs" in text
-    assert "starves CUBIC on long fast paths" in lesson([starved])
-    assert "gets 96 Mbit/s (published 47)" in lesson([starved])
+    assert "!: the other one was published" in text
+    assert "in 1 of 2 cells (2 needed): not met." in text
+    assert "starves CUBIC on long fast paths" in text
+    assert "CUBIC gets 96 Mbit/s (published 47), BBR 840 (published 100)" in " ".join(text.split())
 
 
 def test_the_cheap_cells_agree(cli: Cli) -> None:

@@ -169,10 +169,10 @@ def test_none_sent_again_is_a_class_of_its_own() -> None:
         return Result(cell=cell, goodput_mbit=9.1, retransmits=ours, rtt_ms=5.0)
 
     pairs = {(0, 0): True, (1, 0): False, (0, 1): False, (100, 150): True, (100, 151): False, (151, 100): False}
-    assert {pair: papers.again_agrees(result(*pair)) for pair in pairs} == pairs
+    assert {pair: result(*pair).sends_again_as_often for pair in pairs} == pairs
     assert papers.again_agrees_leniently(result(2, 0))
     assert not papers.again_agrees_leniently(result(9, 0))
-    assert papers.goodput_agrees(result(0, 0))
+    assert result(0, 0).agrees
 
 
 def test_the_published_cells_of_bbr_are_whole() -> None:
