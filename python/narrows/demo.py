@@ -181,8 +181,8 @@ def lesson(here: Sequence[Gain]) -> str:
         again = median(r.retransmits / max(1.0, r.goodput_mbit * 60e6 / 8 / 1448) for r in (g.bbr for g in here))
         return (
             f"A {buffer} buffer starves CUBIC on long fast paths: at {cell.rate_mbit} Mbit/s and {cell.rtt_ms} ms "
-            f"it holds {100 * cell.buffer_bdp:.1f} % of a BDP; CUBIC gets {short(most.cubic.goodput_mbit)} Mbit/s (published "
-            f"{short(most.cubic.cell.goodput_mbit)}), BBR {short(most.bbr.goodput_mbit)} (published "
+            f"it holds {100 * cell.buffer_bdp:.1f} % of a BDP; CUBIC gets {short(most.cubic.goodput_mbit)} Mbit/s "
+            f"(published {short(most.cubic.cell.goodput_mbit)}), BBR {short(most.bbr.goodput_mbit)} (published "
             f"{short(cell.goodput_mbit)}). The price: BBR sends {100 * again:.1f} % again in the median cell."
         )
     slowest = max(here, key=lambda g: _waited_s(g.cubic))

@@ -135,7 +135,7 @@ def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
     text = out.getvalue()
     assert "\x1b" not in text
     assert " 0|-48!" in text
-    assert " 775|113 " in text
+    assert " 775|113" in text
     assert " 9.6|9.6 " in text
     assert " 96|47!" in text
     assert "!: the other one was published" in text
