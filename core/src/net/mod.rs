@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod delay;
+pub mod interface;
 pub mod link;
 pub mod loss;
 pub mod path;
