@@ -192,6 +192,21 @@ fn corrections_by_line() {
 }
 
 #[test]
+fn what_the_interface_has_needs_its_rate() {
+    for line in ["ring = 4", "bql = false", "tsq = false"] {
+        let text = path(&format!("[host]\n{line}"));
+        assert!(
+            text.contains("matters only where the sender's interface has a rate"),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("write: nic = \"1Gbit\"\n           {line}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn what_is_to_come_is_refused_by_name() {
     for line in [
         "trace = \"a.csv\"",
@@ -201,7 +216,6 @@ fn what_is_to_come_is_refused_by_name() {
         "queue = \"sfb\"",
         "[path.reverse]\nrate = \"1Mbit\"",
         "[[path.hop]]\nrate = \"1Mbit\"",
-        "[host]\ntsq = \"1MiB\"",
     ] {
         let text = path(line);
         assert!(text.contains("not supported yet by this version"), "{text}");

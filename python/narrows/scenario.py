@@ -121,6 +121,10 @@ class Host:
         rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
         wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
         notsent_lowat: The application writes while less than this waits unsent (`"128KiB"`).
+        nic: The rate of the sender's own interface, which all flows and pings share; without it, it never limits.
+        ring: Super-packets that its device takes (256).
+        bql: Byte queue limits: the device takes only what keeps it busy.
+        tsq: TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP.
     """
 
     like: str | None = None
@@ -132,6 +136,10 @@ class Host:
     rmem: str | None = None
     wmem: str | None = None
     notsent_lowat: str | None = None
+    nic: str | None = None
+    ring: int | None = None
+    bql: bool | None = None
+    tsq: bool | None = None
 
 
 @dataclass(frozen=True)

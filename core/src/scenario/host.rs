@@ -1,6 +1,6 @@
 //! The section `[host]`: what both ends of every flow are, read and written back.
 
-use super::error::{printable, Collector, Fix};
+use super::error::{printable, show, Collector, Fix};
 use super::keys;
 use super::parse::optional;
 use super::read::{listed, within, Field, Section};
@@ -8,7 +8,7 @@ use super::value::{Node, Value};
 use super::write::{put, quote, Entries};
 use crate::kernel::{Kernel, KERNELS};
 use crate::tcp::{Clock, Config, Gso, Pacing};
-use crate::units::{format_bytes, Bytes, UnitError};
+use crate::units::{format_bytes, format_rate, Bytes, Rate, UnitError};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,6 +28,8 @@ pub struct HostSpec {
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
+    /// The sender's own interface, where it has a rate.
+    pub nic: Option<Nic>,
     /// Receive buffer at the start.
     pub rmem_default: Bytes,
     /// The most that auto-tuning may give it.
@@ -40,6 +42,31 @@ pub struct HostSpec {
     pub notsent_lowat: Bytes,
 }
 
+/// The sender's own interface: all flows and pings share it.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Nic {
+    /// Of its wire.
+    pub rate: Rate,
+    /// Super-packets that its device takes.
+    pub ring: u32,
+    /// Byte queue limits.
+    pub bql: bool,
+    /// TCP small queues.
+    pub tsq: bool,
+}
+
+impl Nic {
+    /// As Linux has it, at `rate`.
+    pub fn new(rate: Rate) -> Nic {
+        Nic {
+            rate,
+            ring: 256,
+            bql: true,
+            tsq: true,
+        }
+    }
+}
+
 impl Default for HostSpec {
     fn default() -> HostSpec {
         let config = Config::default();
@@ -50,6 +77,7 @@ impl Default for HostSpec {
             clock: config.clock,
             pacing: config.pacing,
             gso: config.gso,
+            nic: None,
             rmem_default: config.rmem_default,
             rmem_max: config.rmem_max,
             wmem_default: config.wmem_default,
@@ -63,6 +91,9 @@ impl Default for HostSpec {
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
 const MOST_UNSENT: Bytes = Bytes::new(1 << 32);
+const NIC_LEAST: Rate = Rate::bit(1000);
+const NIC_MOST: Rate = Rate::bit(10_000_000_000_000);
+const MOST_RING: u64 = 65_536;
 const GSO_LEAST: Bytes = Bytes::new(1514);
 const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
@@ -81,6 +112,8 @@ impl HostSpec {
             kernel: self.kernel(),
             pacing: self.pacing,
             gso: self.gso,
+            device: self.nic.is_some(),
+            tsq: self.nic.is_none_or(|nic| nic.tsq),
             clock: self.clock,
             rmem_default: self.rmem_default,
             rmem_max: self.rmem_max,
@@ -105,6 +138,7 @@ impl HostSpec {
             Pacing::ALL.into_iter().find(|p| p.word() == word)
         });
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
+        let nic = nic(out, s);
         let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
         let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
         let notsent_lowat = optional(s.field("notsent_lowat"), d.notsent_lowat, |f| {
@@ -118,6 +152,7 @@ impl HostSpec {
             clock: clock?,
             pacing: pacing?,
             gso: gso?,
+            nic: nic?,
             rmem_default,
             rmem_max,
             wmem_default,
@@ -135,6 +170,12 @@ impl HostSpec {
         put(&mut e, "clock", Node::string(self.clock.word()));
         put(&mut e, "pacing", Node::string(self.pacing.word()));
         put(&mut e, "gso", Node::string(gso_text(self.gso)));
+        if let Some(nic) = self.nic {
+            put(&mut e, "nic", Node::string(format_rate(nic.rate)));
+            put(&mut e, "ring", Node::integer(nic.ring));
+            put(&mut e, "bql", Node::bool(nic.bql));
+            put(&mut e, "tsq", Node::bool(nic.tsq));
+        }
         put(
             &mut e,
             "rmem",
@@ -153,6 +194,37 @@ impl HostSpec {
 /// A count up to a thousand.
 fn count(out: &mut Collector<'_>, f: &Field<'_>, least: u64) -> Option<u32> {
     out.count(f, least, 1000).map(|n| n as u32)
+}
+
+/// The interface: `nic` is its rate, and the other keys mean nothing without it.
+fn nic(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Nic>> {
+    let rate = match s.field("nic") {
+        Some(f) => Some(out.quantity(&f, "Mbit", NIC_LEAST, NIC_MOST)?),
+        None => None,
+    };
+    let Some(rate) = rate else {
+        let lone = ["ring", "bql", "tsq"].into_iter().find_map(|name| s.field(name));
+        let Some(f) = lone else { return Some(None) };
+        let line = format!("nic = \"1Gbit\"\n{} = {}", f.name(), show(&f.entry.node.value));
+        out.refuse(
+            &f,
+            "matters only where the sender's interface has a rate",
+            Fix::Line(line),
+        );
+        return None;
+    };
+    let d = Nic::new(rate);
+    let ring = optional(s.field("ring"), d.ring, |f| {
+        out.count(&f, 1, MOST_RING).map(|n| n as u32)
+    });
+    let bql = optional(s.field("bql"), d.bql, |f| out.switch(&f));
+    let tsq = optional(s.field("tsq"), d.tsq, |f| out.switch(&f));
+    Some(Some(Nic {
+        ring: ring?,
+        bql: bql?,
+        tsq: tsq?,
+        ..d
+    }))
 }
 
 /// The name of a release.

@@ -30,7 +30,7 @@ pub mod value;
 mod write;
 
 pub use error::{Error, Errors};
-pub use host::HostSpec;
+pub use host::{HostSpec, Nic};
 pub use value::Tree;
 
 use crate::param::Params;

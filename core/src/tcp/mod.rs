@@ -41,6 +41,10 @@ pub struct Config {
     pub hz: u32,
     /// Whose rules it follows.
     pub kernel: Kernel,
+    /// Does an interface of its own rate tell when packets have left it ([`Sender::on_departed`])?
+    pub device: bool,
+    /// TCP small queues: little of one connection lies in such an interface.
+    pub tsq: bool,
     /// Who is paced.
     pub pacing: Pacing,
     /// The largest super-packet.
@@ -66,6 +70,8 @@ impl Default for Config {
             iw: 10,
             hz: 1000,
             kernel: Kernel::default(),
+            device: false,
+            tsq: true,
             pacing: Pacing::Auto,
             gso: Gso::On,
             clock: Clock::Us,

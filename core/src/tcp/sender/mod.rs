@@ -19,6 +19,7 @@
 //! | `timers` | retransmission, tail loss probe, reordering, shut windows |
 //! | `rate` | delivery-rate samples |
 //! | `pacing` | departure times |
+//! | `small_queue` | how much may lie in the host's own queue |
 //! | `writer` | the application's writes and the socket buffer |
 
 mod input;
@@ -26,6 +27,7 @@ mod output;
 mod pacing;
 mod rate;
 mod recovery;
+mod small_queue;
 mod timers;
 mod writer;
 
@@ -43,6 +45,7 @@ use output::Push;
 use pacing::Pacer;
 pub use pacing::EDT;
 use rate::Delivered;
+use small_queue::SmallQueue;
 use writer::Writer;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -134,6 +137,7 @@ pub struct Sender {
     short_end: u64,
     pacing: Rate,
     pacer: Pacer,
+    small_queue: SmallQueue,
     writer: Writer,
 
     delivered: Delivered,
@@ -193,6 +197,7 @@ impl Sender {
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
             pacer: Pacer::new(paced, cfg.kernel),
+            small_queue: SmallQueue::new(cfg.device, cfg.tsq),
             writer: Writer::new(size.map(Bytes::get), cfg),
             delivered: Delivered::default(),
             bytes_sent: 0,
@@ -237,11 +242,8 @@ impl Sender {
     /// The time that `next_wakeup` named has come (coming early does no harm).
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
         self.wake_writer(now, wire);
-        if self.pacer.fired(now) && self.phase == Phase::Established {
-            if self.board.lost_out() > self.board.retrans_out() && self.w.cwnd > self.board.in_flight() {
-                self.retransmit_lost(now, wire);
-            }
-            self.push(now, wire);
+        if self.pacer.fired(now) {
+            self.go_on(now, wire);
         }
         let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
             return;
@@ -260,6 +262,24 @@ impl Sender {
             self.timer.is_none_or(|t| t.fires > now),
             "a timer must move when it has fired"
         );
+    }
+
+    /// A super-packet has left the host's device: what lies below TCP has become less. Only with [`Config::device`].
+    pub fn on_departed(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        if self.small_queue.departed() {
+            self.go_on(now, wire);
+        }
+    }
+
+    /// What waited for a departure may leave.
+    fn go_on(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        if self.phase != Phase::Established {
+            return;
+        }
+        if self.board.lost_out() > self.board.retrans_out() && self.w.cwnd > self.board.in_flight() {
+            self.retransmit_lost(now, wire);
+        }
+        self.push(now, wire);
     }
 
     /// When `on_timer` must be called.

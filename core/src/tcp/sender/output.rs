@@ -13,7 +13,7 @@ use crate::tcp::MSS;
 use crate::units::Rate;
 
 /// A burst carries this share of a second of the pacing rate: 2⁻¹⁰, about 1 ms.
-const PACING_SHIFT: u32 = 10;
+pub(super) const PACING_SHIFT: u32 = 10;
 /// `tcp_tso_rtt_log`: very short paths get larger bursts.
 const TSO_RTT_LOG: u32 = 9;
 /// Deferral waits for no ACK farther away than this, and not after a silence as long.
@@ -111,7 +111,7 @@ impl Sender {
                 }
             }
             let bytes = self.split(head, quota * mss, room, push);
-            if bytes == 0 {
+            if bytes == 0 || self.held_by_device(bytes, false) {
                 break;
             }
             sent += self.send_burst(now, bytes, wire);
@@ -133,6 +133,12 @@ impl Sender {
             }
         }
         sent > 0
+    }
+
+    /// Does too much of this connection lie in the host's own queue and device?
+    fn held_by_device(&mut self, payload: u64, again: bool) -> bool {
+        let only = self.board.buffers() <= 1;
+        self.small_queue.holds(payload, self.pacing, self.pacer.on, again, only)
     }
 
     /// How much of `head` leaves: `most`, or what fits into the peer's `room`, a short segment at the edge included. Of short
@@ -213,6 +219,7 @@ impl Sender {
             });
         }
         self.pacer.end(now, self.pacing);
+        self.small_queue.sent(bytes);
         // Where a tail loss probe may be armed, it is, as soon as everything has been sent.
         let probe_follows = matches!(self.state, State::Open | State::Cwr);
         if !probe_follows && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
@@ -284,6 +291,7 @@ impl Sender {
         }
         if matches!(place, Place::Alone | Place::Last) {
             self.board.cut_after(number);
+            self.small_queue.sent(self.pacer.bytes());
             self.pacer.end(now, self.pacing);
         }
         self.last_sent = Some(now);
@@ -304,7 +312,7 @@ impl Sender {
             let Some(i) = self.board.next_to_retransmit() else {
                 break;
             };
-            if together == 0 && !self.pacer.may_send(now) {
+            if together == 0 && (!self.pacer.may_send(now) || self.held_by_device(u64::from(MSS), true)) {
                 break;
             }
             let head = self.board.first_number() == Some(i);

@@ -82,6 +82,10 @@ impl Pacer {
         self.bytes += bytes;
         self.segments += 1;
     }
+    /// Payload of the super-packet so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
     /// It has left, at `rate`.
     pub fn end(&mut self, now: Time, rate: Rate) {
         let bytes_per_s = rate.as_bit() / 8;

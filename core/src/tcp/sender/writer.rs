@@ -170,6 +170,7 @@ impl Sender {
     fn write_once(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment)) {
         let in_flight = self.board.in_flight();
         if self.writer.written - self.board.nxt() < u64::from(MSS)
+            && self.small_queue.is_empty()
             && in_flight < self.w.cwnd
             && self.board.lost_out() <= self.board.retrans_out()
         {
