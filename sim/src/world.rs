@@ -251,7 +251,7 @@ impl World {
         let config = host.config();
         let mut access = Access::default();
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
-        let mut flows = Vec::new();
+        let mut flows = Vec::with_capacity(scenario.flows.len());
         for (i, spec) in scenario.flows.iter().enumerate() {
             let kind = registry
                 .cc(&spec.cc.kind)
