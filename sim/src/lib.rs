@@ -23,7 +23,7 @@ use std::fmt;
 
 /// The most rows that a run may sample: some 300 MB.
 pub const MOST_ROWS: u64 = 5_000_000;
-/// The most seconds that the flows of a run may last, added up: figures keep some 200 bytes of each.
+/// The most seconds that the flows of a run may last, added up: figures keep 112 bytes of each, or up to twice that.
 pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
 /// The least interval of samples.
 pub const LEAST_INTERVAL: Span = Span::ms(1);

@@ -7,6 +7,7 @@ use narrows_core::packet::{self, Ecn};
 use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
 use narrows_core::tcp::MSS;
 use narrows_core::units::{Bytes, Time};
+use std::collections::VecDeque;
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
 pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
@@ -171,13 +172,13 @@ impl packet::Packet for Packet {
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     places: Vec<AckSegment>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
 }
 
 impl Acks {
     /// Sends `ack` for `flow`.
     pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
-        let place = match self.free.pop() {
+        let place = match self.free.pop_front() {
             Some(place) => {
                 self.places[place as usize] = ack;
                 place
@@ -192,7 +193,7 @@ impl Acks {
     /// What an ACK says that is under way no longer; its place is free.
     pub fn take(&mut self, packet: &Packet) -> AckSegment {
         debug_assert_eq!(packet.kind(), Kind::Ack);
-        self.free.push(packet.word);
+        self.free.push_back(packet.word);
         self.places[packet.word as usize]
     }
 }

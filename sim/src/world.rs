@@ -251,7 +251,7 @@ impl World {
         let config = host.config();
         let mut access = Access::default();
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
-        let mut flows = Vec::new();
+        let mut flows = Vec::with_capacity(scenario.flows.len());
         for (i, spec) in scenario.flows.iter().enumerate() {
             let kind = registry
                 .cc(&spec.cc.kind)
@@ -466,6 +466,7 @@ impl World {
 
     /// Looks at everything that is watched over time.
     fn sample(&mut self, now: Time) {
+        self.catch_up(now);
         let (figures, rows) = (self.next_figures == now, self.next_samples == now);
         let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
         for (i, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.meter.runs()) {
@@ -491,9 +492,16 @@ impl World {
         }
     }
 
+    /// The network looks at its queue only when it must; before others do, it does what is due.
+    fn catch_up(&mut self, now: Time) {
+        self.path.poll(now, &mut self.watch);
+        debug_assert!(self.watch.arrivals.is_empty());
+    }
+
     /// The run is over: nobody sends, nothing is sampled.
     fn close(&mut self) {
         let end = self.end;
+        self.catch_up(end);
         for (id, flow) in (0u32..).zip(&mut self.flows) {
             flow.meter.ended(end, &flow.sender.info());
             flow.sender.stop();

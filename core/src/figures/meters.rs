@@ -9,6 +9,21 @@ use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// A sample of a flow: small, for there are ten a second of each of thousands.
+#[derive(Copy, Clone, Debug)]
+struct Sampled {
+    /// Smoothed RTT; more than an hour is an hour.
+    srtt_us: u32,
+    /// Packets.
+    cwnd: u32,
+}
+
+impl Sampled {
+    fn rtt_ms(&self) -> f64 {
+        Span::us(u64::from(self.srtt_us)).as_ms()
+    }
+}
+
 /// Watches one flow. The engine calls [`started`](Self::started) at connect, [`measure`](Self::measure) at
 /// [`measure_from`](Self::measure_from), the sampling calls on time, and [`ended`](Self::ended) once.
 #[derive(Clone, Debug)]
@@ -19,8 +34,7 @@ pub struct FlowMeter {
     /// When the summary begins and what was acknowledged before.
     mark: Option<(Time, u64)>,
     fct: Option<Span>,
-    rtt_ms: Vec<f64>,
-    cwnd: Vec<f64>,
+    samples: Vec<Sampled>,
     series: Vec<(f64, u64, u32, f64)>,
     info: Info,
 }
@@ -34,8 +48,7 @@ impl FlowMeter {
             ended: None,
             mark: None,
             fct: None,
-            rtt_ms: Vec::new(),
-            cwnd: Vec::new(),
+            samples: Vec::new(),
             series: Vec::new(),
             info: Info::default(),
         }
@@ -62,8 +75,10 @@ impl FlowMeter {
     pub fn sample(&mut self, info: &Info) {
         // No smoothed RTT before the handshake is over.
         if self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
-            self.rtt_ms.push(info.srtt.as_ms());
-            self.cwnd.push(f64::from(info.cwnd));
+            self.samples.push(Sampled {
+                srtt_us: u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX),
+                cwnd: info.cwnd,
+            });
         }
     }
     /// Each [`SERIES_INTERVAL`](super::SERIES_INTERVAL).
@@ -94,21 +109,23 @@ impl FlowMeter {
         }
     }
     /// Its figures, under its names.
-    pub fn figures(mut self, id: String, cc: String) -> FlowFigures {
+    pub fn figures(self, id: String, cc: String) -> FlowFigures {
         let goodput = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) if to > from => {
                 (self.info.bytes_acked - before) as f64 * 8.0 / to.since(from).as_s() / 1e6
             }
             _ => f64::NAN,
         };
+        let mut rtt_ms: Vec<_> = self.samples.iter().map(Sampled::rtt_ms).collect();
+        let mut cwnd: Vec<_> = self.samples.iter().map(|s| f64::from(s.cwnd)).collect();
         FlowFigures {
             id,
             cc,
             goodput_mbit: goodput,
             retransmits: self.info.retransmits,
             retransmit_rate: self.info.bytes_retrans as f64 / self.info.bytes_sent.max(1) as f64,
-            rtt_ms: Quantiles::of(&mut self.rtt_ms),
-            cwnd_packets: Spread::of(&mut self.cwnd),
+            rtt_ms: Quantiles::of(&mut rtt_ms),
+            cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
             series: self.series,
         }

@@ -18,7 +18,8 @@
 //!
 //! **Everything due at one instant**, in this order: the discipline's wake-up, the link's departures, arrivals at FAR,
 //! arrivals at NEAR; packets of one kind in their order of entry. What lies in the past when a late driver asks is done at
-//! its own instant, so a late poll delays arrivals but not the link.
+//! its own instant, so a late poll delays arrivals but not the link. That is why nobody is asked to poll for a departure
+//! behind which something else arrives first; who wants to see the queue as it is `now` polls before.
 
 use super::delay::Line;
 use super::link::{Serial, TokenBucket};
@@ -89,7 +90,13 @@ impl<P: Packet> Path<P> {
     }
 
     /// Runs queue and link up to `now`.
+    #[inline]
     fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        if self.queue_due.min(self.server_due) <= now {
+            self.serve_due(now, out);
+        }
+    }
+    fn serve_due<O: Out<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let at = self.queue_due.min(self.server_due);
             if at > now || at == Time::MAX {
@@ -190,11 +197,13 @@ impl<P: Packet> Network<P> for Path<P> {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        let next = self
-            .server_due
-            .min(self.queue_due)
-            .min(self.there.next())
-            .min(self.back.next());
+        // What leaves the queue now is nobody's news before it arrives, and then something ahead of it has arrived first.
+        let there = if self.there.is_empty() {
+            self.server_due
+        } else {
+            self.there.next()
+        };
+        let next = there.min(self.queue_due).min(self.back.next());
         (next != Time::MAX).then_some(next)
     }
 

@@ -1,0 +1,58 @@
+//! An allocator that counts. Each thread has its own counts: tests that run beside each other do not see one another.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, counted.
+pub struct Counting;
+
+/// What this thread has taken from the heap.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Calls that gave memory: new blocks and blocks made larger or smaller.
+    pub allocations: u64,
+    /// Bytes that are taken and not given back.
+    pub live: u64,
+    /// The most that `live` ever was.
+    pub peak: u64,
+}
+
+thread_local! {
+    static COUNTS: Cell<Counts> = const { Cell::new(Counts { allocations: 0, live: 0, peak: 0 }) };
+}
+
+/// The counts of this thread so far.
+pub fn counts() -> Counts {
+    COUNTS.get()
+}
+
+fn count(allocations: u64, taken: usize, given: usize) {
+    // At the end of a thread there is nothing to count in any more.
+    let _ = COUNTS.try_with(|counts| {
+        let mut c = counts.get();
+        c.allocations += allocations;
+        c.live = (c.live + taken as u64).saturating_sub(given as u64);
+        c.peak = c.peak.max(c.live);
+        counts.set(c);
+    });
+}
+
+// SAFETY: every call is handed to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size(), 0);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size(), 0);
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(1, size, layout.size());
+        unsafe { System.realloc(block, layout, size) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(0, 0, layout.size());
+        unsafe { System.dealloc(block, layout) }
+    }
+}

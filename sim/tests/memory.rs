@@ -1,0 +1,97 @@
+//! What flows and packets take from the heap, counted by the allocator.
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+
+use common::{flow, registry, scenario};
+use counting::{counts, Counting};
+use narrows_core::param::Params;
+use narrows_core::scenario::{Buffer, Scenario};
+use narrows_core::tcp::scoreboard::Seg;
+use narrows_core::units::{Rate, Span, Time};
+use narrows_sim::{run, Options};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const NO_SAMPLES: Options = Options { sample_interval: None };
+
+/// Those of these congestion controls that are registered.
+fn ccs() -> impl Iterator<Item = &'static str> {
+    let registry = registry();
+    ["cubic", "bbr"]
+        .into_iter()
+        .filter(move |name| registry.cc(name).is_some())
+}
+
+fn crowd(cc: &str, flows: usize, rate: Rate, rtt: Span, duration: Span) -> Scenario {
+    let mut s = scenario(duration);
+    (s.warmup, s.start_jitter) = (Span::ZERO, rtt);
+    (s.path.rate, s.path.rtt, s.path.delay_forward) = (rate, rtt, Span::ns(rtt.as_ns() / 2));
+    s.path.buffer = Some(Buffer::Bdp(1.0));
+    let params = Params::defaults(registry().cc(cc).expect("a registered one").params);
+    s.flows = (0..flows).map(|i| flow(&format!("{cc}{i}"), cc)).collect();
+    s.flows.iter_mut().for_each(|flow| flow.cc.params = params.clone());
+    s
+}
+
+/// Allocations between two instants of a run, and the events between them.
+fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
+    let (mut first, mut last) = (None, None);
+    run(s, &registry(), &NO_SAMPLES, &mut |p| {
+        if p.now >= from && p.now <= to {
+            last = Some((counts().allocations, p.events));
+            first = first.or(last);
+        }
+        true
+    })
+    .expect("a run");
+    let (first, last) = (first.expect("a look"), last.expect("a look"));
+    (last.0 - first.0, last.1 - first.1)
+}
+
+/// A buffer grows when more waits in it than ever before, which happens ever more rarely and at most doubles it. Nothing else
+/// may allocate once a run is under way.
+#[test]
+fn packets_take_nothing_from_the_heap() {
+    for cc in ccs() {
+        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 0), (10, 0.001, 1), (100, 0.001, 40)] {
+            let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(25));
+            s.path.loss.probability = loss;
+            // Between doublings of what figures keep: ten samples a second make 128 and 256, the series 16 and 32.
+            let (from, to) = (Time::ZERO + Span::ms(17_100), Time::ZERO + Span::s(25));
+            let (allocations, events) = allocations(&s, from, to);
+            println!("{flows} {cc}, loss {loss}: {allocations} allocations in {events} events");
+            assert!(events > 60_000);
+            assert!(
+                allocations <= growths,
+                "{flows} {cc}, loss {loss}: {allocations} in {events} events"
+            );
+        }
+    }
+}
+
+/// What one flow more adds to the heap after three seconds: both ends, its law, its timers, its figures so far, and the least
+/// ring that its window has. What is in transit is the path's and the same for any number of flows.
+#[test]
+fn a_flow_takes_less_than_4_kib_beside_its_window() {
+    const LEAST_WINDOW: usize = 16;
+    let window = (LEAST_WINDOW * std::mem::size_of::<Seg>()) as u64;
+    for cc in ccs() {
+        let live = |flows| {
+            let s = crowd(cc, flows, Rate::mbit(1000), Span::ms(50), Span::s(3));
+            let before = counts().live;
+            let mut live = 0;
+            run(&s, &registry(), &NO_SAMPLES, &mut |_| {
+                live = counts().live - before;
+                true
+            })
+            .expect("a run");
+            live
+        };
+        let per_flow = (live(2000) - live(1000)) / 1000;
+        println!("{cc}: {per_flow} bytes for each flow, {window} of them for its window");
+        assert!(per_flow - window < 4096, "{cc}: {per_flow}");
+    }
+}
