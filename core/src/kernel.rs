@@ -4,6 +4,19 @@
 //! [`Rule`] is something that came with one, with the place where that can be looked up. A law asks
 //! `kernel.follows(&SOME_RULE)` and does the newer or the older thing; what no rule mentions is as in Linux 6.12.
 
+use crate::cc::{bbr, hystart};
+use crate::tcp::{prr, rack, receiver, sender};
+
+/// Every rule, by what follows it.
+pub const RULES: &[(&str, &[Rule])] = &[
+    ("sender", sender::RULES),
+    ("loss detection", rack::RULES),
+    ("window in recovery", prr::RULES),
+    ("receiver", receiver::RULES),
+    ("HyStart", hystart::RULES),
+    ("bbr", bbr::RULES),
+];
+
 /// A release of Linux: `Kernel(6, 12)`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Kernel(pub u16, pub u16);

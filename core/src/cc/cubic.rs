@@ -69,6 +69,7 @@ pub struct Cubic {
     hystart: HyStart,
     fast_convergence: bool,
     friendliness: bool,
+    fine_clock: bool,
 
     /// One packet for so many acknowledged.
     cnt: u32,
@@ -93,6 +94,7 @@ impl Cubic {
             hystart: HyStart::new(Mode::from_word(params.word("hystart")), host),
             fast_convergence: params.bool("fast_convergence"),
             friendliness: params.bool("tcp_friendliness"),
+            fine_clock: host.kernel.follows(&hystart::FINE_CLOCK),
             cnt: 0,
             w_max: 0,
             epoch: None,
@@ -150,7 +152,11 @@ impl Cubic {
                 epoch
             }
         };
-        let ahead = self.least.unwrap_or(Span::ZERO).as_ns().div_ceil(self.ns_per_tick);
+        let mut ahead = self.least.unwrap_or(Span::ZERO);
+        if !self.fine_clock {
+            ahead = Span::ms(ahead.as_us() / 1000);
+        }
+        let ahead = ahead.as_ns().div_ceil(self.ns_per_tick);
         let t = ((tick.saturating_sub(epoch.start) + ahead) << TIME_BITS) / self.hz;
         let off = t.abs_diff(epoch.k);
         // Beyond 2²⁰/1024 s (17 minutes) from the plateau the curve has long left every window behind.

@@ -6,12 +6,15 @@
 //! - *Delay*: the least of a round's round trips, after eight, exceeds the connection's least by an eighth of it, but by
 //!   4 ms at least and 16 ms at most.
 //!
-//! Either sets `ssthresh = cwnd`.
+//! Either sets `ssthresh = cwnd`. Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, the round trip eighths of one,
+//! half of the least round trip did for an ACK train whether packets were paced or not, and only the first eight round
+//! trips of a round counted.
 //!
 //! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an eighth (4 to 16 ms), slow
 //! start turns conservative: a quarter of its growth, for five rounds; should the delay fall again it was a mistake.
 
 use super::{Ack, Host, Sample, Window};
+use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param};
 use crate::tcp::Gso;
 use crate::units::{Span, Time};
@@ -25,6 +28,27 @@ const DELAY_MOST_US: u64 = 16_000;
 const ACK_MOST: u32 = 8;
 const CSS_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
+
+/// A millisecond in eighths, as round trips were counted before [`FINE_CLOCK`].
+const EIGHTH_US: u64 = 125;
+
+/// What changed in HyStart since Linux 4.15.
+pub const RULES: &[Rule] = &[FINE_CLOCK, ROUNDS_BY_SAMPLES];
+
+/// Microseconds, and an allowance for bursts.
+pub const FINE_CLOCK: Rule = Rule {
+    name: "HyStart in microseconds",
+    since: Kernel(5, 6),
+    help: "times in microseconds, an allowance for bursts, and a whole round trip for paced flows; before, milliseconds, half a round trip, and eight samples of a round",
+    source: "Linux 5.6: tcp_cubic: switch bictcp_clock() to usec resolution; refactor code to perform a divide only when needed; make Hystart aware of pacing",
+};
+/// Rounds go by samples.
+pub const ROUNDS_BY_SAMPLES: Rule = Rule {
+    name: "HyStart's rounds by samples",
+    since: Kernel(5, 16),
+    help: "a round begins with the first sample beyond the last one's end; before, with the first ACK that let the window grow",
+    source: "Linux 5.16: tcp_cubic: fix spurious Hystart ACK train detections for not-cwnd-limited flows",
+};
 
 /// How slow start looks for its end.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -102,7 +126,8 @@ impl HyStart {
     }
     /// An ACK up to `una` lets slow start grow: does it begin a new round? (Linux asks before it looks at the ACK's sample.)
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        if ev.una <= self.round_end || self.mode != Mode::PlusPlus {
+        let by_samples = self.mode != Mode::PlusPlus && self.host.kernel.follows(&ROUNDS_BY_SAMPLES);
+        if ev.una <= self.round_end || by_samples {
             return;
         }
         self.begin_round(ev.now, ev.nxt);
@@ -130,11 +155,16 @@ impl HyStart {
             Mode::Off => {}
             Mode::Linux if self.found => {}
             Mode::Linux => {
-                if ev.una > self.round_end {
+                if ev.una > self.round_end && self.host.kernel.follows(&ROUNDS_BY_SAMPLES) {
                     self.begin_round(ev.now, ev.nxt);
                 }
-                if w.cwnd >= LOW_WINDOW {
+                if w.cwnd < LOW_WINDOW {
+                    return;
+                }
+                if self.host.kernel.follows(&FINE_CLOCK) {
                     self.linux(w, ev, rtt, least);
+                } else {
+                    self.coarse(w, ev, rtt, least);
                 }
             }
             Mode::PlusPlus => self.plus_plus(rtt),
@@ -159,6 +189,30 @@ impl HyStart {
         if self.samples < SAMPLES {
             self.samples += 1;
         } else if self.least_us.is_some_and(|l| l > least_us + threshold_us(least_us)) {
+            self.found = true;
+            w.ssthresh = w.cwnd;
+        }
+    }
+
+    /// Before [`FINE_CLOCK`].
+    fn coarse(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
+        let ms = |us: u64| us / 1000;
+        let eighths = |span: Span| (span.as_us() / EIGHTH_US).max(1);
+        let (now, least) = (ev.now.as_us(), eighths(least));
+        if ms(now).saturating_sub(ms(self.last_ack_us)) <= ms(ACK_GAP_US) {
+            self.last_ack_us = now;
+            if ms(now).saturating_sub(ms(self.round_start_us)) > least >> 4 {
+                self.found = true;
+                w.ssthresh = w.cwnd;
+            }
+        }
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(eighths(rtt) * EIGHTH_US));
+            return;
+        }
+        let threshold = (least >> 3).clamp(DELAY_LEAST_US / EIGHTH_US, DELAY_MOST_US / EIGHTH_US);
+        if self.least_us.is_some_and(|us| us / EIGHTH_US > least + threshold) {
             self.found = true;
             w.ssthresh = w.cwnd;
         }

@@ -4,6 +4,28 @@
 //! `sndcnt = ceil(prr_delivered · ssthresh / prior_cwnd) − prr_out` while more than `ssthresh` is in flight; then
 //! `sndcnt = min(max(prr_delivered − prr_out, delivered) + 1 if the ACK is safe, ssthresh − in_flight)`; at least one packet
 //! for the very first; `cwnd = in_flight + sndcnt`. Linux divides by the window at entry, not by RFC 9937's RecoverFS.
+//! Before 5.19 ([`CATCHES_UP`]) an ACK that is not safe lets `min(delivered, ssthresh − in_flight)` leave; before 5.11
+//! ([`SAFE_ACK`]) an ACK was safe that acknowledged a retransmission and showed none to be lost.
+
+use crate::kernel::{Kernel, Rule};
+
+/// What changed in PRR since Linux 4.15.
+pub const RULES: &[Rule] = &[SAFE_ACK, CATCHES_UP];
+
+/// Which ACKs are safe.
+pub const SAFE_ACK: Rule = Rule {
+    name: "safe ACKs",
+    since: Kernel(5, 11),
+    help: "an ACK lets the window grow to its threshold if it advances and shows no loss; before, if it acknowledged a retransmission and showed none lost",
+    source: "Linux 5.11 tcp_cwnd_reduction; RFC 9937 (SafeACK)",
+};
+/// What was delivered and not yet made up for is sent with any ACK.
+pub const CATCHES_UP: Rule = Rule {
+    name: "reduction catches up",
+    since: Kernel(5, 19),
+    help: "below the threshold, packets delivered and not yet made up for leave with any ACK; before, with safe ones only",
+    source: "Linux 5.19 tcp_cwnd_reduction (not in 5.17); RFC 9937 section 6.2",
+};
 
 /// The state of one reduction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,15 +34,17 @@ pub struct Prr {
     pub prior_cwnd: u32,
     delivered: u32,
     out: u32,
+    kernel: Kernel,
 }
 
 impl Prr {
     /// A reduction begins from `cwnd`.
-    pub fn begin(cwnd: u32) -> Prr {
+    pub fn begin(cwnd: u32, kernel: Kernel) -> Prr {
         Prr {
             prior_cwnd: cwnd,
             delivered: 0,
             out: 0,
+            kernel,
         }
     }
     /// Packets left.
@@ -38,6 +62,8 @@ impl Prr {
         let send = if room < 0 {
             let due = (u64::from(ssthresh) * u64::from(self.delivered)).div_ceil(u64::from(self.prior_cwnd));
             due as i64 - out
+        } else if !safe && !self.kernel.follows(&CATCHES_UP) {
+            i64::from(delivered).min(room)
         } else {
             (i64::from(self.delivered) - out)
                 .max(i64::from(delivered))
@@ -70,14 +96,14 @@ mod tests {
     #[test]
     fn one_packet_leaves_for_two_that_arrived() {
         let expected = [18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10];
-        assert_eq!(in_flight_at_acks(&mut Prr::begin(20), 18, false, 17), expected);
+        assert_eq!(in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 18, false, 17), expected);
     }
 
     /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the conservative bound, two by the
     /// slow-start bound, which Linux takes for ACKs that are safe.
     #[test]
     fn after_a_burst_of_losses_only_safe_acks_open_the_window() {
-        assert_eq!(in_flight_at_acks(&mut Prr::begin(20), 4, false, 3), [4, 4, 4]);
-        assert_eq!(in_flight_at_acks(&mut Prr::begin(20), 4, true, 3), [4, 5, 6]);
+        assert_eq!(in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 4, false, 3), [4, 4, 4]);
+        assert_eq!(in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 4, true, 3), [4, 5, 6]);
     }
 }

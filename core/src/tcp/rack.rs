@@ -4,18 +4,34 @@
 //! Every segment sent before `(t, end)` is lost once `now ≥ sent + rtt + reo_wnd`; until then a timer waits for the newest
 //! of them. `reo_wnd = 0` while no reordering was ever seen and either recovery has begun or three segments are SACKed;
 //! otherwise `min(steps · min_rtt/4, srtt)`. `steps` grows by one per round with a DSACK and returns to 1 after 16 clean
-//! recoveries.
+//! recoveries. Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is a millisecond at least, and a second law looks for losses: a
+//! segment is lost when three (or as many as the path was seen to reorder) sent after it are SACKed.
 
 use super::rtt::Rtt;
+use crate::kernel::{Kernel, Rule};
 use super::scoreboard::{Scoreboard, EVER_RETRANS, LOST, RETRANS};
 
 /// Recoveries without DSACK after which the reordering window returns to one step.
 const PERSIST: u32 = 16;
 const MAX_STEPS: u32 = 255;
+/// The least reordering window before [`SUBSUMES_DUPACKS`].
+const OLD_LEAST_US: u64 = 1_000;
+
+/// What changed in RACK since Linux 4.15.
+pub const RULES: &[Rule] = &[SUBSUMES_DUPACKS];
+
+/// RACK counts duplicates itself.
+pub const SUBSUMES_DUPACKS: Rule = Rule {
+    name: "RACK subsumes duplicate ACKs",
+    since: Kernel(4, 18),
+    help: "three SACKed segments make RACK wait no longer; before, what had three SACKed above it was lost beside RACK, which waited 1 ms at least",
+    source: "Linux 4.18: tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss detection",
+};
 
 /// RACK's state.
 #[derive(Clone, Debug)]
 pub struct Rack {
+    kernel: Kernel,
     sent_us: u64,
     end: u64,
     rtt_us: u64,
@@ -32,7 +48,15 @@ pub struct Rack {
 
 impl Default for Rack {
     fn default() -> Rack {
+        Rack::new(Kernel::default())
+    }
+}
+
+impl Rack {
+    /// On a host of this release.
+    pub fn new(kernel: Kernel) -> Rack {
         Rack {
+            kernel,
             sent_us: 0,
             end: 0,
             rtt_us: 0,
@@ -44,9 +68,6 @@ impl Default for Rack {
             reordering_seen: false,
         }
     }
-}
-
-impl Rack {
     /// A segment sent at `sent_us` that ends at `end` has arrived.
     pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u16, rtt: &Rtt) {
         let took = now_us.saturating_sub(sent_us);
@@ -63,6 +84,12 @@ impl Rack {
     }
     /// How long to wait for a segment that may only be late, µs.
     pub fn window_us(&self, board: &Scoreboard, rtt: &Rtt, in_recovery: bool, reordering: u32) -> u64 {
+        if !self.kernel.follows(&SUBSUMES_DUPACKS) {
+            let waits = self.reordering_seen || !in_recovery;
+            return rtt.min_us().filter(|_| waits).map_or(OLD_LEAST_US, |least| {
+                (least / 4 * u64::from(self.steps)).max(OLD_LEAST_US).min(rtt.srtt_us())
+            });
+        }
         if !self.reordering_seen && (in_recovery || board.sacked_out() >= reordering) {
             return 0;
         }

@@ -118,6 +118,8 @@ pub struct Scoreboard {
     lost_total: u64,
     /// One past the highest byte ever SACKed above `una`.
     fack: u64,
+    /// `mark_lost_by_count` has judged all below.
+    counted: u64,
     /// Records looked at so far.
     #[cfg(test)]
     looks: core::cell::Cell<u64>,
@@ -143,6 +145,7 @@ impl Scoreboard {
             buffers: 0,
             lost_total: 0,
             fack: 0,
+            counted: 0,
             #[cfg(test)]
             looks: Default::default(),
         }
@@ -486,6 +489,24 @@ impl Scoreboard {
         self.lost_total += 1;
         self.lost.push(Reverse(i));
     }
+    /// What has `above` SACKed segments above it counts as lost (RFC 6675), unless it did already.
+    pub fn mark_lost_by_count(&mut self, above: u32) {
+        let mut left = above.max(1);
+        if self.sacked_out < left {
+            return;
+        }
+        let mut i = self.number_of(self.fack);
+        while left > 0 {
+            i -= 1;
+            left -= u32::from(self.at(i).is(SACKED));
+        }
+        for lost in self.counted.max(self.head)..i {
+            if !self.at(lost).is(SACKED | LOST) {
+                self.mark_lost(lost);
+            }
+        }
+        self.counted = self.counted.max(i);
+    }
     /// As `mark_lost`, and RACK need not look at it again until it is retransmitted.
     pub fn mark_lost_by_rack(&mut self, i: u64) {
         self.mark_lost(i);
@@ -509,6 +530,7 @@ impl Scoreboard {
             put_back |= seg.is(TIMED_OUT);
         }
         self.lost_out = 0;
+        self.counted = 0;
         self.lost.clear();
         if put_back {
             self.relink();
@@ -533,6 +555,7 @@ impl Scoreboard {
             seg.flags &= !SACKED;
             seg.skip = i;
         }
+        self.counted = 0;
         self.sacked_out = 0;
     }
     /// The first segment by sequence that is lost and not retransmitted.

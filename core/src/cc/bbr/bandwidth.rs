@@ -30,9 +30,9 @@ impl Bw {
         let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;
         exact.div_ceil(1 << SCALE).min(u128::from(u32::MAX)) as u64
     }
-    /// Bytes per second of payload at `gain`/256 times this rate, of which pacing takes `millionths`.
-    pub fn bytes_per_s(self, gain: u64, millionths: u64) -> u64 {
-        let rate = (u128::from(self.0) * u128::from(crate::tcp::MSS) * u128::from(gain)) >> 8;
+    /// Bytes per second at `gain`/256 times this rate, in packets of `packet` bytes, of which pacing takes `millionths`.
+    pub fn bytes_per_s(self, packet: u64, gain: u64, millionths: u64) -> u64 {
+        let rate = (u128::from(self.0) * u128::from(packet) * u128::from(gain)) >> 8;
         ((rate * u128::from(millionths)) >> SCALE).min(u128::from(u64::MAX / 16)) as u64
     }
 }
@@ -89,6 +89,6 @@ mod tests {
         assert_eq!(bw.packets_in(40_000), 165);
         // Within 2⁻¹⁷, which is what 24 bits leave of it.
         let exact = 4128 * 1448;
-        assert!((exact - exact / (1 << 17)..=exact).contains(&bw.bytes_per_s(256, 1_000_000)));
+        assert!((exact - exact / (1 << 17)..=exact).contains(&bw.bytes_per_s(1448, 256, 1_000_000)));
     }
 }

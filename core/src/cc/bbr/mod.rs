@@ -41,7 +41,7 @@ use super::{Ack, CcKind, CongestionControl, Delivery, Host, Loss, Rto, Sent, Spu
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::tcp::State;
+use crate::tcp::{State, MSS};
 use crate::units::{Span, Time};
 use aggregation::Aggregation;
 use alloc::boxed::Box;
@@ -56,6 +56,8 @@ use window::Recovery;
 const UNIT: u64 = 256;
 /// Packets of the initial window, and what counts as a beginning.
 const INITIAL_WINDOW: u32 = 10;
+/// A full segment with its headers of TCP and IP, in bytes.
+const IP_PACKET: u64 = 1500;
 
 /// The parameters.
 pub const PARAMS: &[Param] = &[
@@ -143,11 +145,16 @@ pub const PARAMS: &[Param] = &[
 pub const RULES: &[Rule] = &[
     LONG_TERM_UNITY_GAIN,
     DELAYED_ACK_FILTER,
+    IDLE_UNTIL_DELIVERY,
     STARTUP_THRESHOLD,
+    PROBING_ADDS_TWO,
+    RATE_OF_PAYLOAD,
     IDLE_ENDS_PROBE_RTT,
     PACING_MARGIN,
     IN_FLIGHT_AT_DEPARTURE,
     ACK_AGGREGATION,
+    ONLY_PROBING_ADDS_TWO,
+    LESS_THAN_LEAST,
 ];
 
 const LONG_TERM_UNITY_GAIN: Rule = Rule {
@@ -168,6 +175,18 @@ const STARTUP_THRESHOLD: Rule = Rule {
     help: "ssthresh shows the bandwidth-delay product at which Startup ended",
     source: "Linux 4.17: tcp_bbr: record \"full bw reached\" decision in new full_bw_reached bit and ssthresh",
 };
+const IDLE_UNTIL_DELIVERY: Rule = Rule {
+    name: "a restart lasts until data is delivered",
+    since: Kernel(4, 17),
+    help: "a flow counts as coming back from idleness until an ACK delivers something; before, until any ACK",
+    source: "Linux 4.17: tcp_bbr: fix to zero idle_restart only upon S/ACKed data",
+};
+const RATE_OF_PAYLOAD: Rule = Rule {
+    name: "the pacing rate counts payload",
+    since: Kernel(4, 19),
+    help: "the pacing rate is that of payload, as are the gaps; before, it was that of whole IP packets, 3.6 % more",
+    source: "Linux 4.19: tcp_bbr: fix bbr pacing rate for internal pacing",
+};
 const IDLE_ENDS_PROBE_RTT: Rule = Rule {
     name: "idleness may end ProbeRTT",
     since: Kernel(4, 19),
@@ -186,11 +205,30 @@ const IN_FLIGHT_AT_DEPARTURE: Rule = Rule {
     help: "what will be in flight when the next packet departs decides on phases; before, what was in flight",
     source: "Linux 4.20: tcp_bbr: adjust TCP BBR for departure time pacing",
 };
+const PROBING_ADDS_TWO: Rule = Rule {
+    name: "two packets more to probe",
+    since: Kernel(4, 18),
+    help: "a gain above 1 asks for two packets more in ProbeBW, lest it be lost where the bandwidth-delay product is small",
+    source: "Linux 4.18: tcp_bbr: fix bw probing to raise in-flight data for very small BDPs",
+};
 const ACK_AGGREGATION: Rule = Rule {
     name: "room for aggregated ACKs",
     since: Kernel(5, 1),
     help: "what is acknowledged in clumps is added to the window",
     source: "Linux 5.1: tcp_bbr: adapt cwnd based on ack aggregation estimation",
+};
+
+const ONLY_PROBING_ADDS_TWO: Rule = Rule {
+    name: "two packets more only to probe",
+    since: Kernel(5, 4),
+    help: "they are asked for in the probing phase alone; before, in every phase of ProbeBW, since the window's gain is above 1, too",
+    source: "Linux 5.4: tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
+};
+const LESS_THAN_LEAST: Rule = Rule {
+    name: "only a lower round trip postpones ProbeRTT",
+    since: Kernel(5, 10),
+    help: "the least round trip is renewed by a lower one; before, by one as low, too",
+    source: "Linux 5.10: tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
 };
 
 /// The modes of the diagram.
@@ -220,6 +258,8 @@ struct Settings {
     min_cwnd: u32,
     /// What is left of a rate after the margin, in millionths.
     paced_millionths: u64,
+    /// Bytes of a packet that the pacing rate counts.
+    paced_packet: u64,
     aggregation_gain: u64,
     policer_detection: bool,
 }
@@ -252,6 +292,11 @@ impl Settings {
             probe_rtt_ticks: ticks("probe_rtt_time"),
             min_cwnd: params.count("min_cwnd") as u32,
             paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
+            paced_packet: if host.kernel.follows(&RATE_OF_PAYLOAD) {
+                u64::from(MSS)
+            } else {
+                IP_PACKET
+            },
             aggregation_gain: if aggregates { gain("aggregation_gain") } else { 0 },
             policer_detection: params.bool("policer_detection"),
         }

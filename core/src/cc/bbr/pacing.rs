@@ -23,12 +23,12 @@ impl Bbr {
         // Without a round trip: a millisecond.
         let us = if srtt == Span::ZERO { 1000 } else { srtt.as_us() };
         let bw = Bw::of(u64::from(w.cwnd), us);
-        self.pacing = bw.bytes_per_s(self.set.startup_gain, self.set.paced_millionths);
+        self.pacing = bw.bytes_per_s(self.set.paced_packet, self.set.startup_gain, self.set.paced_millionths);
         self.show_pacing(w);
     }
 
     pub(super) fn pace(&mut self, w: &mut Window, bw: Bw, gain: u64) {
-        let rate = bw.bytes_per_s(gain, self.set.paced_millionths);
+        let rate = bw.bytes_per_s(self.set.paced_packet, gain, self.set.paced_millionths);
         if self.pipe.full || rate > self.pacing {
             self.pacing = rate;
         }

@@ -51,10 +51,10 @@ impl Policer {
         self.sampling = false;
         self.begin_interval(totals);
     }
-    fn end_interval(&mut self, bw: Bw, totals: &Totals) -> bool {
+    fn end_interval(&mut self, bw: Bw, packet: u64, totals: &Totals) -> bool {
         if self.bw > Bw::default() {
             let off = Bw(bw.0.abs_diff(self.bw.0));
-            if off.0 * UNIT <= SAME_RATIO * self.bw.0 || off.bytes_per_s(UNIT, 1_000_000) <= SAME_BYTES_PER_S {
+            if off.0 * UNIT <= SAME_RATIO * self.bw.0 || off.bytes_per_s(packet, UNIT, 1_000_000) <= SAME_BYTES_PER_S {
                 self.bw = Bw((bw.0 + self.bw.0) >> 1);
                 self.used = true;
                 self.rounds = 0;
@@ -119,7 +119,8 @@ impl Bbr {
         if ms >= u64::from(u32::MAX) / 1000 {
             return policer.forget(totals);
         }
-        if policer.end_interval(Bw::of(delivered, ms * 1000), totals) && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
+        let packet = self.set.paced_packet;
+        if policer.end_interval(Bw::of(delivered, ms * 1000), packet, totals) && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
         {
             self.cycle.gain = UNIT;
         }

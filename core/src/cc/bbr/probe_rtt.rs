@@ -5,7 +5,7 @@
 //! empty it together. What is delivered meanwhile counts as limited by the application. A flow that comes back from
 //! idleness need not look: its queue was empty.
 
-use super::{Ack, Bbr, Delivery, Mode, Window, DELAYED_ACK_FILTER};
+use super::{Ack, Bbr, Delivery, Mode, Window, DELAYED_ACK_FILTER, IDLE_UNTIL_DELIVERY, LESS_THAN_LEAST};
 use crate::units::{Span, Time};
 
 /// The least round trip and its probing.
@@ -37,7 +37,7 @@ impl Bbr {
         if let Some(rtt) = d.rtt {
             let rtt = rtt.as_us();
             let doubted = d.maybe_delayed && self.set.kernel.follows(&DELAYED_ACK_FILTER);
-            if self.min_rtt.us.is_none_or(|least| rtt < least) || (expired && !doubted) {
+            if self.is_least(rtt) || (expired && !doubted) {
                 self.min_rtt.us = Some(rtt);
                 self.min_rtt.seen = tick;
             }
@@ -60,9 +60,14 @@ impl Bbr {
                 self.bandwidth.round_ends = d.totals.delivered;
             }
         }
-        if d.sample.is_some_and(|s| s.delivered > 0) {
+        if d.sample.is_some_and(|s| s.delivered > 0) || !self.set.kernel.follows(&IDLE_UNTIL_DELIVERY) {
             self.idle_restart = false;
         }
+    }
+
+    fn is_least(&self, us: u64) -> bool {
+        let enough = u64::from(!self.set.kernel.follows(&LESS_THAN_LEAST));
+        self.min_rtt.us.is_none_or(|least| us < least + enough)
     }
 
     pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered_at: Time) {

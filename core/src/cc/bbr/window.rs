@@ -8,7 +8,7 @@
 //! delivered (packet conservation), afterwards it grows towards the goal again; its end restores the window of before.
 
 use super::bandwidth::Bw;
-use super::{Ack, Bbr, Delivery, Mode, Window, INITIAL_WINDOW};
+use super::{Ack, Bbr, Delivery, Mode, Window, INITIAL_WINDOW, ONLY_PROBING_ADDS_TWO, PROBING_ADDS_TWO, UNIT};
 use crate::tcp::State;
 
 /// What recovery began with.
@@ -45,18 +45,20 @@ impl Bbr {
         }
     }
     /// With room for bursts on both sides and on the way, and for an ACK of every second packet.
-    fn rounded(&self, packets: u64) -> u64 {
+    fn rounded(&self, packets: u64, gain: u64) -> u64 {
         let even = (packets + 3 * self.burst_goal() + 1) & !1;
         // So that asking for more puts more into flight even where the product is small.
-        even + if self.mode == Mode::ProbeBw && self.cycle.phase == 0 {
-            2
+        let kernel = self.set.kernel;
+        let asks = if kernel.follows(&ONLY_PROBING_ADDS_TWO) {
+            self.cycle.phase == 0
         } else {
-            0
-        }
+            gain > UNIT && kernel.follows(&PROBING_ADDS_TWO)
+        };
+        even + if asks && self.mode == Mode::ProbeBw { 2 } else { 0 }
     }
     /// What is in flight with `gain` bandwidth-delay products.
     pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
-        self.rounded(self.bdp(bw, gain))
+        self.rounded(self.bdp(bw, gain), gain)
     }
 
     pub(super) fn set_window(&mut self, w: &mut Window, ev: &Ack, d: &Delivery, bw: Bw) {
@@ -64,7 +66,7 @@ impl Bbr {
         if ev.delivered > 0 {
             let conserved = self.recover(w, ev, d);
             cwnd = conserved.unwrap_or_else(|after_loss| {
-                let goal = self.rounded(self.bdp(bw, self.cwnd_gain) + self.aggregation_room());
+                let goal = self.rounded(self.bdp(bw, self.cwnd_gain) + self.aggregation_room(), self.cwnd_gain);
                 let goal = goal.min(u64::from(u32::MAX)) as u32;
                 let grown = after_loss.saturating_add(ev.delivered);
                 let next = if self.pipe.full {

@@ -7,6 +7,7 @@
 //! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at most 44 in one.
 //! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`.
 
+use crate::kernel::{Kernel, Rule};
 use crate::tcp::timer::Ticks;
 use crate::units::{Span, Time};
 
@@ -21,6 +22,24 @@ const COMPRESS_NS: u64 = 1_000_000;
 /// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it is.
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
+/// What changed in acknowledging since Linux 4.15.
+pub const RULES: &[Rule] = &[COMPRESSED, AT_ONCE_WHEN_WHOLE];
+
+/// ACKs of what lies beyond a hole are compressed.
+pub const COMPRESSED: Rule = Rule {
+    name: "compressed SACKs",
+    since: Kernel(4, 18),
+    help: "while something is missing one ACK stands for the segments of a millisecond; before, each segment had its own",
+    source: "Linux 4.18: tcp: add SACK compression",
+};
+/// The last hole is filled.
+pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
+    name: "an ACK at once when nothing is missing any more",
+    since: Kernel(4, 19),
+    help: "the segment that fills the last hole is acknowledged at once; before, like any other",
+    source: "Linux 4.19: tcp: always ACK immediately on hole repairs",
+};
+
 /// Which timer sends an ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Due {
@@ -30,6 +49,7 @@ pub(super) enum Due {
 
 #[derive(Clone, Debug)]
 pub(super) struct Acks {
+    kernel: Kernel,
     /// The last ACK said so.
     pub acked: u64,
     /// Quick ACKs left.
@@ -57,9 +77,10 @@ pub(super) struct Acks {
 }
 
 impl Acks {
-    pub fn new(hz: u32) -> Acks {
+    pub fn new(hz: u32, kernel: Kernel) -> Acks {
         let hz = u64::from(hz);
         Acks {
+            kernel,
             acked: 0,
             quick: 0,
             scheduled: false,
@@ -112,9 +133,14 @@ impl Acks {
         many || self.quick > 0 || self.now
     }
 
+    /// The last hole was filled.
+    pub fn whole(&mut self) {
+        self.now |= self.kernel.follows(&AT_ONCE_WHEN_WHOLE);
+    }
+
     /// A segment came beyond a hole. Answers whether its ACK leaves now; otherwise the compressed one does, in time.
     pub fn compress(&mut self, now: Time, nxt: u64, rtt_us: u64) -> bool {
-        if self.compressed >= COMPRESS_MOST {
+        if self.compressed >= COMPRESS_MOST || !self.kernel.follows(&COMPRESSED) {
             return true;
         }
         if self.duplicates_of != nxt {

@@ -14,6 +14,7 @@ use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, MSS};
 use crate::units::Time;
+pub use ack::RULES;
 use ack::{Acks, Due};
 use sack::Holes;
 use window::Window;
@@ -76,7 +77,7 @@ impl Receiver {
             ts_recent: 0,
             clock: Time::ZERO,
             holes: Holes::default(),
-            acks: Acks::new(cfg.hz),
+            acks: Acks::new(cfg.hz, cfg.kernel),
             window: Window::new(cfg),
             dsack: None,
             unread: None,
@@ -175,7 +176,7 @@ impl Receiver {
             self.nxt = self.holes.fill(self.nxt);
             self.wait_for_reader(now, self.nxt);
             if self.holes.is_empty() {
-                self.acks.now = true;
+                self.acks.whole();
             }
         }
         self.window.queued = unread;

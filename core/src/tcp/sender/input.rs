@@ -387,7 +387,8 @@ impl Sender {
         ev.in_flight = self.board.in_flight();
         ev.may_grow = false;
         if self.reducing() && !self.cc.owns_recovery() {
-            self.reduce_window(news.delivered, newly_lost, news.una_advanced);
+            let safe = self.safe(news, newly_lost);
+            self.reduce_window(news.delivered, safe);
         } else {
             // On a path that reorders, selective ACKs are progress too.
             ev.may_grow = news.una_advanced || (self.reordering > super::REORDERING && news.sacked);

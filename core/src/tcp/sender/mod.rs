@@ -38,12 +38,12 @@ use super::scoreboard::Scoreboard;
 use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
 use super::{Config, Info, Pacing, State, MSS};
+use crate::kernel::Rule;
 use crate::cc::{CongestionControl, Start, Totals, Window, INFINITE_SSTHRESH};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use output::Push;
 use pacing::Pacer;
-pub use pacing::EDT;
 use rate::Delivered;
 use small_queue::SmallQueue;
 use writer::Writer;
@@ -146,6 +146,16 @@ pub struct Sender {
     retransmits: u64,
 }
 
+/// What changed in sending since Linux 4.15.
+pub const RULES: &[Rule] = &[
+    timers::PROBES_WHILE_REDUCING,
+    timers::TIMEOUT_SPARES_RECENT,
+    pacing::EDT,
+    output::DEFERS_BY_DEPARTURE,
+    output::BURSTS_BY_RTT,
+    output::LIMITED_FOR_A_WINDOW,
+];
+
 /// The default degree of reordering, in segments (`tcp_reordering`).
 const REORDERING: u32 = 3;
 
@@ -168,7 +178,7 @@ impl Sender {
             board: Scoreboard::new(MSS),
             rto_ticks: rtt.rto_ticks(ticks),
             rtt,
-            rack: Rack::default(),
+            rack: Rack::new(cfg.kernel),
             prr: Prr::default(),
             state: State::Open,
             peer_window: 0,

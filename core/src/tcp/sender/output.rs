@@ -6,6 +6,7 @@
 
 use super::{Sender, State, Time};
 use crate::cc::{Sent, INFINITE_SSTHRESH};
+use crate::kernel::{Kernel, Rule};
 use crate::tcp::scoreboard::{GLUED, PUSHED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
@@ -20,6 +21,28 @@ const TSO_RTT_LOG: u32 = 9;
 const DEFER_NS: u64 = 1_000_000;
 /// A third of the window is worth sending at once (`tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
+
+/// Deferral looks at departures, not at ticks.
+pub const DEFERS_BY_DEPARTURE: Rule = Rule {
+    name: "deferral by departures",
+    since: Kernel(5, 1),
+    help: "a burst waits for the next ACK within a millisecond of the last departure; before, within the tick of the last write",
+    source: "Linux 5.1: tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
+};
+/// Bursts are larger where round trips are short.
+pub const BURSTS_BY_RTT: Rule = Rule {
+    name: "bursts by round trip",
+    since: Kernel(5, 18),
+    help: "where the least round trip is a few milliseconds and less, bursts are larger than a millisecond of the rate",
+    source: "Linux 5.18: tcp: adjust TSO packet sizes based on min_rtt",
+};
+/// That the window was the limit is remembered.
+pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
+    name: "limited for a window",
+    since: Kernel(6, 1),
+    help: "once the window was the limit, it was for the window's worth of data; before, until more was in flight",
+    source: "Linux 6.1: tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
+};
 
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) enum Push {
@@ -63,7 +86,7 @@ impl Sender {
         let mut bytes = (self.pacing.as_bit() / 8) >> PACING_SHIFT;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
         let gso = self.cfg.gso;
-        if shift < 32 {
+        if shift < 32 && self.cfg.kernel.follows(&BURSTS_BY_RTT) {
             bytes += gso.payload() >> shift;
         }
         ((bytes.min(gso.payload()) / u64::from(MSS)) as u32)
@@ -121,7 +144,7 @@ impl Sender {
             }
         }
         limited |= self.board.in_flight() >= self.w.cwnd;
-        if sent > 0 || limited {
+        if sent > 0 || (limited && self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW)) {
             self.validate_window(now, limited);
         }
         if sent > 0 {
@@ -163,7 +186,13 @@ impl Sender {
             return Hold::No;
         }
         let mss = u64::from(MSS);
-        if now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS {
+        let by_departure = self.cfg.kernel.follows(&DEFERS_BY_DEPARTURE);
+        let silent = if by_departure {
+            now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS
+        } else {
+            self.last_sent.is_none_or(|sent| self.ticks.at(now) > self.ticks.at(sent))
+        };
+        if silent {
             return Hold::No;
         }
         let cong = u64::from(self.w.cwnd.saturating_sub(self.board.in_flight())) * mss;
@@ -179,7 +208,12 @@ impl Sender {
         };
         let srtt_ns = self.rtt.srtt8_us() * 125;
         let ack_in = (head.sent_us * 1000 + srtt_ns) as i64 - now.as_ns() as i64;
-        if ack_in > (srtt_ns / 2).min(DEFER_NS) as i64 {
+        let soon = if by_departure {
+            (srtt_ns / 2).min(DEFER_NS)
+        } else {
+            srtt_ns / 2
+        };
+        if ack_in > soon as i64 {
             return Hold::No;
         }
         if cong < room && cong <= chunk {
@@ -348,7 +382,12 @@ impl Sender {
     /// Remembers whether the window or the application limits us, over one window's worth of data.
     fn validate_window(&mut self, now: Time, limited: bool) {
         let out = self.board.packets_out();
-        if self.board.una() >= self.cwnd_usage_seq || limited || (!self.cwnd_limited && out > self.max_packets_out) {
+        let stronger = if self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW) {
+            limited || (!self.cwnd_limited && out > self.max_packets_out)
+        } else {
+            out > self.max_packets_out
+        };
+        if self.board.una() >= self.cwnd_usage_seq || stronger {
             self.cwnd_limited = limited;
             self.max_packets_out = out;
             self.cwnd_usage_seq = self.board.nxt();

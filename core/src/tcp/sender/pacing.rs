@@ -6,7 +6,8 @@
 //!
 //! Timeouts and tail loss probes do not wait, and timers that are armed while a departure lies ahead count from there.
 //! Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`. Before 4.20 ([`EDT`]): the next
-//! one waits for `len / rate` from when the last one left, headers counted, nothing deducted, from the first one on.
+//! one waits for `len / rate` from when the last one left, one TCP header counted, nothing deducted, from the first one on;
+//! timers do not know of it.
 
 use crate::kernel::{Kernel, Rule};
 use crate::units::{Rate, Span, Time};
@@ -103,7 +104,7 @@ impl Pacer {
     }
     /// How far the next departure lies ahead.
     pub fn delay(&self, now: Time) -> Span {
-        if self.on && self.wstamp > now {
+        if self.on && !self.by_gaps && self.wstamp > now {
             self.wstamp.since(now)
         } else {
             Span::ZERO

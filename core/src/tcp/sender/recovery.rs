@@ -3,8 +3,10 @@
 use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
 use crate::cc::{Cause, SpuriousLoss, INFINITE_SSTHRESH};
-use crate::tcp::prr::Prr;
-use crate::tcp::State;
+use crate::tcp::prr::{Prr, SAFE_ACK};
+use crate::tcp::scoreboard::LOST;
+use crate::tcp::rack::SUBSUMES_DUPACKS;
+use crate::tcp::{State, MSS};
 
 impl Sender {
     /// Is PRR bringing the window down?
@@ -54,6 +56,7 @@ impl Sender {
                     }
                     self.enter_recovery(now);
                 }
+                self.count_losses(news, false);
             }
             State::Loss => {
                 let mut repair = Repair::None;
@@ -74,11 +77,12 @@ impl Sender {
             self.undo_by_dsack(now);
         }
         self.identify_losses(now, news);
-        if self.board.lost_out() == 0 {
+        if self.board.lost_out() == 0 && !self.enough_duplicates() {
             self.try_open();
             return Repair::None;
         }
         self.enter_recovery(now);
+        self.count_losses(news, true);
         Repair::Lost
     }
 
@@ -149,6 +153,34 @@ impl Sender {
         self.rack.detect(now.as_us(), &mut self.board, window)
     }
 
+    /// Before RACK counted them, duplicates alone began recovery.
+    fn enough_duplicates(&self) -> bool {
+        !self.cfg.kernel.follows(&SUBSUMES_DUPACKS) && self.board.sacked_out() >= self.reordering
+    }
+    /// And told losses: of all that have enough SACKed above them, at the beginning of recovery at least of the first.
+    fn count_losses(&mut self, news: &News, entered: bool) {
+        if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) {
+            return;
+        }
+        let far = self.board.fack() > self.board.una() + u64::from(self.reordering) * u64::from(MSS);
+        let duplicate = !(news.una_advanced || news.window_update);
+        let due = if news.una_advanced && !entered {
+            far
+        } else {
+            duplicate || (news.sacked && far)
+        };
+        if !due {
+            return;
+        }
+        if self.board.sacked_out() >= self.reordering {
+            self.board.mark_lost_by_count(self.reordering);
+        } else if let Some(first) = self.board.first_number().filter(|_| entered) {
+            if !self.board.seg(first).is(LOST) {
+                self.board.mark_lost(first);
+            }
+        }
+    }
+
     pub(super) fn enter_recovery(&mut self, now: Time) {
         if !self.board.any_retransmitted() {
             self.retrans_stamp = None;
@@ -176,11 +208,18 @@ impl Sender {
         self.probe = None;
         self.w.credit = 0;
         self.prior_cwnd = self.w.cwnd;
-        self.prr = Prr::begin(self.w.cwnd);
+        self.prr = Prr::begin(self.w.cwnd, self.cfg.kernel);
         self.tell_loss(now, cause);
     }
-    pub(super) fn reduce_window(&mut self, delivered: u32, newly_lost: u32, una_advanced: bool) {
-        let safe = una_advanced && newly_lost == 0;
+    /// May this ACK open the window up to the threshold again?
+    pub(super) fn safe(&self, news: &News, newly_lost: u32) -> bool {
+        if self.cfg.kernel.follows(&SAFE_ACK) {
+            news.una_advanced && newly_lost == 0
+        } else {
+            news.retrans_acked && !news.retrans_lost
+        }
+    }
+    pub(super) fn reduce_window(&mut self, delivered: u32, safe: bool) {
         if let Some(cwnd) = self
             .prr
             .on_ack(delivered, self.board.in_flight(), self.w.ssthresh, safe)

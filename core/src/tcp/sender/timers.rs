@@ -4,6 +4,7 @@
 use super::output::{Place, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
+use crate::kernel::{Kernel, Rule};
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
@@ -14,6 +15,21 @@ const TIMEOUT_MIN_US: u64 = 2_000;
 const MAX_PERSIST_SHIFT: u32 = 15;
 /// SYN timeouts before their back-off becomes exponential (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
+
+/// Tail loss probes in CWR, and with room in the window.
+pub const PROBES_WHILE_REDUCING: Rule = Rule {
+    name: "tail loss probes while reducing",
+    since: Kernel(4, 16),
+    help: "a probe is armed in CWR, too, and while data waits that the window has room for; before, in Open and for an idle tail only",
+    source: "Linux 4.16: tcp: allow TLP in ECN CWR",
+};
+/// A timeout spares what was sent within a round trip.
+pub const TIMEOUT_SPARES_RECENT: Rule = Rule {
+    name: "a timeout spares what is recent",
+    since: Kernel(4, 18),
+    help: "a timeout takes for lost what RACK would, and the window for what remains and one more; before, everything, and one",
+    source: "Linux 4.18: tcp: rack timeout and tcp_enter_loss",
+};
 
 impl Sender {
     /// Arms the timer to fire in `ticks`, on the wheel's next edge.
@@ -68,6 +84,11 @@ impl Sender {
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) {
             return false;
         }
+        let open = self.state == State::Open;
+        let idle = self.writer.is_empty() || self.board.in_flight() >= self.w.cwnd;
+        if !(open && idle) && !self.cfg.kernel.follows(&PROBES_WHILE_REDUCING) {
+            return false;
+        }
         let mut ticks = if self.rtt.srtt8_us() > 0 {
             // One segment alone may meet a delayed ACK.
             let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
@@ -99,7 +120,7 @@ impl Sender {
             if self.state != State::Recovery {
                 self.enter_recovery(now);
                 if !self.cc.owns_recovery() {
-                    self.reduce_window(1, 1, false);
+                    self.reduce_window(1, false);
                 }
             }
             self.retransmit_lost(now, wire);
@@ -209,6 +230,7 @@ impl Sender {
     }
     fn mark_lost_by_timeout(&mut self, now: Time) {
         let Some(first) = self.board.first() else { return };
+        let spares = self.cfg.kernel.follows(&TIMEOUT_SPARES_RECENT);
         // A SACK of the first segment would have advanced `una`: the receiver has gone back on it.
         let reneged = first.is(crate::tcp::scoreboard::SACKED);
         if reneged {
@@ -216,7 +238,7 @@ impl Sender {
         }
         for i in self.board.numbers() {
             let sent = self.board.seg(i).sent_us;
-            let recent = Some(i) != self.board.first_number() && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
+            let recent = spares && Some(i) != self.board.first_number() && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
             if reneged || !recent {
                 self.board.mark_lost_by_timeout(i);
             }
