@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `nic` | how segments leave the sender's host |
 //! | [`packet`] | a packet in 32 bytes |
 //! | [`timers`] | alarms, lazily re-armed |
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events |
@@ -10,6 +11,7 @@
 //! itself.
 #![forbid(unsafe_code)]
 
+mod nic;
 pub mod packet;
 pub mod timers;
 mod world;

@@ -7,6 +7,7 @@
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
+use crate::nic::{Departures, Nic};
 use crate::packet::{Acks, Kind, Packet};
 use crate::timers::Timers;
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
@@ -15,6 +16,7 @@ use narrows_core::figures::{
     Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
+use narrows_core::net::interface::Interface;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
@@ -22,7 +24,7 @@ use narrows_core::queue::{Place, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{FlowSpec, Scenario};
-use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::tcp::wire::AckSegment;
 use narrows_core::tcp::{Receiver, Sender};
 use narrows_core::units::{Span, Time};
 
@@ -122,8 +124,10 @@ struct Probe {
 }
 
 /// What comes out of the network, and who watches it.
-struct Watch {
+pub(crate) struct Watch {
     arrivals: Vec<Packet>,
+    /// What has left the sender's interface.
+    pub departures: Departures,
     acks: Acks,
     queue: QueueMeter,
     /// Pings whose fate is open.
@@ -153,48 +157,6 @@ impl Out<Packet> for Watch {
     }
 }
 
-/// Where a sender's segments enter the path: one by one, or, with offload, joined to super-packets.
-struct Nic<'a> {
-    now: Time,
-    flow: u32,
-    offload: bool,
-    held: Option<Segment>,
-    path: &'a mut Path<Packet>,
-    watch: &'a mut Watch,
-}
-
-impl<'a> Nic<'a> {
-    fn new(now: Time, flow: u32, offload: bool, path: &'a mut Path<Packet>, watch: &'a mut Watch) -> Nic<'a> {
-        Nic {
-            now,
-            flow,
-            offload,
-            held: None,
-            path,
-            watch,
-        }
-    }
-    fn send(&mut self, segment: Segment) {
-        if !self.offload {
-            return self.push(&segment);
-        }
-        if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
-            return;
-        }
-        self.flush();
-        self.held = Some(segment);
-    }
-    fn flush(&mut self) {
-        if let Some(segment) = self.held.take() {
-            self.push(&segment);
-        }
-    }
-    fn push(&mut self, segment: &Segment) {
-        self.path
-            .push(self.now, NEAR, Packet::data(self.flow, segment), self.watch);
-    }
-}
-
 /// Where a receiver's ACKs go: onto the path, or first onto the line that leads there.
 struct WayBack<'a> {
     now: Time,
@@ -219,6 +181,8 @@ struct World {
     path: Path<Packet>,
     access: Access<Packet>,
     offload: bool,
+    /// The sender's own, where it has a rate.
+    interface: Option<Interface<Packet>>,
     watch: Watch,
     flows: Vec<Flow>,
     probes: Vec<Probe>,
@@ -293,8 +257,10 @@ impl World {
             path,
             access,
             offload: spec.offload,
+            interface: host.nic.map(|nic| Interface::new(nic.rate, nic.ring, nic.bql)),
             watch: Watch {
                 arrivals: Vec::new(),
+                departures: Departures::default(),
                 acks: Acks::default(),
                 queue: QueueMeter::new(warmup),
                 pings: 0,
@@ -320,7 +286,8 @@ impl World {
             let access = self.access.next();
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
-            let now = network.min(access).min(timer).min(sampler);
+            let device = self.interface.as_ref().map_or(Time::MAX, Interface::next);
+            let now = network.min(access).min(device).min(timer).min(sampler);
             if now > until || (until > self.end && self.watch.pings == 0) {
                 return Ok(());
             }
@@ -331,6 +298,8 @@ impl World {
                 if let Some(packet) = self.access.pop(now) {
                     self.leave_line(now, packet);
                 }
+            } else if device == now {
+                self.leave_host(now);
             } else if timer == now {
                 if let Some(number) = self.timers.pop(now) {
                     self.fire(now, number);
@@ -365,7 +334,7 @@ impl World {
                 Kind::Ack => {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
-                    let mut nic = Nic::new(now, id, self.offload, path, watch);
+                    let mut nic = Nic::new(now, id, self.offload, self.interface.as_mut(), path, watch);
                     flow.sender.on_segment(now, &ack, &mut |segment| nic.send(segment));
                     nic.flush();
                     self.timers
@@ -384,6 +353,30 @@ impl World {
             }
         }
         self.watch.arrivals = arrivals;
+    }
+
+    /// What has left the sender's interface enters the path; who waited for that goes on.
+    fn leave_host(&mut self, now: Time) {
+        let Some(interface) = &mut self.interface else { return };
+        let mut departures = std::mem::take(&mut self.watch.departures);
+        interface.poll(now, &mut departures);
+        for packet in departures.packets.drain(..) {
+            self.path.push(now, NEAR, packet, &mut self.watch);
+        }
+        self.watch.pings -= std::mem::take(&mut departures.lost_pings);
+        for id in departures.of.drain(..) {
+            let flow = &mut self.flows[id as usize];
+            let interface = self.interface.as_mut();
+            let mut nic = Nic::new(now, id, self.offload, interface, &mut self.path, &mut self.watch);
+            flow.sender.on_departed(now, &mut |segment| nic.send(segment));
+            nic.flush();
+            let due = flow.sender.next_wakeup();
+            self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
+        }
+        // What a full queue has refused meanwhile is told with the next departure.
+        departures.of.append(&mut self.watch.departures.of);
+        departures.lost_pings = self.watch.departures.lost_pings;
+        self.watch.departures = departures;
     }
 
     /// A packet has come to the end of a line: data at its receiver, an ACK at the path.
@@ -421,14 +414,14 @@ impl World {
             let probe = &mut self.probes[i as usize];
             let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now));
             watch.pings += 1;
-            path.push(now, NEAR, ping, watch);
+            Nic::new(now, ping.flow(), self.offload, self.interface.as_mut(), path, watch).ping(ping);
             let next = now + probe.interval;
             return self.timers.set(number, (next < self.end).then_some(next));
         };
         // An end that asks again for the instant that it was just given would stop the clock.
         let later = |at: Option<Time>| at.map(|at| at.max(now + Span::ns(1)));
         let sender = id * TIMERS_PER_FLOW + SENDER;
-        let mut nic = Nic::new(now, id, self.offload, path, watch);
+        let mut nic = Nic::new(now, id, self.offload, self.interface.as_mut(), path, watch);
         match number % TIMERS_PER_FLOW {
             START => {
                 flow.meter.started(now);

@@ -23,7 +23,8 @@ pub const SAFE_ACK: Rule = Rule {
 pub const CATCHES_UP: Rule = Rule {
     name: "reduction catches up",
     since: Kernel(5, 19),
-    help: "below the threshold, packets delivered and not yet made up for leave with any ACK; before, with safe ones only",
+    help:
+        "below the threshold, packets delivered and not yet made up for leave with any ACK; before, with safe ones only",
     source: "Linux 5.19 tcp_cwnd_reduction (not in 5.17); RFC 9937 section 6.2",
 };
 
@@ -96,14 +97,23 @@ mod tests {
     #[test]
     fn one_packet_leaves_for_two_that_arrived() {
         let expected = [18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10];
-        assert_eq!(in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 18, false, 17), expected);
+        assert_eq!(
+            in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 18, false, 17),
+            expected
+        );
     }
 
     /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the conservative bound, two by the
     /// slow-start bound, which Linux takes for ACKs that are safe.
     #[test]
     fn after_a_burst_of_losses_only_safe_acks_open_the_window() {
-        assert_eq!(in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 4, false, 3), [4, 4, 4]);
-        assert_eq!(in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 4, true, 3), [4, 5, 6]);
+        assert_eq!(
+            in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 4, false, 3),
+            [4, 4, 4]
+        );
+        assert_eq!(
+            in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 4, true, 3),
+            [4, 5, 6]
+        );
     }
 }

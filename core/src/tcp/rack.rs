@@ -8,8 +8,8 @@
 //! segment is lost when three (or as many as the path was seen to reorder) sent after it are SACKed.
 
 use super::rtt::Rtt;
-use crate::kernel::{Kernel, Rule};
 use super::scoreboard::{Scoreboard, EVER_RETRANS, LOST, RETRANS};
+use crate::kernel::{Kernel, Rule};
 
 /// Recoveries without DSACK after which the reordering window returns to one step.
 const PERSIST: u32 = 16;

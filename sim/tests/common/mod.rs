@@ -18,7 +18,12 @@ pub fn choice(kind: &str) -> Choice {
 pub fn flow(id: &str, cc: &str) -> FlowSpec {
     FlowSpec {
         id: id.into(),
-        cc: choice(cc),
+        cc: Choice {
+            params: registry()
+                .cc(cc)
+                .map_or_else(Params::default, |kind| Params::defaults(kind.params)),
+            ..choice(cc)
+        },
         rtt: Span::ZERO,
         start: Span::ZERO,
         stop: None,

@@ -120,7 +120,8 @@ impl Bbr {
             return policer.forget(totals);
         }
         let packet = self.set.paced_packet;
-        if policer.end_interval(Bw::of(delivered, ms * 1000), packet, totals) && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
+        if policer.end_interval(Bw::of(delivered, ms * 1000), packet, totals)
+            && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
         {
             self.cycle.gain = UNIT;
         }

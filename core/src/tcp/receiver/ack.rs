@@ -29,7 +29,8 @@ pub const RULES: &[Rule] = &[COMPRESSED, AT_ONCE_WHEN_WHOLE];
 pub const COMPRESSED: Rule = Rule {
     name: "compressed SACKs",
     since: Kernel(4, 18),
-    help: "while something is missing one ACK stands for the segments of a millisecond; before, each segment had its own",
+    help:
+        "while something is missing one ACK stands for the segments of a millisecond; before, each segment had its own",
     source: "Linux 4.18: tcp: add SACK compression",
 };
 /// The last hole is filled.

@@ -190,7 +190,8 @@ impl Sender {
         let silent = if by_departure {
             now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS
         } else {
-            self.last_sent.is_none_or(|sent| self.ticks.at(now) > self.ticks.at(sent))
+            self.last_sent
+                .is_none_or(|sent| self.ticks.at(now) > self.ticks.at(sent))
         };
         if silent {
             return Hold::No;

@@ -4,8 +4,8 @@ use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
 use crate::cc::{Cause, SpuriousLoss, INFINITE_SSTHRESH};
 use crate::tcp::prr::{Prr, SAFE_ACK};
-use crate::tcp::scoreboard::LOST;
 use crate::tcp::rack::SUBSUMES_DUPACKS;
+use crate::tcp::scoreboard::LOST;
 use crate::tcp::{State, MSS};
 
 impl Sender {

@@ -238,7 +238,8 @@ impl Sender {
         }
         for i in self.board.numbers() {
             let sent = self.board.seg(i).sent_us;
-            let recent = spares && Some(i) != self.board.first_number() && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
+            let recent =
+                spares && Some(i) != self.board.first_number() && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
             if reneged || !recent {
                 self.board.mark_lost_by_timeout(i);
             }

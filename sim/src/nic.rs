@@ -1,0 +1,111 @@
+//! How a sender's segments leave its host: onto the path at once, or first through an interface of its own rate.
+
+use crate::packet::{Kind, Packet};
+use crate::world::Watch;
+use narrows_core::net::interface::{Below, Interface};
+use narrows_core::net::path::Path;
+use narrows_core::net::{Network, NEAR};
+use narrows_core::packet::Packet as _;
+use narrows_core::tcp::wire::Segment;
+use narrows_core::units::{Bytes, Time};
+
+/// What has left the interface.
+#[derive(Debug, Default)]
+pub(crate) struct Departures {
+    /// Packets, for the path.
+    pub packets: Vec<Packet>,
+    /// Flows of which a super-packet has left.
+    pub of: Vec<u32>,
+    /// Pings that found the host's own queue full.
+    pub lost_pings: u64,
+}
+
+impl Departures {
+    fn tell(&mut self, packet: &Packet) {
+        if packet.kind() == Kind::Data && packet.segment().len > 0 {
+            self.of.push(packet.flow());
+        }
+    }
+}
+
+impl Below<Packet> for Departures {
+    fn left(&mut self, _now: Time, packet: Packet) {
+        self.packets.push(packet);
+    }
+    fn completed(&mut self, _now: Time, last: &Packet, _size: Bytes) {
+        self.tell(last);
+    }
+    fn dropped(&mut self, _now: Time, packet: Packet) {
+        // Whatever becomes of it, it lies below TCP no longer.
+        if !packet.joined() {
+            self.tell(&packet);
+        }
+        self.lost_pings += u64::from(packet.kind() == Kind::Ping);
+    }
+}
+
+/// The way out of one host at one instant: segments one by one or, with offload, joined to super-packets.
+pub(crate) struct Nic<'a> {
+    now: Time,
+    flow: u32,
+    offload: bool,
+    held: Option<Segment>,
+    interface: Option<&'a mut Interface<Packet>>,
+    path: &'a mut Path<Packet>,
+    watch: &'a mut Watch,
+}
+
+impl<'a> Nic<'a> {
+    pub fn new(
+        now: Time,
+        flow: u32,
+        offload: bool,
+        interface: Option<&'a mut Interface<Packet>>,
+        path: &'a mut Path<Packet>,
+        watch: &'a mut Watch,
+    ) -> Nic<'a> {
+        Nic {
+            now,
+            flow,
+            offload,
+            held: None,
+            interface,
+            path,
+            watch,
+        }
+    }
+    /// A segment leaves.
+    pub fn send(&mut self, segment: Segment) {
+        if !self.offload {
+            return self.push(Packet::data(self.flow, &segment));
+        }
+        if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
+            return;
+        }
+        self.let_go();
+        self.held = Some(segment);
+    }
+    /// A ping leaves.
+    pub fn ping(mut self, ping: Packet) {
+        self.push(ping);
+        self.flush();
+    }
+    /// No more leave at this instant.
+    pub fn flush(&mut self) {
+        self.let_go();
+        if let Some(interface) = &mut self.interface {
+            interface.flush(self.now);
+        }
+    }
+    fn let_go(&mut self) {
+        if let Some(segment) = self.held.take() {
+            self.push(Packet::data(self.flow, &segment));
+        }
+    }
+    fn push(&mut self, packet: Packet) {
+        match &mut self.interface {
+            Some(interface) => interface.push(self.now, packet, &mut self.watch.departures),
+            None => self.path.push(self.now, NEAR, packet, self.watch),
+        }
+    }
+}
