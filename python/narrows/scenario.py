@@ -77,6 +77,7 @@ class Flow:
         rtt: Propagation beside the path's (`"120ms"`): its receiver lies so much farther away.
         start: When it connects; at once by default, moved by up to one RTT (see `Scenario.start_jitter`).
         stop: When it stops sending.
+        restart: When it writes again, on the same connection.
         size: A transfer of so much (`"1MB"`); unbounded by default.
     """
 
@@ -87,6 +88,7 @@ class Flow:
     rtt: str | None = None
     start: str | None = None
     stop: str | None = None
+    restart: str | None = None
     size: str | None = None
 
 
@@ -121,6 +123,7 @@ class Host:
         rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
         wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
         notsent_lowat: The application writes while less than this waits unsent (`"128KiB"`).
+        slow_start_after_idle: Halve a window for each timeout that nothing was sent, down to the initial one (true).
         nic: The rate of the sender's own interface, which all flows and pings share; without it, it never limits.
         ring: Super-packets that its device takes (256).
         bql: Byte queue limits: the device takes only what keeps it busy.
@@ -136,6 +139,7 @@ class Host:
     rmem: str | None = None
     wmem: str | None = None
     notsent_lowat: str | None = None
+    slow_start_after_idle: bool | None = None
     nic: str | None = None
     ring: int | None = None
     bql: bool | None = None

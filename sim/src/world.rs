@@ -2,7 +2,7 @@
 //!
 //! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then what
 //! comes out of the lines to receivers farther away ([`narrows_core::net::access`]), then timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
-//! with before the next timer. Per flow the numbers are start, stop, begin of the summary, sender, receiver; probes follow.
+//! with before the next timer. Per flow the numbers are start, stop, restart, begin of the summary, sender, receiver; probes follow.
 //!
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
 //! world go on, up to [`GRACE`], for the sake of their answers.
@@ -36,10 +36,11 @@ const PROGRESS_EVENTS: u64 = 1 << 16;
 /// Timers of a flow, in the order in which they fire at one instant.
 const START: u32 = 0;
 const STOP: u32 = 1;
-const MEASURE: u32 = 2;
-const SENDER: u32 = 3;
-const RECEIVER: u32 = 4;
-const TIMERS_PER_FLOW: u32 = 5;
+const RESTART: u32 = 2;
+const MEASURE: u32 = 3;
+const SENDER: u32 = 4;
+const RECEIVER: u32 = 5;
+const TIMERS_PER_FLOW: u32 = 6;
 
 /// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run stops.
 pub fn run(
@@ -92,7 +93,8 @@ fn check_rows(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
             Ok(())
         }
     };
-    let lasts = |flow: &FlowSpec| flow.stop.unwrap_or(scenario.duration).min(scenario.duration) - flow.start;
+    let stops = |flow: &FlowSpec| flow.stop.filter(|_| flow.restart.is_none());
+    let lasts = |flow: &FlowSpec| stops(flow).unwrap_or(scenario.duration).min(scenario.duration) - flow.start;
     let flow_seconds = scenario.flows.iter().map(|flow| lasts(flow).as_ns()).sum::<u64>() / 1_000_000_000;
     if flow_seconds > MOST_FLOW_SECONDS {
         return Err(SimError::TooLong { flow_seconds });
@@ -112,6 +114,8 @@ struct Flow {
     receiver: Receiver,
     meter: FlowMeter,
     transfer: bool,
+    /// Its stop is not its end.
+    restarts: bool,
     /// The lines between the path and a receiver farther away, there and back.
     there: Option<u32>,
     back: Option<u32>,
@@ -227,12 +231,16 @@ impl World {
                 seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
             };
             let sender = Sender::new(&config, (kind.make)(&spec.cc.params, &law), spec.size);
-            let meter = FlowMeter::new(warmup);
+            let mut meter = FlowMeter::new(warmup);
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
             let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));
             let number = i as u32 * TIMERS_PER_FLOW;
             timers.set(number + START, Some(start));
             timers.set(number + STOP, spec.stop.map(|stop| Time::ZERO + stop));
+            timers.set(number + RESTART, spec.restart.map(|restart| Time::ZERO + restart));
+            if let (Some(stop), Some(restart)) = (spec.stop, spec.restart) {
+                meter.silent(Time::ZERO + stop, Time::ZERO + restart);
+            }
             timers.set(number + MEASURE, Some(meter.measure_from(start)));
             let there = scenario.path.forward_part(spec.rtt);
             flows.push(Flow {
@@ -240,6 +248,7 @@ impl World {
                 receiver: Receiver::new(&config),
                 meter,
                 transfer: spec.size.is_some(),
+                restarts: spec.restart.is_some(),
                 there: access.line(there),
                 back: access.line(spec.rtt - there),
             });
@@ -340,6 +349,9 @@ impl World {
                     self.timers
                         .set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
                     if flow.transfer && flow.sender.finished() {
+                        if flow.meter.runs() {
+                            flow.meter.limited(flow.sender.limited(now));
+                        }
                         flow.meter.finished(now, &flow.sender.info());
                     }
                 }
@@ -429,7 +441,16 @@ impl World {
                 nic.flush();
                 self.timers.set(sender, flow.sender.next_wakeup());
             }
+            STOP if flow.restarts => flow.sender.pause(),
+            RESTART => {
+                flow.sender.resume(now, &mut |segment| nic.send(segment));
+                nic.flush();
+                self.timers.set(sender, flow.sender.next_wakeup());
+            }
             STOP => {
+                if flow.meter.runs() {
+                    flow.meter.limited(flow.sender.limited(now));
+                }
                 flow.meter.stopped(now, &flow.sender.info());
                 flow.sender.stop();
                 // Jitter may have moved the start behind the stop.
@@ -496,6 +517,9 @@ impl World {
         let end = self.end;
         self.catch_up(end);
         for (id, flow) in (0u32..).zip(&mut self.flows) {
+            if flow.meter.runs() {
+                flow.meter.limited(flow.sender.limited(end));
+            }
             flow.meter.ended(end, &flow.sender.info());
             flow.sender.stop();
             (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{flow, json, ping, play, registry, scenario};
-use narrows_core::scenario::Scenario;
-use narrows_core::units::{Bytes, Span};
-use narrows_sim::{run, Options, SimError};
+use narrows_core::scenario::{Buffer, Link, Scenario};
+use narrows_core::units::{Bytes, Rate, Span};
+use narrows_sim::{run, Options, Run, SimError};
 
 fn two_flows() -> Scenario {
     let mut s = scenario(Span::s(10));
@@ -89,4 +89,143 @@ fn a_caller_may_stop_a_run() {
         calls < 3
     });
     assert_eq!((stopped.unwrap_err(), calls), (SimError::Stopped, 3));
+}
+
+/// Where the samples of a flow stand at `t`: window, threshold, bytes acknowledged.
+fn at(run: &Run, t_s: f64) -> (u32, u32, u64) {
+    let s = &run.samples.flows;
+    let i = s.t_s.iter().position(|&t| t >= t_s - 1e-9).expect("a sample");
+    (s.cwnd_packets[i], s.ssthresh_packets[i], s.delivered_bytes[i])
+}
+
+/// One flow over 20 Mbit/s, 100 ms whose application is silent from 10 s on for `gap` seconds, sampled every 10 ms.
+fn interrupted(cc: &str, gap: u64) -> Run {
+    let mut s = scenario(Span::s(20));
+    s.start_jitter = Span::ZERO;
+    s.path.rate = Rate::mbit(20);
+    (s.path.rtt, s.path.delay_forward) = (Span::ms(100), Span::ZERO);
+    s.path.buffer = Some(Buffer::Bytes(Bytes::new(250_000)));
+    s.path.link = Link::Tbf {
+        burst: Bytes::new(3080),
+    };
+    let mut f = flow(cc, cc);
+    (f.stop, f.restart) = (Some(Span::s(10)), Some(Span::s(10 + gap)));
+    s.flows = vec![f];
+    let options = Options {
+        sample_interval: Some(Span::ms(10)),
+    };
+    run(&s, &registry(), &options, &mut |_| true).unwrap()
+}
+
+/// What Linux 6.12 in virtual time did there, with an application that writes nothing meanwhile: seconds after it writes again,
+/// window, threshold, bytes acknowledged since. BBR leaves ProbeRTT with the first packet, and has the window of Startup for
+/// a round trip.
+#[test]
+fn after_a_silence_the_window_begins_where_linux_has_it() {
+    type Row = (f64, u32, u32, u64);
+    let recorded: [(&str, u64, &[Row]); 5] = [
+        (
+            "cubic",
+            1,
+            &[
+                (0.05, 70, 233, 0),
+                (0.1, 72, 233, 2896),
+                (0.15, 140, 233, 101_360),
+                (0.3, 244, 233, 306_976),
+            ],
+        ),
+        (
+            "cubic",
+            5,
+            &[
+                (0.05, 10, 233, 0),
+                (0.1, 12, 233, 2896),
+                (0.15, 20, 233, 14_480),
+                (0.3, 42, 233, 46_336),
+            ],
+        ),
+        (
+            "reno",
+            1,
+            &[(0.05, 58, 174, 0), (0.3, 175, 174, 251_952), (0.5, 177, 174, 728_344)],
+        ),
+        (
+            "reno",
+            5,
+            &[
+                (0.05, 10, 174, 0),
+                (0.1, 12, 174, 2896),
+                (0.3, 42, 174, 46_336),
+                (0.5, 162, 174, 220_096),
+            ],
+        ),
+        (
+            "bbr",
+            1,
+            &[
+                (0.05, 494, 178, 0),
+                (0.1, 340, 178, 2896),
+                (0.15, 340, 178, 121_632),
+                (0.3, 340, 178, 477_840),
+            ],
+        ),
+    ];
+    for (cc, gap, rows) in recorded {
+        let run = interrupted(cc, gap);
+        let again = 10.0 + gap as f64;
+        let before = at(&run, again).2;
+        for &(t, cwnd, ssthresh, acked) in rows {
+            let (w, thresh, bytes) = at(&run, again + t);
+            assert_eq!((w, thresh), (cwnd, ssthresh), "{cc} {gap} {t}");
+            // The window may have stood one packet apart when it fell silent.
+            assert!(
+                (bytes - before).abs_diff(acked) <= 3 * 1448,
+                "{cc} {gap} {t}: {} {acked}",
+                bytes - before
+            );
+        }
+        let f = &run.flows[0];
+        assert!(
+            f.goodput_mbit > 18.5,
+            "{cc} {gap}: over the time it was to send in, {}",
+            f.goodput_mbit
+        );
+        // Linux: busy for 10.136, 10.132, 10.071 s before the silence.
+        let busy = [("cubic", 10.136), ("reno", 10.132), ("bbr", 10.071)];
+        let before = busy.into_iter().find(|(name, _)| *name == cc).unwrap().1;
+        assert!(
+            (f.limits.busy_s - (before + 10.0 - gap as f64)).abs() < 0.05,
+            "{cc} {:?}",
+            f.limits
+        );
+        assert!((f.limits.busy_s + f.limits.app_limited_s - 20.0).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn without_the_rule_the_window_stays() {
+    let mut s = scenario(Span::s(20));
+    (s.start_jitter, s.host.slow_start_after_idle) = (Span::ZERO, false);
+    let mut f = flow("reno", "reno");
+    (f.stop, f.restart) = (Some(Span::s(10)), Some(Span::s(15)));
+    s.flows = vec![f];
+    let run = play(&s);
+    assert_eq!(at(&run, 14.9).0, at(&run, 15.0).0);
+}
+
+/// Linux 6.12 in virtual time over 100 Mbit/s, 40 ms: with 200 000 B of receive buffer it was busy for 8.960 s of 9 s, and for
+/// 8.799 s of them the peer's window was the limit.
+#[test]
+fn a_small_receive_buffer_is_told_as_the_limit() {
+    let mut s = scenario(Span::s(9));
+    s.start_jitter = Span::ZERO;
+    s.path.rate = Rate::mbit(100);
+    (s.path.rtt, s.path.delay_forward) = (Span::ms(40), Span::ZERO);
+    s.path.buffer = Some(Buffer::Bytes(Bytes::new(500_000)));
+    (s.host.rmem_default, s.host.rmem_max) = (Bytes::new(131_072), Bytes::new(200_000));
+    s.flows = vec![flow("cubic", "cubic")];
+    let limits = play(&s).flows[0].limits;
+    assert!((limits.busy_s - 8.960).abs() < 0.002, "{limits:?}");
+    assert!((limits.rwnd_limited_s - 8.799).abs() < 0.010, "{limits:?}");
+    assert_eq!(limits.sndbuf_limited_s, 0.0);
 }

@@ -1,10 +1,10 @@
 //! Meters: an engine tells them what happens, they answer figures.
 
 use super::samples::PingSample;
-use super::{FlowFigures, Histogram, PingSamples, ProbeFigures, Quantiles, QueueFigures, Spread};
+use super::{FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures, Quantiles, QueueFigures, Spread};
 use crate::queue::Why;
 use crate::scenario::ProbeKind;
-use crate::tcp::Info;
+use crate::tcp::{Info, Limited};
 use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,6 +37,8 @@ pub struct FlowMeter {
     samples: Vec<Sampled>,
     series: Vec<(f64, u64, u32, f64)>,
     info: Info,
+    limited: Limited,
+    silence: Option<(Time, Time)>,
 }
 
 impl FlowMeter {
@@ -51,7 +53,17 @@ impl FlowMeter {
             samples: Vec::new(),
             series: Vec::new(),
             info: Info::default(),
+            limited: Limited::default(),
+            silence: None,
         }
+    }
+    /// Its application says nothing from `from` to `to`: that is not among the time it was to send in.
+    pub fn silent(&mut self, from: Time, to: Time) {
+        self.silence = Some((from, to));
+    }
+    /// What has limited it until it ended.
+    pub fn limited(&mut self, limited: Limited) {
+        self.limited = limited;
     }
     /// It connects.
     pub fn started(&mut self, now: Time) {
@@ -112,9 +124,22 @@ impl FlowMeter {
     pub fn figures(self, id: String, cc: String) -> FlowFigures {
         let goodput = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) if to > from => {
-                (self.info.bytes_acked - before) as f64 * 8.0 / to.since(from).as_s() / 1e6
+                let silent = self
+                    .silence
+                    .map_or(Span::ZERO, |(off, on)| on.min(to).max(from).since(off.clamp(from, to)));
+                (self.info.bytes_acked - before) as f64 * 8.0 / (to.since(from) - silent).as_s() / 1e6
             }
             _ => f64::NAN,
+        };
+        let ran = match (self.started, self.ended) {
+            (Some(from), Some(to)) => to.since(from),
+            _ => Span::ZERO,
+        };
+        let limits = LimitFigures {
+            busy_s: self.limited.busy.as_s(),
+            rwnd_limited_s: self.limited.peer_window.as_s(),
+            sndbuf_limited_s: self.limited.send_buffer.as_s(),
+            app_limited_s: Span::ns(ran.as_ns().saturating_sub(self.limited.busy.as_ns())).as_s(),
         };
         let mut rtt_ms: Vec<_> = self.samples.iter().map(Sampled::rtt_ms).collect();
         let mut cwnd: Vec<_> = self.samples.iter().map(|s| f64::from(s.cwnd)).collect();
@@ -127,6 +152,7 @@ impl FlowMeter {
             rtt_ms: Quantiles::of(&mut rtt_ms),
             cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
+            limits,
             series: self.series,
         }
     }

@@ -33,7 +33,7 @@ mod samples;
 pub use agreement::{compare, median, Agreement, Conditions};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
-pub use run::{CcFairness, Fairness, FlowFigures, ProbeFigures, QueueFigures, Run};
+pub use run::{CcFairness, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
 pub use samples::{
     phase, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples, PHASES,
 };

@@ -52,9 +52,24 @@ pub struct FlowFigures {
     /// Seconds; NaN for a flow that is no transfer or did not finish.
     #[serde(serialize_with = "six_digits")]
     pub fct_s: f64,
+    /// What limited it.
+    pub limits: LimitFigures,
     /// Seconds, bytes acknowledged, congestion window in packets, smoothed RTT in milliseconds.
     #[serde(serialize_with = "points")]
     pub series: Vec<(f64, u64, u32, f64)>,
+}
+
+/// What limited a flow, in seconds of the whole run; TCP_INFO's `busy_time`, `rwnd_limited` and `sndbuf_limited`.
+#[derive(Copy, Clone, PartialEq, Debug, Default, Serialize)]
+pub struct LimitFigures {
+    /// Something waited to be sent or acknowledged.
+    pub busy_s: f64,
+    /// Of that: the receiver's window kept data back.
+    pub rwnd_limited_s: f64,
+    /// Of that: the send buffer did.
+    pub sndbuf_limited_s: f64,
+    /// Nothing waited: the application was the limit, or the handshake was not over.
+    pub app_limited_s: f64,
 }
 
 /// The figures of a bottleneck.

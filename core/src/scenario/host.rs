@@ -28,6 +28,8 @@ pub struct HostSpec {
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
+    /// Does an unused window come down?
+    pub slow_start_after_idle: bool,
     /// The sender's own interface, where it has a rate.
     pub nic: Option<Nic>,
     /// Receive buffer at the start.
@@ -77,6 +79,7 @@ impl Default for HostSpec {
             clock: config.clock,
             pacing: config.pacing,
             gso: config.gso,
+            slow_start_after_idle: config.slow_start_after_idle,
             nic: None,
             rmem_default: config.rmem_default,
             rmem_max: config.rmem_max,
@@ -112,6 +115,7 @@ impl HostSpec {
             kernel: self.kernel(),
             pacing: self.pacing,
             gso: self.gso,
+            slow_start_after_idle: self.slow_start_after_idle,
             device: self.nic.is_some(),
             tsq: self.nic.is_none_or(|nic| nic.tsq),
             clock: self.clock,
@@ -138,6 +142,9 @@ impl HostSpec {
             Pacing::ALL.into_iter().find(|p| p.word() == word)
         });
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
+        let slow_start_after_idle = optional(s.field("slow_start_after_idle"), d.slow_start_after_idle, |f| {
+            out.switch(&f)
+        });
         let nic = nic(out, s);
         let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
         let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
@@ -152,6 +159,7 @@ impl HostSpec {
             clock: clock?,
             pacing: pacing?,
             gso: gso?,
+            slow_start_after_idle: slow_start_after_idle?,
             nic: nic?,
             rmem_default,
             rmem_max,
@@ -170,6 +178,7 @@ impl HostSpec {
         put(&mut e, "clock", Node::string(self.clock.word()));
         put(&mut e, "pacing", Node::string(self.pacing.word()));
         put(&mut e, "gso", Node::string(gso_text(self.gso)));
+        put(&mut e, "slow_start_after_idle", Node::bool(self.slow_start_after_idle));
         if let Some(nic) = self.nic {
             put(&mut e, "nic", Node::string(format_rate(nic.rate)));
             put(&mut e, "ring", Node::integer(nic.ring));

@@ -225,6 +225,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "host",
+        "slow_start_after_idle",
+        "switch",
+        "true",
+        "true, false",
+        "halve a window for each timeout that nothing was sent, down to the initial one",
+    ),
+    key(
+        "host",
         "nic",
         "rate",
         "never the limit",
@@ -288,6 +296,14 @@ pub const KEYS: &[Key] = &[
         "the end",
         "after start, to 24h",
         "when it stops sending",
+    ),
+    key(
+        "flow",
+        "restart",
+        "time",
+        "never",
+        "after stop, to 24h",
+        "when it writes again, on the same connection; until then what it had written drains",
     ),
     key(
         "flow",

@@ -194,6 +194,8 @@ pub struct FlowSpec {
     pub start: Span,
     /// When it stops sending, if before the end.
     pub stop: Option<Span>,
+    /// When it writes again, after `stop`.
+    pub restart: Option<Span>,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
 }

@@ -1,6 +1,6 @@
 //! From a tree to a scenario: sections, defaults, and what must hold between keys.
 
-use super::error::{Collector, Errors, Fix};
+use super::error::{show, Collector, Errors, Fix};
 use super::keys::{self, LATER_CCS, LATER_QUEUES};
 use super::read::{listed, within, Field, Section};
 use super::value::{Tree, Value};
@@ -546,6 +546,24 @@ fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> O
         }
         Some(Some(stop))
     });
+    let restart = optional(s.field("restart"), None, |f| {
+        let restart = out.quantity(&f, "s", Span::ns(1), DAY)?;
+        let after = match stop.flatten() {
+            Some(stop) if restart > stop => return Some(Some(restart)),
+            Some(stop) => stop,
+            None => start.unwrap_or(Span::ZERO),
+        };
+        let later = crate::units::format_span(after + Span::s(1));
+        match stop {
+            Some(None) => {
+                let stop = crate::units::format_span(Span::ns(restart.as_ns() / 2));
+                let line = format!("stop = \"{stop}\"\nrestart = {}", show(&f.entry.node.value));
+                out.refuse(&f, "needs a stop before it", Fix::Line(line));
+            }
+            _ => out.refuse(&f, "is not after the flow's stop", Fix::Value(quote(&later))),
+        }
+        None
+    });
     let size = optional(s.field("size"), None, |f| {
         out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
             .map(Some)
@@ -567,6 +585,7 @@ fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> O
         rtt: rtt?,
         start: start?,
         stop: stop?,
+        restart: restart?,
         size: size?,
     };
     Some((flow, count?, named?))

@@ -111,6 +111,9 @@ fn flow_node(flow: &FlowSpec) -> Node {
     if let Some(stop) = flow.stop {
         put(&mut e, "stop", Node::string(format_span(stop)));
     }
+    if let Some(restart) = flow.restart {
+        put(&mut e, "restart", Node::string(format_span(restart)));
+    }
     if let Some(size) = flow.size {
         put(&mut e, "size", Node::string(format_bytes(size)));
     }

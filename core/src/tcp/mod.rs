@@ -43,6 +43,9 @@ pub struct Config {
     pub kernel: Kernel,
     /// Does an interface of its own rate tell when packets have left it ([`Sender::on_departed`])?
     pub device: bool,
+    /// After a silence of more than a timeout the window comes down, by half for each timeout
+    /// (`tcp_slow_start_after_idle`).
+    pub slow_start_after_idle: bool,
     /// TCP small queues: little of one connection lies in such an interface.
     pub tsq: bool,
     /// Who is paced.
@@ -71,6 +74,7 @@ impl Default for Config {
             hz: 1000,
             kernel: Kernel::default(),
             device: false,
+            slow_start_after_idle: true,
             tsq: true,
             pacing: Pacing::Auto,
             gso: Gso::On,
@@ -118,6 +122,17 @@ pub struct Info {
     pub state: State,
     /// The peer's window in bytes.
     pub peer_window: u64,
+}
+
+/// For how long what limited a sender.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Limited {
+    /// Something written waited or was in flight.
+    pub busy: Span,
+    /// Of that: the peer's window was what kept data back.
+    pub peer_window: Span,
+    /// Of that: the send buffer was, since it held all that had been written and not acknowledged.
+    pub send_buffer: Span,
 }
 
 /// Linux's states of recovery.

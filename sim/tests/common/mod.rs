@@ -27,6 +27,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         rtt: Span::ZERO,
         start: Span::ZERO,
         stop: None,
+        restart: None,
         size: None,
     }
 }

@@ -1,5 +1,6 @@
 //! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery, timer, window, repairs.
 
+use super::limits::Limit;
 use super::rate::Newest;
 use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Delivery, Loss, Sample};
@@ -107,6 +108,9 @@ impl Sender {
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
             acked = self.clean(now, ack.ack, &mut news, &mut times);
+            if self.board.packets_out() == 0 {
+                self.limit_ends(now, Limit::Busy);
+            }
         }
         self.delivered.packets += u64::from(news.delivered);
         let prior = times.newest.as_ref().map(|n| n.snapshot.delivered);

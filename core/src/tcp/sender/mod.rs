@@ -18,11 +18,13 @@
 //! | `recovery` | the states above and their undo |
 //! | `timers` | retransmission, tail loss probe, reordering, shut windows |
 //! | `rate` | delivery-rate samples |
+//! | `limits` | what limits, in time |
 //! | `pacing` | departure times |
 //! | `small_queue` | how much may lie in the host's own queue |
 //! | `writer` | the application's writes and the socket buffer |
 
 mod input;
+mod limits;
 mod output;
 mod pacing;
 mod rate;
@@ -42,6 +44,7 @@ use crate::cc::{CongestionControl, Start, Totals, Window, INFINITE_SSTHRESH};
 use crate::kernel::Rule;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
+use limits::Limits;
 use output::Push;
 use pacing::Pacer;
 use rate::Delivered;
@@ -138,6 +141,7 @@ pub struct Sender {
     pacing: Rate,
     pacer: Pacer,
     small_queue: SmallQueue,
+    limits: Limits,
     writer: Writer,
 
     delivered: Delivered,
@@ -208,6 +212,7 @@ impl Sender {
             pacing: Rate::bit(u64::MAX),
             pacer: Pacer::new(paced, cfg.kernel),
             small_queue: SmallQueue::new(cfg.device, cfg.tsq),
+            limits: Limits::default(),
             writer: Writer::new(size.map(Bytes::get), cfg),
             delivered: Delivered::default(),
             bytes_sent: 0,
@@ -299,6 +304,20 @@ impl Sender {
             due
         } else {
             Time::earlier(due, Some(self.pacer.due))
+        }
+    }
+
+    /// The application falls silent: what it wrote still leaves, and it writes no more until [`resume`](Self::resume).
+    pub fn pause(&mut self) {
+        self.writer.silent = true;
+    }
+
+    /// The application writes again.
+    pub fn resume(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+        self.writer.silent = false;
+        if self.phase == Phase::Established {
+            self.fill(now, wire);
+            self.persist(now);
         }
     }
 

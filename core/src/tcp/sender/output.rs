@@ -4,6 +4,7 @@
 //! no more than half the window per call; and none at all while the next ACK, expected within a millisecond, would let a
 //! full one go (`tcp_tso_should_defer`).
 
+use super::limits::Limit;
 use super::{Sender, State, Time};
 use crate::cc::{Sent, INFINITE_SSTHRESH};
 use crate::kernel::{Kernel, Rule};
@@ -67,7 +68,9 @@ enum Hold {
     No,
     /// The congestion window is what keeps a full burst back.
     ForWindow,
-    /// The peer's window, or data yet to be written, is.
+    /// The peer's window is.
+    ForPeer,
+    /// Data yet to be written is.
     ForOther,
 }
 
@@ -99,6 +102,8 @@ impl Sender {
         let burst = self.burst_segments();
         let mut sent = 0u32;
         let mut limited = false;
+        let mut peer_limits = false;
+        let any = !self.writer.is_empty();
         loop {
             if self.writer.is_empty() || !self.pacer.may_send(now) {
                 break;
@@ -121,6 +126,7 @@ impl Sender {
             let Some(head) = self.writer.head() else { break };
             let room = self.window_end().saturating_sub(self.board.nxt());
             if room < head.min(mss) {
+                peer_limits = true;
                 break;
             }
             if push == Push::All && head > mss {
@@ -128,6 +134,10 @@ impl Sender {
                     Hold::No => {}
                     Hold::ForWindow => {
                         limited = true;
+                        break;
+                    }
+                    Hold::ForPeer => {
+                        peer_limits = true;
                         break;
                     }
                     Hold::ForOther => break,
@@ -142,6 +152,11 @@ impl Sender {
             if push != Push::All {
                 break;
             }
+        }
+        if peer_limits {
+            self.limit_begins(now, Limit::PeerWindow);
+        } else if any {
+            self.limit_ends(now, Limit::PeerWindow);
         }
         limited |= self.board.in_flight() >= self.w.cwnd;
         if sent > 0 || (limited && self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW)) {
@@ -219,6 +234,8 @@ impl Sender {
         }
         if cong < room && cong <= chunk {
             Hold::ForWindow
+        } else if room <= cong && room <= chunk {
+            Hold::ForPeer
         } else {
             Hold::ForOther
         }
@@ -399,8 +416,12 @@ impl Sender {
             self.cwnd_stamp = tick;
             return;
         }
+        if self.writer.is_empty() && self.writer.blocked {
+            self.limit_begins(now, Limit::SendBuffer);
+        }
         self.cwnd_used = self.cwnd_used.max(out);
-        if tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks && !self.cc.owns_recovery() {
+        let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
+        if unused && self.cfg.slow_start_after_idle && !self.cc.owns_recovery() {
             if self.state == State::Open && !self.writer.blocked {
                 // Not used for a whole timeout: come down halfway to what was used.
                 let used = self.cwnd_used.max(self.cfg.iw);

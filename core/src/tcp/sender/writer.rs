@@ -10,6 +10,7 @@
 //! one buffer and filled up from the next one only, and the last of all may still grow, which is worth waiting for.
 //! Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
 
+use super::limits::Limit;
 use super::output::Push;
 use super::{Sender, Time};
 use crate::tcp::scoreboard::Scoreboard;
@@ -49,6 +50,8 @@ pub(super) struct Writer {
     low_water: u64,
     /// The buffer was found full, and the application waits to be told of room.
     pub blocked: bool,
+    /// The application has nothing to say for now.
+    pub silent: bool,
     /// When it was told: it writes after everything that arrives in the same instant has been handled.
     pub woken: Option<Time>,
 }
@@ -64,6 +67,7 @@ impl Writer {
             buffer_max: cfg.wmem_max.get().max(cfg.wmem_default.get()),
             low_water: cfg.notsent_lowat.get().max(1),
             blocked: false,
+            silent: false,
             woken: None,
         }
     }
@@ -142,7 +146,28 @@ impl Sender {
         if self.writer.wakes(&self.board) {
             self.writer.blocked = false;
             self.writer.woken = Some(now);
+            self.limit_ends(now, Limit::SendBuffer);
         }
+    }
+
+    /// A window that was not used for longer than a timeout is halved once for each, down to the initial one: the path may
+    /// have changed meanwhile. Not that of a law with a model of the path.
+    fn slow_start_after_idle(&mut self, now: Time) {
+        if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.cc.owns_recovery() {
+            return;
+        }
+        let Some(last) = self.last_sent else { return };
+        let tick = self.ticks.at(now);
+        let idle = tick - self.ticks.at(last);
+        if idle <= self.rto_ticks {
+            return;
+        }
+        self.w.ssthresh = self.current_ssthresh();
+        let least = self.cfg.iw.min(self.w.cwnd);
+        let halvings = (idle - 1) / self.rto_ticks.max(1);
+        self.w.cwnd = (self.w.cwnd >> halvings.min(31)).max(least);
+        self.cwnd_stamp = tick;
+        self.cwnd_used = 0;
     }
 
     /// The application runs, if it was woken.
@@ -155,7 +180,7 @@ impl Sender {
 
     /// The application, if it is awake, writes until all is written or the buffer is full.
     pub(super) fn fill(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
-        while !self.writer.blocked {
+        while !self.writer.blocked && !self.writer.silent {
             let left = self.writer.size.map_or(u64::MAX, |size| size - self.writer.written);
             if left == 0 {
                 return;
@@ -187,6 +212,10 @@ impl Sender {
                 if !self.writer.has_room(&self.board) {
                     self.writer.blocked = true;
                     break;
+                }
+                self.slow_start_after_idle(now);
+                if self.writer.is_empty() {
+                    self.limit_begins(now, Limit::Busy);
                 }
                 self.writer.unsent.push_back(Chunk { len: 0, push: false });
                 room = goal;
