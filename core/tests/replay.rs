@@ -6,15 +6,17 @@
 //!
 //! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the same edges.
 
-use narrows_core::cc::cubic::{Cubic, KIND};
-use narrows_core::cc::Host;
+use narrows_core::cc::{bbr, cubic, CcKind, Host};
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use narrows_core::tcp::{Config, Receiver, Sender, State};
-use narrows_core::units::Time;
+use narrows_core::tcp::{Config, Receiver, Sender, State, MSS};
+use narrows_core::units::{Bytes, Time};
 
 /// The sender's ticks are known to some microseconds only, so what a timer does may be off by as much.
 const TIMER_TOLERANCE_NS: u64 = 8_000;
+
+/// The recorded clocks go in such steps.
+const CLOCK_STEP_NS: u64 = 256;
 
 fn config() -> Config {
     Config::default()
@@ -24,11 +26,17 @@ fn config() -> Config {
 struct Recording {
     lines: Vec<(usize, Vec<&'static str>)>,
     start_ns: u64,
+    /// When Linux sent something, ns after the SYN.
+    sent_ns: Vec<u64>,
+    /// Of the law's random choices.
+    seed: u64,
+    /// What the application sends; without end, if the file does not say.
+    size: Option<Bytes>,
 }
 
 impl Recording {
     fn parse(text: &'static str) -> Recording {
-        let (mut tick_ns, mut jiffy) = (0, 1);
+        let (mut tick_ns, mut jiffy, mut seed, mut size) = (0, 1, 1, None);
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -36,18 +44,35 @@ impl Recording {
                 "#" => {}
                 "tick_ns" => tick_ns = num(words[1]),
                 "jiffy_mod_512" => jiffy = num(words[1]),
+                "seed" => seed = num(words[1]),
+                "bytes" => size = Some(Bytes::new(num(words[1]))),
                 _ => lines.push((number + 1, words)),
             }
         }
         // Well into the clock's life, so that no timestamp is 0.
         let start_ns = (512 * 16 + jiffy) * 1_000_000 - tick_ns;
-        Recording { lines, start_ns }
+        let sent = lines.iter().filter(|(_, words): &&(usize, Vec<_>)| words[0] == "S");
+        let sent_ns = sent.map(|(_, words)| num(words[1])).collect();
+        Recording {
+            lines,
+            start_ns,
+            sent_ns,
+            seed,
+            size,
+        }
     }
     fn time(&self, word: &str) -> Time {
         Time::from_ns(self.start_ns + num(word))
     }
     fn stamp(&self, word: &str) -> u32 {
         (self.start_ns / 1_000_000) as u32 + num(word) as u32
+    }
+    /// When a timer set for `t` fired: when Linux sent something then, one or two steps of its clock later.
+    fn fired(&self, t: Time) -> Time {
+        let ns = self.since_start(t);
+        let sent = self.sent_ns.get(self.sent_ns.partition_point(|s| *s < ns));
+        let near = sent.filter(|s| **s < ns + 2 * CLOCK_STEP_NS);
+        Time::from_ns(self.start_ns + near.copied().unwrap_or(ns))
     }
     fn since_start(&self, t: Time) -> u64 {
         t.as_ns() - self.start_ns
@@ -176,12 +201,48 @@ fn compare_info(r: &Recording, words: &[&str], sender: &Sender) -> Option<String
     })
 }
 
+/// What TCP_INFO and TCP_CC_INFO said of BBR, beside what we would say.
+fn compare_bbr(r: &Recording, words: &[&str], sender: &Sender) -> Option<String> {
+    let mut state = [0.0; 4];
+    sender.cc().describe(&mut |name, value| match name {
+        "bw_packets_per_s" => state[0] = value,
+        "min_rtt_ms" => state[1] = value,
+        "pacing_gain" => state[2] = value,
+        "cwnd_gain" => state[3] = value,
+        _ => {}
+    });
+    let ours = [
+        sender.info().pacing.as_bit() / 8,
+        (state[0] * f64::from(MSS)) as u64,
+        (state[1] * 1000.0).round() as u64,
+        (state[2] * 256.0) as u64,
+        (state[3] * 256.0) as u64,
+    ];
+    let theirs: Vec<u64> = words[2..].iter().map(|w| num(w)).collect();
+    // Linux rounds the bandwidth more than once on the way to user space.
+    let same = ours
+        .iter()
+        .zip(&theirs)
+        .enumerate()
+        .all(|(i, (a, b))| a.abs_diff(*b) <= u64::from(i == 1));
+    (!same).then(|| {
+        format!(
+            "at {} BBR said {theirs:?}, ours {ours:?}",
+            r.since_start(r.time(words[1]))
+        )
+    })
+}
+
 /// Every transmission must be equal in sequence number, length, PSH, timestamp and time, and so must the window, threshold,
 /// retransmissions and state that TCP_INFO showed between them. Answers how many there were.
-fn replay_sender(text: &'static str) -> usize {
+fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
     let r = Recording::parse(text);
-    let cubic = Cubic::new(&Params::defaults(KIND.params), &Host::default());
-    let mut sender = Sender::new(&config(), Box::new(cubic), None);
+    let host = Host {
+        seed: r.seed,
+        ..Host::default()
+    };
+    let law = (kind.make)(&Params::defaults(kind.params), &host);
+    let mut sender = Sender::new(&config(), law, r.size);
     let mut sent: Vec<(Time, Segment)> = Vec::new();
     sender.connect(r.time("0"), &mut |s| sent.push((r.time("0"), s)));
     let mut compared = 0;
@@ -191,7 +252,7 @@ fn replay_sender(text: &'static str) -> usize {
         let mut difference = None;
         match words[0] {
             "A" => {
-                run_sender(&mut sender, at, &mut sent);
+                run_sender(&r, &mut sender, at, &mut sent);
                 let syn = words[2] == "syn";
                 let (blocks, n) = sacks(if syn { &[] } else { &words[5..] });
                 let ack = AckSegment {
@@ -206,13 +267,22 @@ fn replay_sender(text: &'static str) -> usize {
                 sender.on_segment(at, &ack, &mut |s| sent.push((at, s)));
             }
             "I" => {
-                run_sender(&mut sender, at, &mut sent);
+                run_sender(&r, &mut sender, at, &mut sent);
                 difference = compare_info(&r, words, &sender);
+            }
+            "B" => {
+                run_sender(&r, &mut sender, at, &mut sent);
+                difference = compare_bbr(&r, words, &sender);
             }
             _ => {
                 // What we have not sent yet, a timer may send within the tolerance.
                 if sent.len() <= compared {
-                    run_sender(&mut sender, Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS), &mut sent);
+                    run_sender(
+                        &r,
+                        &mut sender,
+                        Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS),
+                        &mut sent,
+                    );
                 }
                 let expected = match words[2] {
                     "syn" => (0, 0, false, true, r.stamp(words[3])),
@@ -243,8 +313,8 @@ fn replay_sender(text: &'static str) -> usize {
     compared
 }
 
-fn run_sender(sender: &mut Sender, until: Time, sent: &mut Vec<(Time, Segment)>) {
-    while let Some(t) = sender.next_wakeup().filter(|t| *t < until) {
+fn run_sender(r: &Recording, sender: &mut Sender, until: Time, sent: &mut Vec<(Time, Segment)>) {
+    while let Some(t) = sender.next_wakeup().map(|t| r.fired(t)).filter(|t| *t < until) {
         sender.on_timer(t, &mut |s| sent.push((t, s)));
     }
 }
@@ -256,20 +326,94 @@ fn receiver_through_slow_start_losses_and_recovery() {
 
 #[test]
 fn sender_through_random_losses() {
-    assert_eq!(replay_sender(include_str!("data/replay/sack.txt")), 491);
+    assert_eq!(replay_sender(include_str!("data/replay/sack.txt"), &cubic::KIND), 491);
 }
 
 #[test]
 fn sender_through_reordering_and_losses() {
-    assert_eq!(replay_sender(include_str!("data/replay/rack.txt")), 319);
+    assert_eq!(replay_sender(include_str!("data/replay/rack.txt"), &cubic::KIND), 319);
 }
 
 #[test]
 fn sender_undoes_what_reordering_made_it_do() {
-    assert_eq!(replay_sender(include_str!("data/replay/undo.txt")), 270);
+    assert_eq!(replay_sender(include_str!("data/replay/undo.txt"), &cubic::KIND), 270);
 }
 
 #[test]
 fn sender_comes_down_by_prr() {
-    assert_eq!(replay_sender(include_str!("data/replay/prr.txt")), 511);
+    assert_eq!(replay_sender(include_str!("data/replay/prr.txt"), &cubic::KIND), 511);
+}
+
+#[test]
+fn bbr_through_startup_its_losses_and_drain() {
+    assert_eq!(replay_sender(include_str!("data/replay/bbr.txt"), &bbr::KIND), 2729);
+}
+
+#[test]
+fn bbr_slow_with_bursts_of_one_segment_and_probe_rtt() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-slow.txt"), &bbr::KIND),
+        1050
+    );
+}
+
+#[test]
+fn bbr_finds_a_policer_and_forgets_it() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-police.txt"), &bbr::KIND),
+        1538
+    );
+}
+
+#[test]
+fn bbr_through_much_random_loss() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-loss.txt"), &bbr::KIND),
+        1211
+    );
+}
+
+#[test]
+fn bbr_carries_a_file_through_losses_and_timeouts() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-transfer.txt"), &bbr::KIND),
+        860
+    );
+}
+
+#[test]
+fn bbr_backs_off_where_little_arrives() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-timeouts.txt"), &bbr::KIND),
+        109
+    );
+}
+
+#[test]
+fn bbr_carries_a_short_file() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-short.txt"), &bbr::KIND),
+        210
+    );
+}
+
+#[test]
+fn bbr_makes_room_for_acks_in_clumps() {
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr-clumps.txt"), &bbr::KIND),
+        1152
+    );
+}
+
+/// Any recording: `NARROWS_REPLAY=FILE cargo test --test replay -- --ignored`; `NARROWS_REPLAY_CC=cubic` for another law than BBR.
+#[test]
+#[ignore = "replays the file that NARROWS_REPLAY names"]
+fn sender_through_a_recording_of_yours() {
+    let Some(file) = std::env::var_os("NARROWS_REPLAY") else {
+        return;
+    };
+    let text = std::fs::read_to_string(file).expect("a recording");
+    let cubic = std::env::var_os("NARROWS_REPLAY_CC").is_some_and(|cc| cc == "cubic");
+    let kind = if cubic { &cubic::KIND } else { &bbr::KIND };
+    println!("{} segments", replay_sender(text.leak(), kind));
 }
