@@ -148,7 +148,7 @@ impl Sender {
             .delivered
             .sample(now.as_us(), times.newest.as_ref(), news.delivered, self.rtt.min_us());
         let mut delivery = None;
-        if self.cc.needs_delivery() {
+        if self.law.needs_delivery {
             // A lone short packet: its ACK may have waited.
             let short = acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
             let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
@@ -166,7 +166,7 @@ impl Sender {
             self.w.app_limited = false;
             self.delivered.limit_by_app(self.board.in_flight());
         }
-        if self.cc.owns_recovery() {
+        if self.law.owns_recovery {
             self.take_pacing();
         } else {
             self.update_pacing();
@@ -390,7 +390,7 @@ impl Sender {
         ev.nxt = self.board.nxt();
         ev.in_flight = self.board.in_flight();
         ev.may_grow = false;
-        if self.reducing() && !self.cc.owns_recovery() {
+        if self.reducing() && !self.law.owns_recovery {
             let safe = self.safe(news, newly_lost);
             self.reduce_window(news.delivered, safe);
         } else {

@@ -91,12 +91,21 @@ struct Undo {
     retransmissions: Option<u32>,
 }
 
+/// What a law answered when it was asked what it needs.
+#[derive(Copy, Clone, Debug)]
+struct Needs {
+    owns_recovery: bool,
+    needs_delivery: bool,
+    send_buffer_windows: u32,
+}
+
 /// One sender.
 pub struct Sender {
     cfg: Config,
     ticks: Ticks,
     phase: Phase,
     cc: Box<dyn CongestionControl>,
+    law: Needs,
     w: Window,
     board: Scoreboard,
     rtt: Rtt,
@@ -177,6 +186,11 @@ impl Sender {
             cfg: cfg.clone(),
             ticks,
             phase: Phase::Closed,
+            law: Needs {
+                owns_recovery: cc.owns_recovery(),
+                needs_delivery: cc.needs_delivery(),
+                send_buffer_windows: cc.send_buffer_windows(),
+            },
             cc,
             w: Window::new(cfg.iw),
             board: Scoreboard::new(MSS),
@@ -399,7 +413,7 @@ impl Sender {
         self.max_window = ack.window;
         // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's rule).
         self.w = Window::new(if self.syn_retransmits > 1 { 1 } else { self.cfg.iw });
-        self.writer.expand(self.cc.send_buffer_windows(), self.w.cwnd);
+        self.writer.expand(self.law.send_buffer_windows, self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
         self.delivered.packets = 1;
         self.update_pacing();

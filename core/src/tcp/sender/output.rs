@@ -421,7 +421,7 @@ impl Sender {
         }
         self.cwnd_used = self.cwnd_used.max(out);
         let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
-        if unused && self.cfg.slow_start_after_idle && !self.cc.owns_recovery() {
+        if unused && self.cfg.slow_start_after_idle && !self.law.owns_recovery {
             if self.state == State::Open && !self.writer.blocked {
                 // Not used for a whole timeout: come down halfway to what was used.
                 let used = self.cwnd_used.max(self.cfg.iw);

@@ -228,7 +228,7 @@ impl Sender {
         }
     }
     pub(super) fn end_reduction(&mut self) {
-        if self.cc.owns_recovery() {
+        if self.law.owns_recovery {
             return;
         }
         if self.w.ssthresh < INFINITE_SSTHRESH && (self.state == State::Cwr || self.undo.is_some()) {

@@ -119,7 +119,7 @@ impl Sender {
         if self.board.in_flight() != before {
             if self.state != State::Recovery {
                 self.enter_recovery(now);
-                if !self.cc.owns_recovery() {
+                if !self.law.owns_recovery {
                     self.reduce_window(1, false);
                 }
             }

@@ -139,7 +139,7 @@ impl Sender {
             return;
         }
         if self.board.in_flight() < self.w.cwnd {
-            let windows = self.cc.send_buffer_windows();
+            let windows = self.law.send_buffer_windows;
             self.writer.expand(windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
@@ -153,7 +153,7 @@ impl Sender {
     /// A window that was not used for longer than a timeout is halved once for each, down to the initial one: the path may
     /// have changed meanwhile. Not that of a law with a model of the path.
     fn slow_start_after_idle(&mut self, now: Time) {
-        if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.cc.owns_recovery() {
+        if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.law.owns_recovery {
             return;
         }
         let Some(last) = self.last_sent else { return };
