@@ -167,7 +167,7 @@ proptest! {
 
     #[test]
     fn no_answer_makes_a_sender_lose_its_mind(
-        cc in prop::sample::select(&["reno", "cubic"][..]),
+        cc in prop::sample::select(&["reno", "cubic", "bbr"][..]),
         size in prop::option::of(1u64..3_000_000),
         silent: bool,
         attacks in prop::collection::vec(hostile(), 1..120),
@@ -217,7 +217,7 @@ struct Any {
 
 prop_compose! {
     fn any_path()(
-        cc in prop::sample::select(&["reno", "cubic"][..]),
+        cc in prop::sample::select(&["reno", "cubic", "bbr"][..]),
         // 10 kbit/s to 10 Gbit/s, 10 µs to 2 s, each order of magnitude as likely as the others.
         rate in 4.0..10.0f64, rtt in 1.0..6.3f64,
         frames in 2u64..40, bdp in 0.0..16.0f64, shallow: bool,

@@ -1,0 +1,751 @@
+//! BBR's parts, one at a time: the law is told of ACKs by hand and shows its state.
+
+use narrows_core::cc::{bbr, Ack, CongestionControl, Delivery, Host, Loss, RateSample, Rto, Sent, SpuriousLoss, Start};
+use narrows_core::cc::{Totals, Window};
+use narrows_core::param::Params;
+use narrows_core::tcp::{State, MSS};
+use narrows_core::units::{Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+const RTT: Span = Span::ms(40);
+const STARTUP: f64 = 739.0 / 256.0;
+
+/// What an ACK tells; the rest is quiet.
+#[derive(Clone, Debug)]
+struct Told {
+    after: Span,
+    delivered: u32,
+    /// Packets per second of its sample.
+    rate: u64,
+    new_round: bool,
+    app_limited: bool,
+    lost: u32,
+    in_flight: u32,
+    rtt: Span,
+    maybe_delayed: bool,
+    state: State,
+    departure_ahead: Span,
+}
+
+/// A round trip at 4000 packets/s, of which 160 make a bandwidth-delay product, with too much in flight to end anything.
+const ROUND: Told = Told {
+    after: RTT,
+    delivered: 10,
+    rate: 4000,
+    new_round: true,
+    app_limited: false,
+    lost: 0,
+    in_flight: 1000,
+    rtt: RTT,
+    maybe_delayed: false,
+    state: State::Open,
+    departure_ahead: Span::ZERO,
+};
+
+struct Law {
+    cc: Box<dyn CongestionControl>,
+    w: Window,
+    now: Time,
+    totals: Totals,
+}
+
+impl Law {
+    fn new(seed: u64) -> Law {
+        let host = Host {
+            seed,
+            ..Host::default()
+        };
+        let mut cc = (bbr::KIND.make)(&Params::defaults(bbr::PARAMS), &host);
+        let mut w = Window::new(10);
+        let now = Time::ZERO + Span::s(1);
+        let totals = Totals {
+            delivered: 1,
+            delivered_at: now,
+            lost: 0,
+        };
+        let mut start = Start::at(now);
+        (start.srtt, start.min_rtt, start.totals) = (RTT, RTT, totals);
+        cc.on_start(&mut w, &start);
+        Law { cc, w, now, totals }
+    }
+    fn ack(&mut self, told: &Told) {
+        self.now += told.after;
+        let before = self.totals.delivered;
+        self.totals.delivered += u64::from(told.delivered);
+        self.totals.lost += u64::from(told.lost);
+        self.totals.delivered_at = self.now;
+        let mut d = Delivery::default();
+        let interval = Span::ms(100);
+        d.sample = (told.delivered > 0).then_some(RateSample {
+            prior_delivered: if told.new_round { before } else { 0 },
+            delivered: told.rate / 10,
+            interval,
+            app_limited: told.app_limited,
+        });
+        d.rtt = Some(told.rtt);
+        d.maybe_delayed = told.maybe_delayed;
+        d.prior_in_flight = told.in_flight;
+        d.next_departure = self.now + told.departure_ahead;
+        d.totals = self.totals;
+        let mut ev = Ack::at(self.now);
+        ev.delivered = told.delivered;
+        ev.lost = told.lost;
+        ev.in_flight = told.in_flight;
+        ev.state = told.state;
+        ev.delivery = Some(d);
+        self.w.app_limited = false;
+        self.cc.on_ack(&mut self.w, &ev);
+    }
+    fn rounds(&mut self, n: usize) {
+        (0..n).for_each(|_| self.ack(&ROUND));
+    }
+    fn lose(&mut self) {
+        self.cc.on_loss(&mut self.w, &Loss::at(self.now));
+    }
+    fn show(&self, what: &str) -> f64 {
+        let mut found = f64::NAN;
+        self.cc.describe(&mut |name, value| {
+            if name == what {
+                found = value;
+            }
+        });
+        found
+    }
+    fn gain(&self) -> f64 {
+        self.show("pacing_gain")
+    }
+    fn bw(&self) -> u64 {
+        self.show("bw_packets_per_s").round() as u64
+    }
+    fn mode(&self) -> &'static str {
+        ["startup", "drain", "probe bw", "probe rtt"][self.show("mode") as usize]
+    }
+    fn policed(&self) -> bool {
+        self.show("policed") > 0.0
+    }
+    /// In ProbeBW, with 4000 packets/s and a window that has reached its goal.
+    fn settled(seed: u64) -> Law {
+        let mut law = Law::new(seed);
+        law.rounds(4);
+        assert_eq!(law.mode(), "drain");
+        law.ack(&Told { in_flight: 0, ..ROUND });
+        assert_eq!(law.mode(), "probe bw");
+        law.w.cwnd = 2000;
+        law.ack(&Told {
+            after: Span::ZERO,
+            new_round: false,
+            delivered: 1,
+            ..ROUND
+        });
+        assert_eq!(law.w.cwnd, law.goal());
+        law
+    }
+    /// Two products of 160 packets, what an ACK may bring at once, three bursts of a millisecond; even, and 2 more when asking for more.
+    fn goal(&self) -> u32 {
+        let extra = (self.show("extra_acked") as u32).min(399);
+        let bursts = 3 * ((self.w.pacing.unwrap().as_bit() / 8 / 1024 / u64::from(MSS)) as u32).max(2);
+        let even = (320 + extra + bursts + 1) & !1;
+        even + if self.gain() > 1.0 { 2 } else { 0 }
+    }
+    /// The same, at the beginning of the phase with `gain`.
+    fn at_gain(gain: f64) -> Law {
+        for seed in 0.. {
+            let mut law = Law::settled(seed);
+            for _ in 0..20 {
+                let before = law.gain();
+                law.step_phase();
+                if law.gain() == gain && before != gain {
+                    return law;
+                }
+            }
+        }
+        unreachable!()
+    }
+    /// Enough of everything to end any phase.
+    fn step_phase(&mut self) {
+        self.ack(&Told {
+            after: RTT + Span::us(1),
+            ..ROUND
+        });
+    }
+}
+
+#[test]
+fn the_greatest_rate_is_that_of_ten_round_trips() {
+    let mut law = Law::settled(1);
+    law.ack(&Told { rate: 6000, ..ROUND });
+    law.rounds(10);
+    assert_eq!(law.bw(), 6000);
+    law.rounds(1);
+    assert_eq!(law.bw(), 4000);
+    // Within one round trip nothing is forgotten, however long it takes.
+    law.ack(&Told { rate: 5000, ..ROUND });
+    for _ in 0..100 {
+        law.ack(&Told {
+            new_round: false,
+            ..ROUND
+        });
+    }
+    assert_eq!(law.bw(), 5000);
+}
+
+#[test]
+fn a_rate_limited_by_the_application_counts_only_upwards() {
+    let mut law = Law::settled(1);
+    let limited = |rate| Told {
+        rate,
+        app_limited: true,
+        ..ROUND
+    };
+    (0..20).for_each(|_| law.ack(&limited(1000)));
+    assert_eq!(law.bw(), 4000);
+    law.ack(&limited(4500));
+    assert_eq!(law.bw(), 4500);
+}
+
+#[test]
+fn startup_ends_after_three_round_trips_without_a_quarter_more() {
+    let mut law = Law::new(1);
+    law.ack(&ROUND);
+    // A quarter more each time is growth; a little less is not.
+    for rate in [5000, 6250, 7820] {
+        law.ack(&Told { rate, ..ROUND });
+        assert_eq!((law.mode(), law.gain()), ("startup", STARTUP));
+    }
+    let flat = |rate| Told { rate, ..ROUND };
+    law.ack(&flat(9000));
+    law.ack(&flat(9700));
+    assert_eq!(law.mode(), "startup");
+    // Neither what the application limits nor ACKs of the same round trip are a verdict.
+    law.ack(&Told {
+        app_limited: true,
+        ..flat(9000)
+    });
+    law.ack(&Told {
+        new_round: false,
+        ..flat(9000)
+    });
+    assert_eq!(law.mode(), "startup");
+    law.ack(&flat(9700));
+    assert_eq!((law.mode(), law.gain()), ("drain", 88.0 / 256.0));
+    // The threshold shows the bandwidth-delay product: 9700/s · 40 ms and three bursts of Startup, 27 packets each, even.
+    assert_eq!(law.w.ssthresh, 388 + 3 * 27 + 1);
+}
+
+#[test]
+fn growth_in_startup_begins_the_count_anew() {
+    let mut law = Law::new(1);
+    law.rounds(3);
+    law.ack(&Told { rate: 5000, ..ROUND });
+    (0..2).for_each(|_| law.ack(&Told { rate: 5000, ..ROUND }));
+    assert_eq!(law.mode(), "startup");
+    law.ack(&Told { rate: 5000, ..ROUND });
+    assert_eq!(law.mode(), "drain");
+}
+
+#[test]
+fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
+    // 160 packets, three bursts of two, even: 166. In a millisecond 3 whole packets are acknowledged.
+    for (in_flight, ahead, mode) in [
+        (167, Span::ZERO, "drain"),
+        (166, Span::ZERO, "probe bw"),
+        (169, Span::ms(1), "probe bw"),
+        (170, Span::ms(1), "drain"),
+    ] {
+        let mut law = Law::new(1);
+        law.rounds(4);
+        law.ack(&Told {
+            in_flight,
+            departure_ahead: ahead,
+            ..ROUND
+        });
+        assert_eq!(law.mode(), mode, "{in_flight} in flight, {ahead:?}");
+        let expected = if mode == "drain" { STARTUP } else { 2.0 };
+        assert_eq!(law.show("cwnd_gain"), expected);
+    }
+}
+
+#[test]
+fn the_cycle_begins_anywhere_but_where_it_gives_back() {
+    let mut first = [0; 8];
+    for seed in 0..700 {
+        let mut law = Law::settled(seed);
+        assert_ne!(law.gain(), 0.75);
+        // How many phases until 1.25 comes?
+        let mut n = 0;
+        while law.gain() <= 1.0 {
+            law.step_phase();
+            n += 1;
+        }
+        first[n] += 1;
+    }
+    assert_eq!((first[7], first.iter().sum::<i32>()), (0, 700));
+    assert!(first[..7].iter().all(|n| (60..=140).contains(n)), "{first:?}");
+}
+
+#[test]
+fn the_cycle_is_more_less_and_six_times_the_same() {
+    let mut law = Law::at_gain(1.25);
+    let mut gains = Vec::new();
+    for _ in 0..9 {
+        gains.push(law.gain());
+        law.step_phase();
+    }
+    assert_eq!(gains, [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.25]);
+}
+
+#[test]
+fn phases_end_when_they_should() {
+    // 1.25 · 160 + 3 bursts of 3, even, and 2 more: 212; with a burst about to leave. And 160 + 3 · 2, even: 166.
+    let least = Told {
+        after: RTT,
+        in_flight: 190,
+        ..ROUND
+    };
+    let long = Told {
+        after: RTT + Span::us(1),
+        ..least.clone()
+    };
+    let ends = |gain, told: &Told| {
+        let mut law = Law::at_gain(gain);
+        law.ack(told);
+        law.gain() != gain
+    };
+    // More: time alone is not enough, nor are losses or packets in flight without time.
+    assert!(!ends(1.25, &long));
+    assert!(!ends(
+        1.25,
+        &Told {
+            lost: 1,
+            ..least.clone()
+        }
+    ));
+    assert!(!ends(
+        1.25,
+        &Told {
+            in_flight: 300,
+            ..least.clone()
+        }
+    ));
+    assert!(ends(
+        1.25,
+        &Told {
+            lost: 1,
+            ..long.clone()
+        }
+    ));
+    assert!(ends(
+        1.25,
+        &Told {
+            in_flight: 212,
+            ..long.clone()
+        }
+    ));
+    assert!(!ends(
+        1.25,
+        &Told {
+            in_flight: 206,
+            ..long.clone()
+        }
+    ));
+    // Less: either is enough.
+    assert!(!ends(0.75, &least));
+    assert!(ends(0.75, &long));
+    let soon = |in_flight| Told {
+        after: Span::ms(1),
+        in_flight,
+        ..ROUND
+    };
+    assert!(ends(0.75, &soon(164)));
+    assert!(!ends(0.75, &soon(170)));
+    // Cruising: time, and nothing else. From the end of "less" six such phases follow each other.
+    let mut law = Law::at_gain(0.75);
+    law.step_phase();
+    let begun = law.now;
+    while law.gain() == 1.0 {
+        law.ack(&Told {
+            after: Span::ms(1),
+            in_flight: 10,
+            lost: 1,
+            ..ROUND
+        });
+    }
+    assert_eq!(law.now.since(begun), Span::ms(6 * 41));
+}
+
+#[test]
+fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
+    let mut law = Law::settled(3);
+    let before = law.w.cwnd;
+    let seen = Time::ZERO + Span::s(1);
+    let higher = Told {
+        rtt: Span::ms(50),
+        after: Span::ms(5),
+        new_round: false,
+        ..ROUND
+    };
+    while law.mode() != "probe rtt" {
+        assert!(law.show("min_rtt_ms") == 40.0 && !law.w.app_limited);
+        law.ack(&higher);
+    }
+    // More than ten seconds; from the last ACK that showed as little, which came with the last round trip.
+    let waited = law.now.since(seen);
+    assert_eq!(waited, Span::ms(10_005));
+    assert_eq!((law.w.cwnd, law.gain(), law.w.app_limited), (4, 1.0, true));
+    assert_eq!(law.show("min_rtt_ms"), 50.0);
+    // The 200 ms begin when no more than 4 packets are in flight.
+    law.ack(&Told {
+        after: Span::s(1),
+        in_flight: 5,
+        ..higher.clone()
+    });
+    let few = |after, new_round| Told {
+        after,
+        new_round,
+        in_flight: 4,
+        ..higher.clone()
+    };
+    law.ack(&few(Span::ZERO, false));
+    law.ack(&few(Span::ms(300), false));
+    assert_eq!(law.mode(), "probe rtt", "a round trip is missing");
+    law.ack(&few(Span::ZERO, true));
+    assert_eq!(law.mode(), "probe bw");
+    assert!(law.w.cwnd >= before, "{} after {before}", law.w.cwnd);
+
+    // And time, where round trips are short.
+    let mut law = Law::settled(3);
+    while law.mode() != "probe rtt" {
+        law.ack(&higher);
+    }
+    law.ack(&few(Span::ms(1), false));
+    for ms in 1..=200 {
+        law.ack(&few(Span::ms(1), true));
+        assert_eq!(law.mode(), "probe rtt", "{ms}");
+    }
+    law.ack(&few(Span::ms(1), true));
+    assert_eq!(law.mode(), "probe bw");
+}
+
+#[test]
+fn a_flow_back_from_idleness_does_not_probe_and_a_delayed_ack_is_no_round_trip() {
+    let mut law = Law::settled(1);
+    let late = Told {
+        after: Span::s(11),
+        rtt: Span::ms(60),
+        maybe_delayed: true,
+        ..ROUND
+    };
+    let mut sent = Sent::at(law.now);
+    sent.app_limited = true;
+    sent.totals = law.totals;
+    law.cc.on_sent(&mut law.w, &sent);
+    // It restarts at the rate it knew.
+    assert_eq!(law.w.pacing.unwrap().as_bit() / 8, paced(4000, 1.0));
+    law.ack(&late);
+    assert_eq!((law.mode(), law.show("min_rtt_ms")), ("probe bw", 40.0));
+    law.ack(&Told {
+        after: Span::ms(1),
+        maybe_delayed: false,
+        ..late
+    });
+    assert_eq!((law.mode(), law.show("min_rtt_ms")), ("probe rtt", 60.0));
+}
+
+/// 0.99 · gain · rate in bytes per second, as it is rounded: the rate by 2⁻²⁴ packets per µs, the gain by 1/256.
+fn paced(rate: u64, gain: f64) -> u64 {
+    let bw = (rate << 24) / 1_000_000;
+    let scaled = (bw * u64::from(MSS) * (gain * 256.0) as u64) >> 8;
+    (scaled * 990_000) >> 24
+}
+
+#[test]
+fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
+    let mut law = Law::settled(1);
+    let before = law.w.cwnd;
+    let recovering = |in_flight, delivered, lost, new_round| Told {
+        after: Span::ms(1),
+        in_flight,
+        delivered,
+        lost,
+        new_round,
+        state: State::Recovery,
+        ..ROUND
+    };
+    law.lose();
+    law.ack(&recovering(300, 2, 5, false));
+    assert_eq!(law.w.cwnd, 302);
+    law.ack(&recovering(290, 1, 8, false));
+    assert_eq!(law.w.cwnd, 294, "less what was lost");
+    law.ack(&recovering(310, 3, 0, false));
+    assert_eq!(law.w.cwnd, 313, "what is in flight and was delivered");
+    // After a round trip it grows to its goal again.
+    law.ack(&recovering(290, 4, 0, true));
+    assert_eq!(law.w.cwnd, 317);
+    law.ack(&recovering(20, 1, 400, false));
+    assert_eq!(law.w.cwnd, 4, "never below the least");
+    law.ack(&Told {
+        after: Span::ms(1),
+        new_round: false,
+        ..ROUND
+    });
+    assert!(law.w.cwnd >= before - 2, "{} after {before}", law.w.cwnd);
+}
+
+#[test]
+fn a_timeout_lets_startup_be_judged_anew_and_is_remembered_as_loss() {
+    let mut law = Law::new(1);
+    law.rounds(3);
+    law.lose();
+    law.w.cwnd = 1;
+    let mut rto = Rto::at(law.now);
+    rto.totals = law.totals;
+    law.cc.on_rto(&mut law.w, &rto);
+    // The first verdict after it compares with nothing.
+    law.ack(&ROUND);
+    assert_eq!(law.mode(), "startup");
+    law.rounds(1);
+    assert_eq!(law.mode(), "startup");
+    law.rounds(2);
+    assert_eq!(law.mode(), "drain");
+}
+
+/// Round trips of an interval: losses at its beginning and end, `lost` of every 100 delivered, at `rate` packets/s.
+fn interval(law: &mut Law, rounds: u32, rate: u64, lost: u32) {
+    for _ in 0..rounds {
+        let n = rate as u32 * 40 / 1000;
+        law.ack(&Told {
+            delivered: n,
+            lost: n * lost / 100,
+            rate: 8000,
+            ..ROUND
+        });
+    }
+}
+
+/// The first loss, within a round trip.
+fn begin(law: &mut Law) {
+    law.ack(&Told {
+        lost: 1,
+        rate: 8000,
+        new_round: false,
+        ..ROUND
+    });
+}
+
+#[test]
+fn two_intervals_that_agree_give_a_policer_away() {
+    for (first, second, found) in [
+        (1000, 1000, true),
+        (1000, 1100, true),
+        (1000, 900, true),
+        (1000, 1200, false),
+        (1000, 850, false),
+    ] {
+        let mut law = Law::settled(1);
+        begin(&mut law);
+        interval(&mut law, 4, first, 30);
+        assert!(!law.policed());
+        interval(&mut law, 4, second, 30);
+        assert_eq!(law.policed(), found, "{first} and {second}");
+        if found {
+            assert!(
+                law.bw().abs_diff((first + second) / 2) <= 1 + second / 100,
+                "{}",
+                law.bw()
+            );
+            assert_eq!(law.gain(), 1.0);
+        }
+    }
+}
+
+#[test]
+fn a_policer_loses_a_fifth_and_more() {
+    for (lost, found) in [(19, false), (20, true)] {
+        let mut law = Law::settled(1);
+        begin(&mut law);
+        interval(&mut law, 9, 2500, lost);
+        assert_eq!(law.policed(), found, "{lost} of 100");
+    }
+}
+
+#[test]
+fn an_interval_too_short_too_long_or_limited_by_the_application_tells_nothing() {
+    let mut law = Law::settled(1);
+    begin(&mut law);
+    interval(&mut law, 4, 1000, 30);
+    interval(&mut law, 3, 1000, 30);
+    assert!(!law.policed(), "four round trips at least");
+    interval(&mut law, 1, 1000, 30);
+    assert!(law.policed());
+
+    let mut law = Law::settled(1);
+    begin(&mut law);
+    interval(&mut law, 4, 1000, 30);
+    // No loss for 17 round trips: the interval before is forgotten too, and the next loss begins a first one.
+    interval(&mut law, 17, 1000, 0);
+    begin(&mut law);
+    interval(&mut law, 4, 1000, 30);
+    assert!(!law.policed());
+
+    let mut law = Law::settled(1);
+    begin(&mut law);
+    interval(&mut law, 4, 1000, 30);
+    law.ack(&Told {
+        app_limited: true,
+        ..ROUND
+    });
+    begin(&mut law);
+    interval(&mut law, 4, 1000, 30);
+    assert!(!law.policed());
+}
+
+fn policed() -> Law {
+    let mut law = Law::settled(1);
+    begin(&mut law);
+    interval(&mut law, 8, 1000, 30);
+    assert!(law.policed() && law.bw() == 1000);
+    law
+}
+
+#[test]
+fn a_policed_rate_is_used_for_48_round_trips() {
+    let mut law = policed();
+    law.rounds(47);
+    assert!(law.policed());
+    law.rounds(1);
+    assert!(!law.policed());
+}
+
+#[test]
+fn an_undone_reduction_forgets_policers_and_judges_the_pipe_anew() {
+    let mut law = policed();
+    let mut spurious = SpuriousLoss::at(law.now);
+    (spurious.prior_cwnd, spurious.totals) = (1000, law.totals);
+    let cwnd = law.w.cwnd;
+    law.cc.on_spurious_loss(&mut law.w, &spurious);
+    assert!(!law.policed());
+    assert_eq!(law.w.cwnd, cwnd, "the window comes back when recovery ends");
+
+    let mut law = Law::new(1);
+    law.rounds(3);
+    spurious.now = law.now;
+    law.cc.on_spurious_loss(&mut law.w, &spurious);
+    law.rounds(3);
+    assert_eq!(law.mode(), "startup");
+    law.rounds(1);
+    assert_eq!(law.mode(), "drain");
+}
+
+#[test]
+fn acks_in_clumps_make_room_for_100_ms_at_most() {
+    let clump = |delivered| Told {
+        delivered,
+        after: Span::ZERO,
+        new_round: false,
+        ..ROUND
+    };
+    let mut law = Law::settled(1);
+    let quiet = law.show("extra_acked");
+    law.ack(&Told {
+        after: Span::s(1),
+        new_round: false,
+        ..clump(1)
+    });
+    law.ack(&clump(200));
+    assert_eq!(law.show("extra_acked"), f64::max(201.0, quiet));
+    for _ in 0..2 {
+        law.ack(&clump(200));
+    }
+    // What 4000 packets/s deliver in 100 ms, rounded down, is 399.
+    assert!(law.show("extra_acked") > 400.0);
+    assert_eq!(law.w.cwnd, law.goal());
+    // Forgotten after two times five round trips, once the rate has caught up with the clump.
+    law.rounds(4);
+    assert!(law.show("extra_acked") > 400.0);
+    law.rounds(10);
+    assert!(law.show("extra_acked") < 200.0, "{}", law.show("extra_acked"));
+}
+
+#[test]
+fn until_the_pipe_is_full_pacing_only_rises() {
+    let mut law = Law::new(1);
+    // Ten packets in 40 ms.
+    assert_eq!(law.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
+    law.ack(&Told { rate: 100, ..ROUND });
+    assert_eq!(law.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
+    assert_eq!(law.w.min_burst, 2);
+    let mut slow = Law::settled(1);
+    (0..12).for_each(|_| slow.ack(&Told { rate: 100, ..ROUND }));
+    assert_eq!(slow.w.min_burst, 1, "less than 1.2 Mbit/s");
+}
+
+prop_compose! {
+    fn anything()(
+        after in prop_oneof![8 => 0u64..5_000, 4 => 5_000u64..100_000, 1 => 100_000u64..20_000_000],
+        delivered in prop_oneof![1 => Just(0u32), 8 => 1u32..5, 2 => 0u32..2000, 1 => 0u32..2_000_000],
+        rate in prop_oneof![6 => 100u64..20_000, 1 => Just(0u64), 1 => 0u64..1_000_000_000],
+        new_round in prop::bool::weighted(0.3),
+        app_limited in prop::bool::weighted(0.1),
+        lost in prop_oneof![5 => Just(0u32), 3 => 0u32..20, 1 => 0u32..1_000_000],
+        in_flight in prop_oneof![6 => 0u32..500, 1 => 0u32..1_000_000],
+        rtt in prop_oneof![6 => 10_000u64..100_000, 1 => 1u64..10, 1 => 0u64..100_000_000],
+        maybe_delayed: bool,
+        state in prop::sample::select(&[State::Open, State::Disorder, State::Recovery, State::Loss][..]),
+        ahead in 0u64..100_000,
+    ) -> Told {
+        Told {
+            after: Span::us(after), delivered, rate, new_round, app_limited, lost, in_flight, rtt: Span::us(rtt), maybe_delayed,
+            state, departure_ahead: Span::us(ahead),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever it is told: the window is one that can be sent by, and pacing stays below 0.99 · gain · bandwidth.
+    #[test]
+    fn no_ack_makes_bbr_lose_its_mind(seed in 0u64..100, clamp in prop_oneof![Just(u32::MAX), 4u32..1000],
+            told in prop::collection::vec((anything(), 0u8..30), 1..200)) {
+        let mut law = Law::new(seed);
+        law.w.clamp = clamp;
+        for (told, other) in &told {
+            match other {
+                0 => law.lose(),
+                1 => {
+                    law.lose();
+                    law.w.cwnd = told.in_flight + 1;
+                    let mut rto = Rto::at(law.now);
+                    rto.totals = law.totals;
+                    law.cc.on_rto(&mut law.w, &rto);
+                }
+                2 => {
+                    let mut ev = SpuriousLoss::at(law.now);
+                    (ev.prior_cwnd, ev.totals) = (told.in_flight, law.totals);
+                    law.cc.on_spurious_loss(&mut law.w, &ev);
+                }
+                3 => {
+                    let mut ev = Sent::at(law.now);
+                    (ev.app_limited, ev.totals) = (told.app_limited, law.totals);
+                    law.cc.on_sent(&mut law.w, &ev);
+                }
+                _ => {}
+            }
+            let was_startup = law.mode() == "startup" || law.mode() == "probe rtt";
+            law.ack(told);
+            let cwnd = law.w.cwnd;
+            prop_assert!(cwnd >= 1 && cwnd <= clamp, "{cwnd} of {clamp} by {told:?}");
+            prop_assert!(law.mode() != "probe rtt" || cwnd <= 4);
+            let most = 0.99 * law.gain() * law.show("bw_packets_per_s") * f64::from(MSS);
+            let pacing = law.w.pacing.unwrap().as_bit() / 8;
+            prop_assert!(was_startup || pacing as f64 <= most + 1.0, "{pacing} of {most} by {told:?}");
+            prop_assert!((1..=2).contains(&law.w.min_burst));
+        }
+    }
+}
