@@ -24,7 +24,7 @@ Progress = Callable[[float, float], object]
 """Called now and then with the virtual time and the scenario's duration, in seconds."""
 
 _TABLES = ("samples", "queue_samples", "pings")
-_SPREADS = {"rtt_ms": "rtt_{}_ms", "cwnd_packets": "cwnd_{}_packets"}
+_SPREADS = {"rtt_ms": "rtt_{}_ms", "cwnd_packets": "cwnd_{}_packets", "limits": "{}"}
 
 
 class Run:

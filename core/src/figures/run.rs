@@ -63,12 +63,16 @@ pub struct FlowFigures {
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize)]
 pub struct LimitFigures {
     /// Something waited to be sent or acknowledged.
+    #[serde(serialize_with = "six_digits")]
     pub busy_s: f64,
     /// Of that: the receiver's window kept data back.
+    #[serde(serialize_with = "six_digits")]
     pub rwnd_limited_s: f64,
     /// Of that: the send buffer did.
+    #[serde(serialize_with = "six_digits")]
     pub sndbuf_limited_s: f64,
     /// Nothing waited: the application was the limit, or the handshake was not over.
+    #[serde(serialize_with = "six_digits")]
     pub app_limited_s: f64,
 }
 
