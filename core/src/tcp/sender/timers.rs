@@ -86,7 +86,7 @@ impl Sender {
         }
         let open = self.state == State::Open;
         let idle = self.writer.is_empty() || self.board.in_flight() >= self.w.cwnd;
-        if !(open && idle) && !self.cfg.kernel.follows(&PROBES_WHILE_REDUCING) {
+        if !(self.cfg.kernel.follows(&PROBES_WHILE_REDUCING) || open && idle) {
             return false;
         }
         let mut ticks = if self.rtt.srtt8_us() > 0 {
