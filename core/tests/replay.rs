@@ -4,9 +4,12 @@
 //! of that end is played by our [`Sender`] or [`Receiver`]: it is handed what arrived then, when it arrived, and must do what
 //! Linux did: the same segments, the same ACKs, in the same order, at the same time.
 //!
+//! Flags of a segment: P push, T ECT(0), X CE, C CWR; a SYN with C asks for ECN. An ACK with ECE is `AE`.
+//!
 //! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the same edges.
 
-use narrows_core::cc::{bbr, cubic, CcKind, Host};
+use narrows_core::cc::{self, bbr, cubic, CcKind, Host};
+use narrows_core::packet::Ecn;
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Config, Receiver, Sender, State, MSS};
@@ -18,8 +21,13 @@ const TIMER_TOLERANCE_NS: u64 = 8_000;
 /// The recorded clocks go in such steps.
 const CLOCK_STEP_NS: u64 = 256;
 
-fn config() -> Config {
-    Config::default()
+fn config(r: &Recording) -> Config {
+    Config {
+        ecn: r.lines[0].1.last() == Some(&"C"),
+        rmem_default: r.rmem,
+        rmem_max: r.rmem_max,
+        ..Config::default()
+    }
 }
 
 /// A recording: its lines, split, and the shift that puts its ticks on ours.
@@ -32,11 +40,21 @@ struct Recording {
     seed: u64,
     /// What the application sends; without end, if the file does not say.
     size: Option<Bytes>,
+    /// The receive buffer, at first and at most (`tcp_rmem`).
+    rmem: Bytes,
+    rmem_max: Bytes,
+    cc: &'static str,
 }
 
 impl Recording {
     fn parse(text: &'static str) -> Recording {
         let (mut tick_ns, mut jiffy, mut seed, mut size) = (0, 1, 1, None);
+        let Config {
+            rmem_default: mut rmem,
+            mut rmem_max,
+            ..
+        } = Config::default();
+        let mut cc = "cubic";
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -46,6 +64,8 @@ impl Recording {
                 "jiffy_mod_512" => jiffy = num(words[1]),
                 "seed" => seed = num(words[1]),
                 "bytes" => size = Some(Bytes::new(num(words[1]))),
+                "cc" => cc = words[1],
+                "rmem" => (rmem, rmem_max) = (Bytes::new(num(words[1])), Bytes::new(num(words[2]))),
                 _ => lines.push((number + 1, words)),
             }
         }
@@ -59,6 +79,9 @@ impl Recording {
             sent_ns,
             seed,
             size,
+            rmem,
+            rmem_max,
+            cc,
         }
     }
     fn time(&self, word: &str) -> Time {
@@ -83,6 +106,16 @@ fn num(word: &str) -> u64 {
     word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
 }
 
+/// PSH, ECN bits and CWR.
+fn flags(word: &str) -> (bool, Ecn, bool) {
+    let ecn = match (word.contains('T'), word.contains('X')) {
+        (true, _) => Ecn::Ect0,
+        (_, true) => Ecn::Ce,
+        _ => Ecn::NotEct,
+    };
+    (word.contains('P'), ecn, word.contains('C'))
+}
+
 fn sacks(words: &[&str]) -> ([Range; MAX_SACKS], u8) {
     let mut blocks = [Range::default(); MAX_SACKS];
     for (block, word) in blocks.iter_mut().zip(words) {
@@ -102,7 +135,7 @@ fn tail(done: &[String]) -> String {
 
 fn replay_receiver(text: &'static str) -> usize {
     let r = Recording::parse(text);
-    let mut receiver = Receiver::new(&config());
+    let mut receiver = Receiver::new(&config(&r));
     let mut sent: Vec<(Time, AckSegment)> = Vec::new();
     let mut compared = 0;
     let mut done = Vec::new();
@@ -114,6 +147,7 @@ fn replay_receiver(text: &'static str) -> usize {
                 "syn" => Segment {
                     syn: true,
                     tsval: r.stamp(words[3]),
+                    cwr: words.get(4) == Some(&"C"),
                     ..Segment::default()
                 },
                 "ack" => Segment {
@@ -121,14 +155,19 @@ fn replay_receiver(text: &'static str) -> usize {
                     tsecr: r.stamp(words[4]),
                     ..Segment::default()
                 },
-                _ => Segment {
-                    seq: num(words[2]),
-                    len: num(words[3]) as u32,
-                    psh: words[4] == "P",
-                    tsval: r.stamp(words[5]),
-                    tsecr: r.stamp(words[6]),
-                    ..Segment::default()
-                },
+                _ => {
+                    let (psh, ecn, cwr) = flags(words[4]);
+                    Segment {
+                        seq: num(words[2]),
+                        len: num(words[3]) as u32,
+                        psh,
+                        ecn,
+                        cwr,
+                        tsval: r.stamp(words[5]),
+                        tsecr: r.stamp(words[6]),
+                        ..Segment::default()
+                    }
+                }
             };
             receiver.on_segment(at, &seg, &mut |a| sent.push((at, a)));
         } else {
@@ -142,6 +181,7 @@ fn replay_receiver(text: &'static str) -> usize {
                 n_sacks: n,
                 sacks: blocks,
                 syn,
+                ece: words[0] == "AE",
                 tsval: 0,
             };
             let ours = sent.get(compared).map(|(t, a)| (*t, AckSegment { tsval: 0, ..*a }));
@@ -233,7 +273,14 @@ fn compare_bbr(r: &Recording, words: &[&str], sender: &Sender) -> Option<String>
     })
 }
 
-/// Every transmission must be equal in sequence number, length, PSH, timestamp and time, and so must the window, threshold,
+/// As [`replay_sender`], with the congestion control that the file names.
+fn replay_named(text: &'static str) -> usize {
+    let name = Recording::parse(text).cc;
+    let kind = cc::KINDS.iter().find(|kind| kind.name == name);
+    replay_sender(text, kind.expect("a shipped congestion control"))
+}
+
+/// Every transmission must be equal in sequence number, length, flags, timestamp and time, and so must the window, threshold,
 /// retransmissions and state that TCP_INFO showed between them. Answers how many there were.
 fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
     let r = Recording::parse(text);
@@ -242,7 +289,7 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
         ..Host::default()
     };
     let law = (kind.make)(&Params::defaults(kind.params), &host);
-    let mut sender = Sender::new(&config(), law, r.size);
+    let mut sender = Sender::new(&config(&r), law, r.size);
     let mut sent: Vec<(Time, Segment)> = Vec::new();
     sender.connect(r.time("0"), &mut |s| sent.push((r.time("0"), s)));
     let mut compared = 0;
@@ -251,7 +298,7 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
         let at = r.time(words[1]);
         let mut difference = None;
         match words[0] {
-            "A" => {
+            "A" | "AE" => {
                 run_sender(&r, &mut sender, at, &mut sent);
                 let syn = words[2] == "syn";
                 let (blocks, n) = sacks(if syn { &[] } else { &words[5..] });
@@ -262,6 +309,7 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
                     n_sacks: n,
                     sacks: blocks,
                     syn,
+                    ece: words[0] == "AE",
                     tsval: 1,
                 };
                 sender.on_segment(at, &ack, &mut |s| sent.push((at, s)));
@@ -285,21 +333,25 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
                     );
                 }
                 let expected = match words[2] {
-                    "syn" => (0, 0, false, true, r.stamp(words[3])),
-                    "ack" => (0, 0, false, false, r.stamp(words[3])),
+                    "syn" => {
+                        let asks = words.get(4) == Some(&"C");
+                        (0, 0, (false, Ecn::NotEct, asks), true, r.stamp(words[3]))
+                    }
+                    "ack" => (0, 0, flags("-"), false, r.stamp(words[3])),
                     _ => (
                         num(words[2]),
                         num(words[3]) as u32,
-                        words[4] == "P",
+                        flags(words[4]),
                         false,
                         r.stamp(words[5]),
                     ),
                 };
                 let ours = sent.get(compared);
-                if ours.is_some_and(|(t, s)| (s.seq, s.len, s.psh, s.syn, s.tsval) == expected && near(*t, at)) {
+                let same = |s: &Segment| (s.seq, s.len, (s.psh, s.ecn, s.cwr), s.syn, s.tsval) == expected;
+                if ours.is_some_and(|(t, s)| same(s) && near(*t, at)) {
                     compared += 1;
                 } else {
-                    let ours = ours.map(|(t, s)| (r.since_start(*t), s.seq, s.len));
+                    let ours = ours.map(|(t, s)| (r.since_start(*t), s.seq, s.len, s.ecn, s.cwr));
                     difference = Some(format!("Linux sent {}, we {ours:?}", words[1..].join(" ")));
                 }
             }
@@ -416,4 +468,37 @@ fn sender_through_a_recording_of_yours() {
     let cubic = std::env::var_os("NARROWS_REPLAY_CC").is_some_and(|cc| cc == "cubic");
     let kind = if cubic { &cubic::KIND } else { &bbr::KIND };
     println!("{} segments", replay_sender(text.leak(), kind));
+}
+
+#[test]
+fn sender_answers_marks() {
+    assert_eq!(replay_named(include_str!("data/replay/ecn-step.txt")), 389);
+}
+
+#[test]
+fn sender_answers_marks_on_a_path_that_reorders() {
+    assert_eq!(replay_named(include_str!("data/replay/ecn-undo.txt")), 409);
+}
+
+#[test]
+fn sender_tells_of_every_reduction() {
+    assert_eq!(replay_named(include_str!("data/replay/ecn-timeouts.txt")), 161);
+}
+
+#[test]
+fn sender_that_repeats_its_syn_asks_for_ecn_no_more() {
+    assert_eq!(replay_named(include_str!("data/replay/ecn-refused.txt")), 78);
+}
+
+#[test]
+fn receiver_reports_marks_until_they_are_answered() {
+    assert_eq!(replay_receiver(include_str!("data/replay/ecn-receiver.txt")), 186);
+}
+
+#[test]
+fn receiver_hurries_after_what_was_sent_again() {
+    assert_eq!(
+        replay_receiver(include_str!("data/replay/ecn-receiver-losses.txt")),
+        349
+    );
 }

@@ -220,7 +220,7 @@ fn what_is_to_come_is_refused_by_name() {
         let text = path(line);
         assert!(text.contains("not supported yet by this version"), "{text}");
     }
-    for line in ["workload = { kind = \"web\" }", "ecn = true", "direction = \"up\""] {
+    for line in ["workload = { kind = \"web\" }", "direction = \"up\""] {
         let text = told("", line);
         assert!(text.contains("not supported yet by this version"), "{text}");
     }

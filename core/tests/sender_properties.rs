@@ -154,6 +154,7 @@ impl Target {
             n_sacks: h.n_sacks,
             sacks,
             syn: h.syn,
+            ece: h.window % 2 == 0,
         };
         let mut sent = Vec::new();
         self.sender.on_segment(self.now, &ack, &mut |s| sent.push(s));

@@ -78,6 +78,7 @@ class Flow:
         start: When it connects; at once by default, moved by up to one RTT (see `Scenario.start_jitter`).
         stop: When it stops sending.
         restart: When it writes again, on the same connection.
+        ecn: Its ends negotiate explicit congestion notification.
         size: A transfer of so much (`"1MB"`); unbounded by default.
     """
 
@@ -89,6 +90,7 @@ class Flow:
     start: str | None = None
     stop: str | None = None
     restart: str | None = None
+    ecn: bool | None = None
     size: str | None = None
 
 
@@ -123,6 +125,8 @@ class Host:
         rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
         wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
         notsent_lowat: The application writes while less than this waits unsent (`"128KiB"`).
+        ecn: Explicit congestion notification: `"passive"` (for flows that ask), `"on"` (for all that do not say
+            otherwise) or `"off"`.
         slow_start_after_idle: Halve a window for each timeout that nothing was sent, down to the initial one (true).
         nic: The rate of the sender's own interface, which all flows and pings share; without it, it never limits.
         ring: Super-packets that its device takes (256).
@@ -139,6 +143,7 @@ class Host:
     rmem: str | None = None
     wmem: str | None = None
     notsent_lowat: str | None = None
+    ecn: str | None = None
     slow_start_after_idle: bool | None = None
     nic: str | None = None
     ring: int | None = None

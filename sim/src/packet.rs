@@ -30,6 +30,7 @@ const ECN: u8 = 0b11;
 const SYN: u8 = 1 << 2;
 const PSH: u8 = 1 << 3;
 const JOINED: u8 = 1 << 4;
+const CWR: u8 = 1 << 5;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -54,7 +55,17 @@ impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
-        let flags = flag(segment.syn, SYN) | flag(segment.psh, PSH) | flag(segment.joined, JOINED);
+        let ecn = match segment.ecn {
+            Ecn::NotEct => 0,
+            Ecn::Ect1 => 1,
+            Ecn::Ect0 => 2,
+            Ecn::Ce => ECN,
+        };
+        let flags = flag(segment.syn, SYN)
+            | flag(segment.psh, PSH)
+            | flag(segment.joined, JOINED)
+            | flag(segment.cwr, CWR)
+            | ecn;
         debug_assert!(segment.len <= u32::from(u16::MAX));
         let (seq, word, tsecr, bytes) = (segment.seq, segment.tsval, segment.tsecr, segment.len as u16);
         Packet {
@@ -116,7 +127,7 @@ impl Packet {
     }
     /// The segment that a data packet carries.
     pub fn segment(&self) -> Segment {
-        let [syn, psh, joined] = [SYN, PSH, JOINED].map(|bit| self.flags & bit != 0);
+        let [syn, psh, joined, cwr] = [SYN, PSH, JOINED, CWR].map(|bit| self.flags & bit != 0);
         Segment {
             seq: self.seq,
             len: u32::from(self.bytes),
@@ -125,6 +136,8 @@ impl Packet {
             syn,
             psh,
             joined,
+            ecn: packet::Packet::ecn(self),
+            cwr,
         }
     }
 }
@@ -218,6 +231,8 @@ mod tests {
             syn: false,
             psh: true,
             joined: true,
+            ecn: Ecn::Ect0,
+            cwr: true,
         };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));

@@ -79,6 +79,8 @@ pub struct Sample {
     pub pacing: Rate,
     /// Are packets really paced?
     pub paced: bool,
+    /// Did it report marks (ECE)?
+    pub ece: bool,
 }
 
 /// One ACK, after loss detection has had its say.
@@ -103,6 +105,8 @@ pub struct Ack {
     pub lost: u32,
     /// The state of recovery after it.
     pub state: State,
+    /// Did it report marks (ECE)? All that it delivered counts as marked then, as in Linux's `delivered_ce`.
+    pub ece: bool,
     /// What it told of delivery, for laws that ask ([`CongestionControl::needs_delivery`]).
     pub delivery: Option<Delivery>,
 }
@@ -235,10 +239,10 @@ macro_rules! event_at {
     )*};
 }
 event_at! {
-    Sample { rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false }
+    Sample { rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
-        delivery: None,
+        ece: false, delivery: None,
     }
     Loss { cause: Cause::Loss, in_flight: 0 }
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }

@@ -7,7 +7,7 @@ use super::read::{listed, within, Field, Section};
 use super::value::{Node, Value};
 use super::write::{put, quote, Entries};
 use crate::kernel::{Kernel, KERNELS};
-use crate::tcp::{Clock, Config, Gso, Pacing};
+use crate::tcp::{Clock, Config, EcnMode, Gso, Pacing};
 use crate::units::{format_bytes, format_rate, Bytes, Rate, UnitError};
 use alloc::format;
 use alloc::string::String;
@@ -28,6 +28,8 @@ pub struct HostSpec {
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
+    /// Who asks for explicit congestion notification.
+    pub ecn: EcnMode,
     /// Does an unused window come down?
     pub slow_start_after_idle: bool,
     /// The sender's own interface, where it has a rate.
@@ -79,6 +81,7 @@ impl Default for HostSpec {
             clock: config.clock,
             pacing: config.pacing,
             gso: config.gso,
+            ecn: EcnMode::default(),
             slow_start_after_idle: config.slow_start_after_idle,
             nic: None,
             rmem_default: config.rmem_default,
@@ -115,6 +118,7 @@ impl HostSpec {
             kernel: self.kernel(),
             pacing: self.pacing,
             gso: self.gso,
+            ecn: self.ecn == EcnMode::On,
             slow_start_after_idle: self.slow_start_after_idle,
             device: self.nic.is_some(),
             tsq: self.nic.is_none_or(|nic| nic.tsq),
@@ -142,6 +146,10 @@ impl HostSpec {
             Pacing::ALL.into_iter().find(|p| p.word() == word)
         });
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
+        let ecn = optional(s.field("ecn"), d.ecn, |f| {
+            let word = out.word(&f, &EcnMode::ALL.map(EcnMode::word), EcnMode::Passive.word())?;
+            EcnMode::ALL.into_iter().find(|e| e.word() == word)
+        });
         let slow_start_after_idle = optional(s.field("slow_start_after_idle"), d.slow_start_after_idle, |f| {
             out.switch(&f)
         });
@@ -159,6 +167,7 @@ impl HostSpec {
             clock: clock?,
             pacing: pacing?,
             gso: gso?,
+            ecn: ecn?,
             slow_start_after_idle: slow_start_after_idle?,
             nic: nic?,
             rmem_default,
@@ -178,6 +187,7 @@ impl HostSpec {
         put(&mut e, "clock", Node::string(self.clock.word()));
         put(&mut e, "pacing", Node::string(self.pacing.word()));
         put(&mut e, "gso", Node::string(gso_text(self.gso)));
+        put(&mut e, "ecn", Node::string(self.ecn.word()));
         put(&mut e, "slow_start_after_idle", Node::bool(self.slow_start_after_idle));
         if let Some(nic) = self.nic {
             put(&mut e, "nic", Node::string(format_rate(nic.rate)));

@@ -263,7 +263,14 @@ pub const KEYS: &[Key] = &[
         "true, false",
         "TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP; needs nic",
     ),
-    later("host", "ecn", "explicit congestion notification"),
+    key(
+        "host",
+        "ecn",
+        "word",
+        "passive",
+        "passive, on, off",
+        "explicit congestion notification: for flows that ask, for all that do not say otherwise, for none",
+    ),
     key(
         "flow",
         "cc",
@@ -321,7 +328,14 @@ pub const KEYS: &[Key] = &[
         "up to 64 letters, digits, _ - .",
         "its name; with a count, followed by 0, 1, 2 …",
     ),
-    later("flow", "ecn", "explicit congestion notification"),
+    key(
+        "flow",
+        "ecn",
+        "switch",
+        "false, true where the host's is on",
+        "true, false",
+        "its ends negotiate explicit congestion notification",
+    ),
     later("flow", "direction", "flows against the path's direction"),
     later("flow", "workload", "web, video, voice"),
     key(

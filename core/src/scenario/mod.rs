@@ -196,6 +196,8 @@ pub struct FlowSpec {
     pub stop: Option<Span>,
     /// When it writes again, after `stop`.
     pub restart: Option<Span>,
+    /// Do its ends negotiate explicit congestion notification?
+    pub ecn: bool,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
 }

@@ -9,6 +9,7 @@ use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, LossUnit, PathSpec, 
 use crate::packet::Packet;
 use crate::param::{Param, Params};
 use crate::registry::Registry;
+use crate::tcp::EcnMode;
 use crate::units::{format_bytes, Bytes, Rate, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -90,7 +91,8 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         Ok(None) => Some(HostSpec::default()),
         Err(()) => None,
     };
-    let flows = flows(out, &top, known, end);
+    let ecn = host.as_ref().map_or(EcnMode::default(), |host| host.ecn);
+    let flows = flows(out, &top, known, end, ecn);
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, |p| p.rtt) + farther.unwrap_or(Span::ZERO);
     // A start moved past the end would be no start.
@@ -465,7 +467,7 @@ fn tbf_burst(rate: Rate) -> Bytes {
         .min(Bytes::new(1_000_000_000))
 }
 
-fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span) -> Option<Vec<FlowSpec>> {
+fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span, ecn: EcnMode) -> Option<Vec<FlowSpec>> {
     let list = sections(out, top, "flow")?;
     let mut flows = Vec::new();
     let mut ids = BTreeSet::new();
@@ -473,7 +475,7 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span) -
     let mut good = true;
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
-        let Some((template, count, named)) = flow(out, s, known, end) else {
+        let Some((template, count, named)) = flow(out, s, known, end, ecn) else {
             good = false;
             continue;
         };
@@ -522,7 +524,13 @@ fn cc_line(known: &Known) -> String {
 }
 
 /// One `[[flow]]`: the flow, how many of it, and the id it was given.
-fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> Option<(FlowSpec, u64, Option<String>)> {
+fn flow(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    known: &Known,
+    end: Span,
+    host_ecn: EcnMode,
+) -> Option<(FlowSpec, u64, Option<String>)> {
     let cc = match s.field("cc") {
         Some(f) => out.choice(&f, "congestion control", &known.ccs, LATER_CCS),
         None => missing(out, s, "cc", &cc_line(known)),
@@ -568,6 +576,18 @@ fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> O
         out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
             .map(Some)
     });
+    let ecn = optional(s.field("ecn"), host_ecn == EcnMode::On, |f| {
+        let asks = out.switch(&f)?;
+        if asks && host_ecn == EcnMode::Off {
+            out.refuse(
+                &f,
+                "is not what the hosts do: their ecn is off",
+                Fix::Value("false".into()),
+            );
+            return None;
+        }
+        Some(asks)
+    });
     let named = optional(s.field("id"), None, |f| {
         let id = out.text(&f, 64)?;
         let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -586,6 +606,7 @@ fn flow(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, end: Span) -> O
         start: start?,
         stop: stop?,
         restart: restart?,
+        ecn: ecn?,
         size: size?,
     };
     Some((flow, count?, named?))

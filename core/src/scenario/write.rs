@@ -114,6 +114,7 @@ fn flow_node(flow: &FlowSpec) -> Node {
     if let Some(restart) = flow.restart {
         put(&mut e, "restart", Node::string(format_span(restart)));
     }
+    put(&mut e, "ecn", Node::bool(flow.ecn));
     if let Some(size) = flow.size {
         put(&mut e, "size", Node::string(format_bytes(size)));
     }

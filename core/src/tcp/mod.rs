@@ -22,7 +22,7 @@ pub mod sender;
 pub mod timer;
 pub mod wire;
 
-pub use options::{Clock, Gso, Pacing};
+pub use options::{Clock, EcnMode, Gso, Pacing};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
@@ -64,6 +64,8 @@ pub struct Config {
     pub wmem_max: Bytes,
     /// The application writes while less than this waits unsent.
     pub notsent_lowat: Bytes,
+    /// Do both ends negotiate ECN?
+    pub ecn: bool,
 }
 
 /// Linux 6.12 with buffers that may grow to 512 MiB.
@@ -84,6 +86,7 @@ impl Default for Config {
             wmem_default: Bytes::new(16 << 10),
             wmem_max: Bytes::new(512 << 20),
             notsent_lowat: Bytes::new(128 << 10),
+            ecn: false,
         }
     }
 }
@@ -122,6 +125,10 @@ pub struct Info {
     pub state: State,
     /// The peer's window in bytes.
     pub peer_window: u64,
+    /// Packets delivered, as the receiver reports them; the handshake counts as one.
+    pub delivered: u64,
+    /// Of them in ACKs that reported marks (ECE).
+    pub delivered_ce: u64,
 }
 
 /// For how long what limited a sender.

@@ -29,6 +29,32 @@ impl Pacing {
     }
 }
 
+/// Who asks for explicit congestion notification (`tcp_ecn`).
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum EcnMode {
+    /// A flow that says so; the other end agrees (2, Linux's default).
+    #[default]
+    Passive,
+    /// Every flow that does not say otherwise (1).
+    On,
+    /// Nobody, and the other end would not agree (0).
+    Off,
+}
+
+impl EcnMode {
+    /// Every mode, the default first.
+    pub const ALL: [EcnMode; 3] = [EcnMode::Passive, EcnMode::On, EcnMode::Off];
+
+    /// As a scenario writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            EcnMode::Passive => "passive",
+            EcnMode::On => "on",
+            EcnMode::Off => "off",
+        }
+    }
+}
+
 /// The clock that round trips are measured with.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Clock {

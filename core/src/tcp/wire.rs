@@ -4,6 +4,7 @@
 //! are flags.
 
 use super::MSS;
+use crate::packet::Ecn;
 use crate::units::Bytes;
 
 /// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
@@ -41,6 +42,10 @@ pub struct Segment {
     pub psh: bool,
     /// Left the sender in one super-packet with the segment before it.
     pub joined: bool,
+    /// The ECN bits of its IP header.
+    pub ecn: Ecn,
+    /// The sender has reduced its window (CWR). On a SYN, with ECE: it asks for ECN.
+    pub cwr: bool,
 }
 
 impl Segment {
@@ -80,6 +85,8 @@ pub struct AckSegment {
     pub sacks: [Range; MAX_SACKS],
     /// Answers a SYN.
     pub syn: bool,
+    /// A marked segment has arrived (ECE). With `syn`: agrees to ECN.
+    pub ece: bool,
 }
 
 impl AckSegment {

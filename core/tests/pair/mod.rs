@@ -93,7 +93,10 @@ pub fn law(name: &str) -> Box<dyn CongestionControl> {
 }
 
 pub fn config() -> Config {
-    Config::default()
+    Config {
+        ecn: true,
+        ..Config::default()
+    }
 }
 
 impl Pair {

@@ -28,6 +28,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         start: Span::ZERO,
         stop: None,
         restart: None,
+        ecn: false,
         size: None,
     }
 }

@@ -5,8 +5,10 @@
 //! | `ack` | when an ACK leaves: every second segment, quick ACKs, delayed ACKs, compressed ones |
 //! | `sack` | what arrived out of order, and the blocks that report it |
 //! | `window` | how much may come: auto-tuning of the buffer, the window offered |
+//! | `ecn` | marks, reported until they are answered |
 
 mod ack;
+mod ecn;
 mod sack;
 mod window;
 
@@ -31,7 +33,9 @@ enum Phase {
 #[derive(Copy, Clone, Debug)]
 struct Unread {
     since: Time,
-    /// Where that packet ends.
+    /// Where it begins.
+    start: u64,
+    /// Where its first packet ends.
     first_end: u64,
     segments: u64,
     /// It takes no more segments.
@@ -53,6 +57,9 @@ pub struct Receiver {
     acks: Acks,
     window: Window,
     dsack: Option<Range>,
+    /// Is it willing to use ECN?
+    ecn: bool,
+    marks: ecn::Marks,
     /// What the application has been woken to read; it reads once for all that arrived in one instant.
     unread: Option<Unread>,
 
@@ -80,6 +87,8 @@ impl Receiver {
             acks: Acks::new(cfg.hz, cfg.kernel),
             window: Window::new(cfg),
             dsack: None,
+            ecn: cfg.ecn,
+            marks: ecn::Marks::default(),
             unread: None,
             syn_ack_sent: Time::ZERO,
             syn_ack_timer: None,
@@ -104,6 +113,10 @@ impl Receiver {
         if seg.syn {
             if self.phase != Phase::Established {
                 self.ts_recent = seg.tsval;
+                // Of several SYNs the first to arrive decides.
+                if self.phase == Phase::Listen {
+                    self.marks.on = self.ecn && seg.cwr;
+                }
                 self.phase = Phase::SynReceived;
                 self.send_syn_ack(now, wire);
             }
@@ -114,6 +127,9 @@ impl Receiver {
             Phase::SynReceived => {
                 self.phase = Phase::Established;
                 self.syn_ack_timer = None;
+                if seg.seq == 0 {
+                    self.ts_recent = self.ts_recent.max(seg.tsval);
+                }
                 self.rtt_us = now.since(self.syn_ack_sent).as_us().max(1);
                 self.window.established(now, self.nxt);
                 self.acks.established(self.ticks.at(now));
@@ -133,8 +149,15 @@ impl Receiver {
             start: seg.seq,
             end: seg.seq + u64::from(seg.len),
         };
-        if seg.seq <= self.acks.acked {
-            self.ts_recent = self.ts_recent.max(seg.tsval);
+        // What ends before the last ACK is answered and otherwise ignored.
+        if range.end >= self.acks.acked {
+            if seg.seq <= self.acks.acked {
+                self.ts_recent = self.ts_recent.max(seg.tsval);
+            }
+            if seg.cwr {
+                self.marks.on_cwr();
+                self.acks.now = true;
+            }
         }
         if range.end <= self.nxt {
             // Seen before: say so, at once and for a while.
@@ -150,6 +173,7 @@ impl Receiver {
         }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
+            self.read_marks(seg);
             self.on_out_of_order(now, seg.len, range, wire);
         } else {
             self.on_in_order(now, seg, range.end, wire);
@@ -160,26 +184,44 @@ impl Receiver {
         self.window.measure_rtt_by_stamp(now, seg);
         self.nxt = end;
         // What fills from behind a hole stays charged, too, until the application has read it.
-        let unread = window::truesize(seg.len) + self.holes.truesize;
+        let segments = match self.unread {
+            Some(unread) => window::truesize_of(Range {
+                start: unread.start,
+                end,
+            }),
+            None => window::truesize(seg.len),
+        };
+        let unread = segments + self.holes.truesize;
         self.acks.data_arrived(
             self.ticks.at(now),
             seg.psh || seg.len < self.window.segment(),
             self.window.quick_acks(ack::MAX_QUICK),
             self.rto_ticks(),
         );
+        self.read_marks(seg);
         self.window.measure_rtt_by_window(now, self.nxt);
         if self.window.grow(seg.len, unread) {
             self.acks.quick |= 1;
         }
-        self.wait_for_reader(now, self.nxt);
+        self.wait_for_reader(now, seg.seq, self.nxt);
         if !self.holes.is_empty() {
             self.nxt = self.holes.fill(self.nxt);
-            self.wait_for_reader(now, self.nxt);
+            self.wait_for_reader(now, end, self.nxt);
             if self.holes.is_empty() {
                 self.acks.whole();
             }
         }
-        self.window.queued = unread;
+        self.window.queued = match self.unread {
+            // What filled up from behind the hole has been merged with it.
+            Some(unread) if self.nxt > end => {
+                self.holes.truesize
+                    + window::truesize_of(Range {
+                        start: unread.start,
+                        end: self.nxt,
+                    })
+            }
+            _ => unread,
+        };
         // Before the application has read, two segments are worth an ACK only if it would not take from the window.
         let many =
             self.nxt - self.acks.acked > u64::from(self.window.segment()) && self.window.holds(&mut self.acks.quick);
@@ -195,10 +237,18 @@ impl Receiver {
         }
     }
 
-    /// Data up to `end` awaits the application. Neighbours are merged into one packet while it can hold them.
-    fn wait_for_reader(&mut self, now: Time, end: u64) {
+    /// What data says of marks.
+    fn read_marks(&mut self, seg: &Segment) {
+        if self.marks.on_data(seg.ecn) {
+            self.acks.enter_quick(self.window.quick_acks(ecn::QUICK));
+        }
+    }
+
+    /// Data from `start` up to `end` awaits the application. Neighbours are merged into one packet while it can hold them.
+    fn wait_for_reader(&mut self, now: Time, start: u64, end: u64) {
         let unread = self.unread.get_or_insert(Unread {
             since: now,
+            start,
             first_end: end,
             segments: 1,
             full: false,
@@ -238,7 +288,7 @@ impl Receiver {
         // neighbour, before. So the first duplicate of an episode may open a window that in-order data no longer can.
         let merged = self.holes.truesize < waiting + window::truesize(len);
         let queued = if merged { self.holes.truesize } else { waiting };
-        if self.window.grow(len, queued) {
+        if !duplicate && self.window.grow(len, queued) {
             self.acks.quick |= 1;
         }
         self.window.queued = self.holes.truesize;
@@ -312,6 +362,7 @@ impl Receiver {
             window: self.window.offered(),
             tsval: super::sender::stamp(now),
             tsecr: self.ts_recent,
+            ece: self.marks.on,
             ..AckSegment::default()
         });
     }
@@ -332,6 +383,7 @@ impl Receiver {
             n_sacks: n as u8,
             sacks,
             syn: false,
+            ece: self.marks.echo(),
         });
         self.acks.sent(self.nxt);
     }

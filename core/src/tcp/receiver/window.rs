@@ -66,14 +66,14 @@ impl Window {
         let buffer = cfg.rmem_default.get();
         let mss = u64::from(MSS);
         let space = cfg.rmem_max.get().max(buffer).max(65_536);
-        let first = (buffer / 2).min(65_535) / mss * mss;
+        let first = (buffer / 2 / mss * mss).min(65_535);
         Window {
             buffer,
             buffer_max: cfg.rmem_max.get().max(buffer),
             share: SHARE_DEFAULT,
             clamp: (buffer * SHARE_DEFAULT) >> SHARE_BITS,
             // One segment of the buffer's share stays in reserve.
-            threshold: first.min(((buffer * SHARE_DEFAULT) >> SHARE_BITS).saturating_sub(mss)),
+            threshold: ((buffer * SHARE_DEFAULT) >> SHARE_BITS).saturating_sub(mss),
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,

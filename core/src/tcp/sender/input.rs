@@ -27,6 +27,8 @@ pub(super) struct News {
     pub retrans_acked: bool,
     /// It changed the peer's window, or carried nothing that makes it a duplicate.
     pub window_update: bool,
+    /// It reported marks.
+    pub ece: bool,
     /// A retransmission was found lost.
     pub retrans_lost: bool,
     /// The retransmission timer starts anew.
@@ -89,6 +91,7 @@ impl Sender {
             prior_fack: self.board.fack(),
             reordered_from: self.board.nxt(),
             tsecr: ack.tsecr,
+            ece: ack.ack >= prior_una && self.ecn.echoed(ack),
             ..News::default()
         };
         if news.una_advanced {
@@ -112,7 +115,7 @@ impl Sender {
                 self.limit_ends(now, Limit::Busy);
             }
         }
-        self.delivered.packets += u64::from(news.delivered);
+        self.count_delivered(&news);
         let prior = times.newest.as_ref().map(|n| n.snapshot.delivered);
         self.rack.update_window(prior, self.delivered.packets);
         let mut rtt = None;
@@ -125,13 +128,17 @@ impl Sender {
             ev.nxt = self.board.nxt();
             ev.pacing = self.pacing;
             ev.paced = self.pacer.on;
+            ev.ece = news.ece;
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {
             self.on_probe_acked(now, ack.ack, probe, &news);
         }
-        let dubious =
-            !(news.una_advanced || news.window_update) || news.sacked || news.dsack || self.state != State::Open;
+        let dubious = !(news.una_advanced || news.window_update)
+            || news.sacked
+            || news.dsack
+            || news.ece
+            || self.state != State::Open;
         let mut repair = Repair::None;
         if dubious && (!nothing_out || news.dsack) {
             repair = self.on_dubious_ack(now, &mut news);
@@ -385,6 +392,7 @@ impl Sender {
         ev.state = self.state;
         ev.delivery = delivery;
         ev.delivered = news.delivered;
+        ev.ece = news.ece;
         ev.cwnd_limited = self.window_is_limit();
         ev.una = self.board.una();
         ev.nxt = self.board.nxt();

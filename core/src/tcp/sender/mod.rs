@@ -3,8 +3,8 @@
 //! ```text
 //!            SYN-ACK                 something (S)ACKed out of order
 //!  SynSent ──────────► Open ◄──────────────────────────────► Disorder
-//!                       ▲ │ tail probe repaired a loss            │ RACK: lost
-//!                       │ └────────► Cwr (at once back to Open)   ▼
+//!                       ▲ │ tail probe repaired a loss, ECE        │ RACK: lost
+//!                       │ └────────► Cwr (the first: over at once) ▼
 //!                       │  high_seq acknowledged, or undone    Recovery   (PRR)
 //!                       └───────────────────────────────────────┬─┘
 //!                       ▲                                       │ timer
@@ -22,7 +22,9 @@
 //! | `pacing` | departure times |
 //! | `small_queue` | how much may lie in the host's own queue |
 //! | `writer` | the application's writes and the socket buffer |
+//! | `ecn` | marks: asked for, answered, told of |
 
+mod ecn;
 mod input;
 mod limits;
 mod output;
@@ -127,6 +129,7 @@ pub struct Sender {
     reordering: u32,
     dsack_dups: u64,
     probe: Option<TailProbe>,
+    ecn: ecn::Ecn,
 
     timer: Option<Timer>,
     rto_ticks: u64,
@@ -154,6 +157,7 @@ pub struct Sender {
     writer: Writer,
 
     delivered: Delivered,
+    delivered_ce: u64,
     bytes_sent: u64,
     bytes_retrans: u64,
     retransmits: u64,
@@ -211,6 +215,7 @@ impl Sender {
             reordering: REORDERING,
             dsack_dups: 0,
             probe: None,
+            ecn: ecn::Ecn::new(cfg.ecn),
             timer: None,
             timeouts: 0,
             window_probes: 0,
@@ -229,6 +234,7 @@ impl Sender {
             limits: Limits::default(),
             writer: Writer::new(size.map(Bytes::get), cfg),
             delivered: Delivered::default(),
+            delivered_ce: 0,
             bytes_sent: 0,
             bytes_retrans: 0,
             retransmits: 0,
@@ -367,6 +373,8 @@ impl Sender {
             delivery_rate_app_limited,
             state: self.state,
             peer_window: self.peer_window,
+            delivered: self.delivered.packets,
+            delivered_ce: self.delivered_ce,
         }
     }
 
@@ -381,11 +389,13 @@ impl Sender {
     }
 
     fn syn(&self, now: Time) -> Segment {
-        Segment {
+        let mut syn = Segment {
             syn: true,
             tsval: stamp(now),
             ..Segment::default()
-        }
+        };
+        self.ecn.mark_syn(self.syn_retransmits, &mut syn);
+        syn
     }
     fn pure_ack(&self, now: Time) -> Segment {
         Segment {
@@ -411,6 +421,7 @@ impl Sender {
         self.timeouts = 0;
         self.peer_window = ack.window;
         self.max_window = ack.window;
+        self.ecn.on_syn_ack(ack);
         // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's rule).
         self.w = Window::new(if self.syn_retransmits > 1 { 1 } else { self.cfg.iw });
         self.writer.expand(self.law.send_buffer_windows, self.w.cwnd);

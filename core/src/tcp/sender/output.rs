@@ -265,10 +265,12 @@ impl Sender {
             self.board.push(len as u32, sent_us, &snapshot, flags);
             self.pacer.segment(len);
             self.bytes_sent += len;
-            wire(Segment {
+            let mut segment = Segment {
                 joined: sent > 1,
                 ..self.data(now, seq, len as u32, psh)
-            });
+            };
+            self.ecn.mark_data(sent == 1, &mut segment);
+            wire(segment);
         }
         self.pacer.end(now, self.pacing);
         self.small_queue.sent(bytes);

@@ -25,6 +25,9 @@ impl Sender {
 
     /// An ACK that is a duplicate, selects, or arrives in any state but Open.
     pub(super) fn on_dubious_ack(&mut self, now: Time, news: &mut News) -> Repair {
+        if news.ece {
+            self.prior_ssthresh = None;
+        }
         // Is the episode over?
         if self.state == State::Open {
             self.retrans_stamp = None;
@@ -47,14 +50,14 @@ impl Sender {
                     return Repair::None;
                 }
                 if self.undo_by_dsack(now) {
-                    self.try_open();
+                    self.try_open(now, news);
                 }
                 self.identify_losses(now, news);
                 if self.state != State::Recovery {
                     if self.board.lost_out() == 0 {
                         return Repair::None;
                     }
-                    self.enter_recovery(now);
+                    self.enter_recovery(now, news.ece);
                 }
                 self.count_losses(news, false);
             }
@@ -78,10 +81,10 @@ impl Sender {
         }
         self.identify_losses(now, news);
         if self.board.lost_out() == 0 && !self.enough_duplicates() {
-            self.try_open();
+            self.try_open(now, news);
             return Repair::None;
         }
-        self.enter_recovery(now);
+        self.enter_recovery(now, news.ece);
         self.count_losses(news, true);
         Repair::Lost
     }
@@ -181,14 +184,15 @@ impl Sender {
         }
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Time) {
+    /// `marked`: the network said so, too, and a reduction would be due even if nothing was lost.
+    pub(super) fn enter_recovery(&mut self, now: Time, marked: bool) {
         if !self.board.any_retransmitted() {
             self.retrans_stamp = None;
         }
         self.prior_ssthresh = None;
         self.begin_undo();
         if !self.reducing() {
-            self.prior_ssthresh = Some(self.current_ssthresh());
+            self.prior_ssthresh = (!marked).then(|| self.current_ssthresh());
             self.begin_reduction(now, Cause::Loss);
         }
         self.state = State::Recovery;
@@ -210,6 +214,7 @@ impl Sender {
         self.prior_cwnd = self.w.cwnd;
         self.prr = Prr::begin(self.w.cwnd, self.cfg.kernel);
         self.tell_loss(now, cause);
+        self.ecn.reduced();
     }
     /// May this ACK open the window up to the threshold again?
     pub(super) fn safe(&self, news: &News, newly_lost: u32) -> bool {
@@ -248,9 +253,12 @@ impl Sender {
             self.high_seq = self.board.nxt();
         }
     }
-    fn try_open(&mut self) {
+    fn try_open(&mut self, now: Time, news: &News) {
         if !self.board.any_retransmitted() {
             self.retrans_stamp = None;
+        }
+        if news.ece {
+            self.enter_cwr(now);
         }
         if self.state != State::Cwr {
             self.keep_open();
@@ -279,7 +287,10 @@ impl Sender {
             ev.prior_cwnd = self.prior_cwnd;
             ev.totals = self.totals();
             self.cc.on_spurious_loss(&mut self.w, &ev);
-            self.w.ssthresh = self.w.ssthresh.max(prior);
+            if prior > self.w.ssthresh {
+                self.w.ssthresh = prior;
+                self.ecn.withdraw();
+            }
         }
         self.undo = None;
         self.rack.advanced = true;

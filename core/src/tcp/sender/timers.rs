@@ -118,7 +118,7 @@ impl Sender {
         self.detect_losses(now);
         if self.board.in_flight() != before {
             if self.state != State::Recovery {
-                self.enter_recovery(now);
+                self.enter_recovery(now, false);
                 if !self.law.owns_recovery {
                     self.reduce_window(1, false);
                 }
@@ -226,6 +226,7 @@ impl Sender {
         self.cc.on_rto(&mut self.w, &ev);
         self.high_seq = self.board.nxt();
         self.probe = None;
+        self.ecn.reduced();
         self.frto = fresh || self.timeouts > 0;
     }
     fn mark_lost_by_timeout(&mut self, now: Time) {
