@@ -67,8 +67,9 @@ lint: setup ## Style, types and lints; changes nothing
 validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
 
-bench: setup ## Segments per second of CPU: engine, scoreboard, and the whole process with its instructions
+bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and the whole process with its instructions
 	cargo bench --package narrows-bench
+	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
 
 clean: ## Back to a fresh checkout

@@ -1,1 +1,1 @@
-//! Benchmarks live in `benches/`; `make bench` runs them.
+//! Benchmarks: `benches/` and `bin/scale.rs` measure, `../scale.py` and `../process.py` ask them; `make bench` runs all.

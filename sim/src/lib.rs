@@ -5,14 +5,16 @@
 //! | `nic` | how segments leave the sender's host |
 //! | [`packet`] | a packet in 32 bytes |
 //! | [`timers`] | alarms, lazily re-armed |
+//! | `prefetch` | what is needed next is fetched into the cache |
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events |
 //!
 //! Nothing here knows the time of day: who wants to show progress gets a call every so many events and looks at a clock
 //! itself.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod nic;
 pub mod packet;
+mod prefetch;
 pub mod timers;
 mod world;
 

@@ -203,6 +203,10 @@ impl Acks {
         };
         Packet::ack(flow, &ack, place)
     }
+    /// What an ACK says that is still under way.
+    pub fn look(&self, packet: &Packet) -> &AckSegment {
+        &self.places[packet.word as usize]
+    }
     /// What an ACK says that is under way no longer; its place is free.
     pub fn take(&mut self, packet: &Packet) -> AckSegment {
         debug_assert_eq!(packet.kind(), Kind::Ack);

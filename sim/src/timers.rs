@@ -80,6 +80,14 @@ impl Timers {
     pub fn next(&self) -> Time {
         self.heap.first().map_or(Time::MAX, |entry| entry.at())
     }
+    /// The alarm that may come up next, and later on the way there.
+    pub fn coming(&self) -> Option<u32> {
+        self.heap.first().map(|entry| entry.number())
+    }
+    /// Where alarm `number` is kept, for whoever prepares what is to come.
+    pub fn place(&self, number: u32) -> &impl Sized {
+        &self.alarms[number as usize]
+    }
     /// The next alarm that is due at `now`; it is no longer set.
     pub fn pop(&mut self, now: Time) -> Option<u32> {
         while self.next() <= now {

@@ -9,6 +9,7 @@
 
 use crate::nic::{Departures, Nic};
 use crate::packet::{Acks, Kind, Packet};
+use crate::prefetch::prefetch;
 use crate::timers::Timers;
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
 use narrows_core::cc;
@@ -41,6 +42,9 @@ const MEASURE: u32 = 3;
 const SENDER: u32 = 4;
 const RECEIVER: u32 = 5;
 const TIMERS_PER_FLOW: u32 = 6;
+
+/// So many flows are more than the caches next to a core hold.
+const MANY_FLOWS: usize = 256;
 
 /// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run stops.
 pub fn run(
@@ -335,6 +339,7 @@ impl World {
 
     /// Hands what has come out of the path to the ends.
     fn deliver(&mut self, now: Time) {
+        self.look_ahead();
         let mut arrivals = std::mem::take(&mut self.watch.arrivals);
         for packet in arrivals.drain(..) {
             let (path, watch) = (&mut self.path, &mut self.watch);
@@ -421,8 +426,48 @@ impl World {
             .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
     }
 
+    /// Many flows find no room in the cache, and each packet's is cold when it comes. But which comes next is known: its flow
+    /// is fetched while others are served.
+    fn look_ahead(&self) {
+        if self.flows.len() < MANY_FLOWS {
+            return;
+        }
+        if let Some(packet) = self.path.coming(0).1.filter(|p| p.kind() == Kind::Ack) {
+            let sender = &self.flows[packet.flow() as usize].sender;
+            prefetch(sender.cc());
+            sender.oldest_in_flight().map(prefetch);
+        }
+        let (data, ack) = self.path.coming(1);
+        if let Some(packet) = data.filter(|p| p.kind() == Kind::Data) {
+            prefetch(&self.flows[packet.flow() as usize].receiver);
+            prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + RECEIVER));
+        }
+        if let Some(packet) = ack.filter(|p| p.kind() == Kind::Ack) {
+            prefetch(&self.flows[packet.flow() as usize].sender);
+            prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + SENDER));
+            prefetch(self.watch.acks.look(packet));
+        }
+    }
+
+    /// As `look_ahead`, for the timer that may be next.
+    fn look_ahead_of_timers(&self) {
+        if self.flows.len() < MANY_FLOWS {
+            return;
+        }
+        let Some(number) = self.timers.coming() else { return };
+        let Some(flow) = self.flows.get((number / TIMERS_PER_FLOW) as usize) else {
+            return;
+        };
+        match number % TIMERS_PER_FLOW {
+            SENDER => prefetch(&flow.sender),
+            RECEIVER => prefetch(&flow.receiver),
+            _ => {}
+        }
+    }
+
     /// Timer `number` fires.
     fn fire(&mut self, now: Time, number: u32) {
+        self.look_ahead_of_timers();
         let id = number / TIMERS_PER_FLOW;
         let (path, watch) = (&mut self.path, &mut self.watch);
         let Some(flow) = self.flows.get_mut(id as usize) else {

@@ -37,6 +37,10 @@ impl<P> Line<P> {
         }
         self.packets.pop_front().map(|(_, packet)| packet)
     }
+    /// The packet that comes out as the `n`th from now, counted from 0.
+    pub fn coming(&self, n: usize) -> Option<&P> {
+        self.packets.get(n).map(|(_, packet)| packet)
+    }
     /// Packets inside.
     pub fn len(&self) -> usize {
         self.packets.len()

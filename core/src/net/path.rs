@@ -84,6 +84,12 @@ impl<P: Packet> Path<P> {
         backlog
     }
 
+    /// What arrives at FAR and at NEAR as the `n`th from now, counted from 0, as far as it has left the queue. For drivers that
+    /// prepare what is to come.
+    pub fn coming(&self, n: usize) -> (Option<&P>, Option<&P>) {
+        (self.there.coming(n), self.back.coming(n))
+    }
+
     /// Packets anywhere between the two ports.
     pub fn in_transit(&self) -> u64 {
         self.queue.backlog().packets + u64::from(self.held.is_some()) + (self.there.len() + self.back.len()) as u64

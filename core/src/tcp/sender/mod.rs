@@ -38,7 +38,7 @@ mod writer;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
-use super::scoreboard::Scoreboard;
+use super::scoreboard::{Scoreboard, Seg};
 use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
 use super::{Config, Info, Pacing, State, MSS};
@@ -376,6 +376,11 @@ impl Sender {
             delivered: self.delivered.packets,
             delivered_ce: self.delivered_ce,
         }
+    }
+
+    /// The segment in flight that is the first to be acknowledged.
+    pub fn oldest_in_flight(&self) -> Option<&Seg> {
+        self.board.first()
     }
 
     /// The law that sets the window, for traces.

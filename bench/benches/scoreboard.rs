@@ -1,0 +1,44 @@
+#![allow(missing_docs)] // what the macros below make has none
+//! The scoreboard alone. Whole runs: `bench/scale.py`, `bench/process.py`.
+
+use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
+use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot};
+use narrows_core::tcp::wire::Range;
+
+/// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, found lost, sent again, acknowledged.
+fn scoreboard(c: &mut Criterion) {
+    const N: u64 = 20_000;
+    const MSS: u64 = 1448;
+    let mut group = c.benchmark_group("scoreboard");
+    group.throughput(Throughput::Elements(N));
+    group.bench_function("20000 in flight, 10000 holes", |b| {
+        let full = || {
+            let mut board = Scoreboard::new(MSS as u32);
+            (0..N).for_each(|i| board.push(MSS as u32, i, &Snapshot::default(), 0));
+            board
+        };
+        let recover = |mut board: Scoreboard| {
+            for i in (1..N).step_by(2) {
+                let block = Range {
+                    start: i * MSS,
+                    end: (i + 1) * MSS,
+                };
+                let at = board.number_of(block.start);
+                if let Some(n) = board.next_unsacked(at, block) {
+                    board.sack(n);
+                }
+                board.mark_lost_by_rack(i - 1);
+                if let Some(n) = board.next_to_retransmit() {
+                    board.resend(n, N + i, &Snapshot::default(), true);
+                }
+            }
+            while board.pop_acked(N * MSS).is_some() {}
+            board
+        };
+        b.iter_batched(full, recover, BatchSize::LargeInput);
+    });
+    group.finish();
+}
+
+criterion_group!(benches, scoreboard);
+criterion_main!(benches);

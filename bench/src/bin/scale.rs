@@ -1,0 +1,85 @@
+//! One set-up of `bench/scale.py`: so many flows of one congestion control over one drop-tail path of one BDP, the engine
+//! alone. Prints what it did as JSON; who started it measures its CPU time.
+//!
+//!     scale CC FLOWS RATE RTT DURATION     e.g. scale cubic 100 1Gbit 20ms 30s
+//!     scale --list                         the registered congestion controls
+//!
+//! Samples over time are not taken, figures are, as in every run.
+
+#[path = "../../../sim/tests/common/counting.rs"]
+mod counting;
+
+use counting::{counts, Counting};
+use narrows_core::registry::Registry;
+use narrows_core::scenario::Scenario;
+use narrows_core::tcp::MSS;
+use narrows_sim::{run, Options, Packet};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() -> ExitCode {
+    let registry = Registry::standard();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["--list"] => Ok(registry
+            .ccs()
+            .iter()
+            .map(|kind| kind.name)
+            .collect::<Vec<_>>()
+            .join("\n")),
+        [cc, flows, rate, rtt, duration] => scale(&registry, cc, flows, rate, rtt, duration),
+        _ => Err("usage: scale CC FLOWS RATE RTT DURATION, or scale --list".into()),
+    };
+    match done {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn scale(
+    registry: &Registry<Packet>,
+    cc: &str,
+    flows: &str,
+    rate: &str,
+    rtt: &str,
+    duration: &str,
+) -> Result<String, String> {
+    let text = format!(
+        "title = \"scale\"\nduration = \"{duration}\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nbuffer = \"1bdp\"\n\
+         [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
+    );
+    let scenario = Scenario::from_toml(&text, "scale", registry).map_err(|e| e.to_string())?;
+    let options = Options { sample_interval: None };
+    let before = counts().live;
+    let (mut events, mut end) = (0, counts());
+    let run = run(&scenario, registry, &options, &mut |p| {
+        (events, end) = (p.events, counts());
+        true
+    })
+    .map_err(|e| e.to_string())?;
+    let bytes: u64 = run
+        .flows
+        .iter()
+        .filter_map(|f| f.series.last())
+        .map(|point| point.1)
+        .sum();
+    let retransmits: u64 = run.flows.iter().map(|f| f.retransmits).sum();
+    Ok(format!(
+        "{{\"segments\": {}, \"retransmits\": {retransmits}, \"drops\": {}, \"events\": {events}, \"jain\": {:.4}, \
+         \"heap_bytes\": {}, \"heap_peak_bytes\": {}}}",
+        bytes / u64::from(MSS),
+        run.queue.drops,
+        run.fairness.jain,
+        end.live - before,
+        end.peak - before,
+    ))
+}
