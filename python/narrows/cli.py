@@ -29,7 +29,7 @@ _WRONG = 2
 """Exit code of whatever is the caller's to mend, the same as for a wrong option."""
 
 _LISTS = {"cc": "cc", "queues": "queue"}
-"""What `narrows list` lists, and what the core calls it."""
+"""The kinds that `narrows list` lists, and what the core calls them."""
 
 _STOPPED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -165,16 +165,21 @@ def check(files: tuple[str, ...]) -> None:
 
 
 @main.command("list")
-@click.argument("what", type=click.Choice(list(_LISTS)), required=False)
+@click.argument("what", type=click.Choice([*_LISTS, "rules"]), required=False)
 @click.argument("name", required=False)
 @click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
     """Congestion controls and queue disciplines that a scenario may name; both, unless one is asked for.
 
+    `rules` are what releases of Linux do otherwise than those before.
+
     Example: narrows list cc cubic --verbose
     """
     listed = json.loads(_core.list_json())
+    if what == "rules":
+        _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
+        return
     kinds = {which: listed[key] for which, key in _LISTS.items() if what in {None, which}}
     if what is not None and name is not None:
         known = ", ".join(kind["name"] for kind in kinds[what])
@@ -191,6 +196,20 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
             click.echo(f"{kind['name']:12} {kind['help']}")
             if verbose or name is not None:
                 _describe(kind)
+
+
+def _list_rules(rules: list[dict[str, str]], of: str | None, *, verbose: bool, as_json: bool) -> None:
+    found = [rule for rule in rules if of in {None, rule["of"]}]
+    if not found:
+        known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
+        raise NarrowsError(f"no rules of `{of}`; known: {known}")
+    if as_json:
+        click.echo(json.dumps({"rules": found}))
+        return
+    for rule in found:
+        click.echo(f"{rule['since']:5} {rule['of']}: {rule['name']}")
+        if verbose or of is not None:
+            click.echo(f"{'':5} {rule['help']} ({rule['source']})")
 
 
 def _describe(kind: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ A page marks such a part; the test compares it with what it is made from:
 
     <!-- made: params cc cubic -->  the parameters of a kind, as `narrows list cc cubic --json` has them
     <!-- made: keys path -->        the keys of a section of the scenario
+    <!-- made: rules -->            what releases of Linux changed, as `narrows list rules --json` has it
     <!-- made: keys later -->       the keys that the format knows and this version does not
     <!-- made: file PATH -->        a file, as a block of code
     <!-- end -->
@@ -117,6 +118,8 @@ def _made(what: str, *of: str) -> str:
     if what == "params":
         (kind,) = (k for k in LISTED[of[0]] if k["name"] == of[1])
         return _params(kind["params"])
+    if what == "rules":
+        return _rules(LISTED["rules"])
     if what == "keys":
         keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
         return (
@@ -150,6 +153,11 @@ def _params(params: list[dict[str, object]]) -> str:
         for p in params
     ]
     return _table("parameter", "default", "values", "meaning", "source") + "".join(rows)
+
+
+def _rules(rules: list[dict[str, str]]) -> str:
+    rows = [_row(r["since"], r["of"], r["name"], r["help"], r["source"]) for r in rules]
+    return _table("since", "of", "rule", "what changed", "source") + "".join(rows)
 
 
 def _keys(keys: list[dict[str, str]]) -> str:

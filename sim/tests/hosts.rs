@@ -3,6 +3,8 @@
 mod common;
 
 use common::{flow, play, scenario};
+use narrows_core::cc::{bbr, cubic};
+use narrows_core::param::Params;
 use narrows_core::scenario::{Buffer, Nic, ProbeKind, ProbeSpec, Scenario};
 use narrows_core::tcp::{Clock, Gso};
 use narrows_core::units::{Bytes, Rate, Span};
@@ -186,4 +188,34 @@ fn pings_wait_in_the_host_too() {
     assert!(ping.rtt_ms.p50 > 200.0, "{}", ping.rtt_ms.p50);
     // Those that found the queue full are lost, and the run ends all the same.
     assert!(ping.received <= ping.sent);
+}
+
+/// What a release of Linux did otherwise shows: 4.15 paced BBR by IP packets, 3.6 % faster than it thought, so that a small
+/// buffer is always full; and a slow start that counted in milliseconds is another one. Nothing else changes, and what the
+/// path could carry is carried.
+#[test]
+fn old_releases_do_what_they_did() {
+    let with = |cc: &str, like: &str| {
+        let mut s = one(cc);
+        let params = if cc == "bbr" { bbr::PARAMS } else { cubic::PARAMS };
+        s.flows[0].cc.params = Params::defaults(params);
+        (s.duration, s.warmup) = (Span::s(60), Span::ZERO);
+        s.path.buffer = Some(Buffer::Bytes(Bytes::new(100 << 10)));
+        s.host.like = like.into();
+        let run = play(&s);
+        let f = &run.flows[0];
+        assert!(
+            (34.0..38.3).contains(&f.goodput_mbit),
+            "{cc} {like}: {}",
+            f.goodput_mbit
+        );
+        f.retransmits
+    };
+    let [old, new] = ["linux-4.15", "linux-6.12"].map(|like| with("bbr", like));
+    assert!(old > 3 * new, "BBR sent {old} again, and {new} since");
+    let [old, new] = ["linux-4.15", "linux-6.12"].map(|like| with("cubic", like));
+    assert!(
+        old != new && old < 2 * new && new < 2 * old,
+        "CUBIC sent {old} again, and {new} since"
+    );
 }

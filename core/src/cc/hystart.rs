@@ -319,6 +319,65 @@ mod tests {
         assert_eq!(h.growth(4), 4);
     }
 
+    fn of(kernel: Kernel) -> HyStart {
+        let host = Host {
+            kernel,
+            ..Host::default()
+        };
+        HyStart::new(Mode::Linux, &host)
+    }
+
+    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms: the first eight of a round were all
+    /// that counted, now the least of all of them.
+    #[test]
+    fn eight_round_trips_of_a_round_counted_before_5_6() {
+        let ended = |kernel| {
+            let (mut h, mut w) = (of(kernel), Window::new(20));
+            let ack = |h: &mut HyStart, w: &mut Window, rtt_us| {
+                let mut ev = Sample::at(Time::ZERO + Span::ms(1));
+                (ev.una, ev.nxt, ev.paced) = (0, 0, true);
+                h.on_sample(w, &ev, Span::us(rtt_us), Span::ms(40));
+            };
+            // Eight high ones, then a low one.
+            (0..8).for_each(|_| ack(&mut h, &mut w, 46_000));
+            ack(&mut h, &mut w, 40_000);
+            w.ssthresh == w.cwnd
+        };
+        assert_eq!([Kernel(5, 5), Kernel(5, 6)].map(ended), [true, false]);
+    }
+
+    /// ACKs a millisecond apart for more than half of the least round trip ended slow start, paced or not; paced flows now get
+    /// all of it.
+    #[test]
+    fn an_ack_train_of_a_paced_flow_may_last_a_round_trip_since_5_6() {
+        let ended_ms = |kernel| {
+            let (mut h, mut w) = (of(kernel), Window::new(20));
+            (1..100).find(|&ms| {
+                let mut ev = Sample::at(Time::ZERO + Span::ms(ms));
+                ev.paced = true;
+                h.on_sample(&mut w, &ev, Span::ms(40), Span::ms(40));
+                w.ssthresh == w.cwnd
+            })
+        };
+        assert_eq!([Kernel(5, 5), Kernel(5, 6)].map(ended_ms), [Some(21), Some(41)]);
+    }
+
+    #[test]
+    fn a_round_began_with_growth_before_5_16() {
+        let began = |kernel| {
+            let (mut h, mut w) = (of(kernel), Window::new(10));
+            let mut sample = Sample::at(Time::ZERO + Span::ms(40));
+            (sample.una, sample.nxt) = (1, 10);
+            h.on_sample(&mut w, &sample, Span::ms(40), Span::ms(40));
+            let by_sample = h.round_end;
+            let mut ack = Ack::at(Time::ZERO + Span::ms(40));
+            (ack.una, ack.nxt) = (1, 11);
+            h.on_ack(&mut w, &ack);
+            (by_sample, h.round_end)
+        };
+        assert_eq!([Kernel(5, 15), Kernel(5, 16)].map(began), [(0, 11), (10, 10)]);
+    }
+
     #[test]
     fn no_ack_counts_for_more_than_eight_packets() {
         let (mut h, _) = plus_plus();

@@ -1,18 +1,22 @@
-//! What a scenario may say, as data: congestion controls and queues with their parameters, and the scenario's own keys.
+//! What a scenario may say, as data: congestion controls and queues with their parameters, the scenario's own keys, and the
+//! rules that releases of Linux brought.
 //! From here come `narrows list --verbose` and the reference pages.
 
 use super::keys::KEYS;
 use super::value::{Node, Tree};
 use super::write::param_node;
+use crate::kernel::RULES;
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Value};
 use crate::registry::Registry;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// `{"cc": […], "queue": […], "scenario": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
+/// `{"cc": […], "queue": […], "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
 /// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words`, `help` and `source`; a key
-/// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`.
+/// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
+/// `name`, `since`, `help` and `source`.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
     let ccs = registry
         .ccs()
@@ -38,10 +42,27 @@ pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
             ])
         })
         .collect();
+    let rules = RULES
+        .iter()
+        .flat_map(|(of, rules)| rules.iter().map(move |rule| (of, rule)))
+        .map(|(of, rule)| {
+            Node::table(alloc::vec![
+                ("of".into(), Node::string(*of)),
+                ("name".into(), Node::string(rule.name)),
+                (
+                    "since".into(),
+                    Node::string(format!("{}.{}", rule.since.0, rule.since.1))
+                ),
+                ("help".into(), Node::string(rule.help)),
+                ("source".into(), Node::string(rule.source)),
+            ])
+        })
+        .collect();
     Tree::new(alloc::vec![
         ("cc".into(), Node::array(ccs)),
         ("queue".into(), Node::array(queues)),
         ("scenario".into(), Node::array(keys)),
+        ("rules".into(), Node::array(rules)),
     ])
 }
 

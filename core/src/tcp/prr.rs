@@ -103,6 +103,25 @@ mod tests {
         );
     }
 
+    /// Two packets are owed: an ACK that is not safe lets them leave since 5.19, and before but as many as it delivered.
+    #[test]
+    fn what_is_owed_waited_for_a_safe_ack_before_5_19() {
+        let window = |kernel, safe| {
+            let mut prr = Prr::begin(20, kernel);
+            prr.on_ack(3, 4, 10, false);
+            prr.sent(1);
+            prr.on_ack(1, 4, 10, safe)
+        };
+        assert_eq!(
+            [Kernel(5, 17), Kernel(5, 19)].map(|k| window(k, false)),
+            [Some(5), Some(7)]
+        );
+        assert_eq!(
+            [Kernel(5, 17), Kernel(5, 19)].map(|k| window(k, true)),
+            [Some(8), Some(8)]
+        );
+    }
+
     /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the conservative bound, two by the
     /// slow-start bound, which Linux takes for ACKs that are safe.
     #[test]

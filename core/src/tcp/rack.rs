@@ -151,3 +151,26 @@ impl Rack {
         self.persist = (self.persist + 1).min(PERSIST);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A least round trip of 2 ms, smoothed likewise: a quarter is 0.5 ms, and before 4.18 a millisecond was the least.
+    #[test]
+    fn before_4_18_a_millisecond_was_waited_at_least() {
+        let mut rtt = Rtt::new(1000);
+        rtt.sample(2_000, 0, 1);
+        rtt.sample_min(2_000, 0);
+        let board = Scoreboard::new(1448);
+        let waits = |kernel, in_recovery, reordering_seen| {
+            let mut rack = Rack::new(kernel);
+            rack.reordering_seen = reordering_seen;
+            rack.window_us(&board, &rtt, in_recovery, 3)
+        };
+        for (in_recovery, reordering_seen, new) in [(false, false, 500), (true, false, 0), (true, true, 500)] {
+            assert_eq!(waits(Kernel(4, 17), in_recovery, reordering_seen), 1_000);
+            assert_eq!(waits(Kernel(4, 18), in_recovery, reordering_seen), new);
+        }
+    }
+}

@@ -591,6 +591,32 @@ mod tests {
 
     const MSS: u64 = 1448;
 
+    /// Of ten, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have not. What was judged once is not
+    /// again, unless everything is.
+    #[test]
+    fn what_has_enough_sacked_above_it_is_lost() {
+        let mut board = Scoreboard::new(MSS as u32);
+        for i in 0..10 {
+            board.push(MSS as u32, i, &Snapshot::default(), 0);
+        }
+        let lost = |board: &Scoreboard| -> Vec<u64> { board.numbers().filter(|&i| board.seg(i).is(LOST)).collect() };
+        for i in [3, 5] {
+            board.sack(i);
+        }
+        board.mark_lost_by_count(3);
+        assert_eq!(lost(&board), [0; 0]);
+        board.sack(6);
+        board.mark_lost_by_count(3);
+        assert_eq!(lost(&board), [0, 1, 2]);
+        board.sack(9);
+        board.mark_lost_by_count(3);
+        assert_eq!(lost(&board), [0, 1, 2, 4]);
+        assert_eq!((board.lost_out(), board.in_flight()), (4, 2));
+        board.unmark_all_lost();
+        board.mark_lost_by_count(3);
+        assert_eq!(lost(&board), [0, 1, 2, 4]);
+    }
+
     /// `n` segments leave, 1 µs apart, and of each two the first is lost. Every other one is SACKed by an ACK of its own,
     /// with the blocks before it repeated; RACK finds the holes, each is sent again and acknowledged in the end. Answers
     /// how many records were looked at. With a reordering `window` (µs) holes wait for a while first.

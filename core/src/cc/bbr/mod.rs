@@ -34,6 +34,8 @@ mod pacing;
 mod policer;
 mod probe_bw;
 mod probe_rtt;
+#[cfg(test)]
+mod rules;
 mod startup;
 mod window;
 

@@ -234,3 +234,27 @@ impl Acks {
         self.compress_timer = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_are_compressed_since_4_18() {
+        let at_once = |kernel| {
+            let mut acks = Acks::new(1000, kernel);
+            (0..6).filter(|_| acks.compress(Time::ZERO, 0, 40_000)).count()
+        };
+        assert_eq!([Kernel(4, 17), Kernel(4, 18)].map(at_once), [6, UNCOMPRESSED as usize]);
+    }
+
+    #[test]
+    fn the_last_hole_s_filling_is_told_at_once_since_4_19() {
+        let at_once = |kernel| {
+            let mut acks = Acks::new(1000, kernel);
+            acks.whole();
+            acks.at_once(false)
+        };
+        assert_eq!([Kernel(4, 18), Kernel(4, 19)].map(at_once), [false, true]);
+    }
+}

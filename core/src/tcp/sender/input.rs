@@ -146,7 +146,7 @@ impl Sender {
         if nothing_out {
             return false;
         }
-        let timer_due = news.set_timer && self.state == State::Open;
+        let timer_due = news.set_timer && self.state == State::Open && self.probe_follows();
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }

@@ -31,6 +31,8 @@ mod output;
 mod pacing;
 mod rate;
 mod recovery;
+#[cfg(test)]
+mod rules;
 mod small_queue;
 mod timers;
 mod writer;
@@ -169,6 +171,7 @@ pub const RULES: &[Rule] = &[
     timers::TIMEOUT_SPARES_RECENT,
     pacing::EDT,
     output::DEFERS_BY_DEPARTURE,
+    output::LIMITED_WITHOUT_SENDING,
     output::BURSTS_BY_RTT,
     output::LIMITED_FOR_A_WINDOW,
 ];

@@ -37,6 +37,13 @@ pub const BURSTS_BY_RTT: Rule = Rule {
     help: "where the least round trip is a few milliseconds and less, bursts are larger than a millisecond of the rate",
     source: "Linux 5.18: tcp: adjust TSO packet sizes based on min_rtt",
 };
+/// The window may have been the limit although nothing left.
+pub const LIMITED_WITHOUT_SENDING: Rule = Rule {
+    name: "limited without sending",
+    since: Kernel(5, 10),
+    help: "what deferral held back counts for the window's being the limit, although nothing was sent",
+    source: "Linux 5.10: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
+};
 /// That the window was the limit is remembered.
 pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
     name: "limited for a window",
@@ -64,7 +71,7 @@ pub(super) enum Place {
     Last,
 }
 
-enum Hold {
+pub(super) enum Hold {
     No,
     /// The congestion window is what keeps a full burst back.
     ForWindow,
@@ -159,7 +166,7 @@ impl Sender {
             self.limit_ends(now, Limit::PeerWindow);
         }
         limited |= self.board.in_flight() >= self.w.cwnd;
-        if sent > 0 || (limited && self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW)) {
+        if sent > 0 || (limited && self.cfg.kernel.follows(&LIMITED_WITHOUT_SENDING)) {
             self.validate_window(now, limited);
         }
         if sent > 0 {
@@ -196,7 +203,7 @@ impl Sender {
         }
     }
 
-    fn should_defer(&self, now: Time, burst: u32, room: u64, chunk: u64) -> Hold {
+    pub(super) fn should_defer(&self, now: Time, burst: u32, room: u64, chunk: u64) -> Hold {
         if matches!(self.state, State::Recovery | State::Loss) {
             return Hold::No;
         }
@@ -274,9 +281,7 @@ impl Sender {
         }
         self.pacer.end(now, self.pacing);
         self.small_queue.sent(bytes);
-        // Where a tail loss probe may be armed, it is, as soon as everything has been sent.
-        let probe_follows = matches!(self.state, State::Open | State::Cwr);
-        if !probe_follows && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
+        if !self.probe_follows() && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
             self.rearm_rto(now);
         }
         if bytes % u64::from(MSS) > 0 {
@@ -400,7 +405,7 @@ impl Sender {
     }
 
     /// Remembers whether the window or the application limits us, over one window's worth of data.
-    fn validate_window(&mut self, now: Time, limited: bool) {
+    pub(super) fn validate_window(&mut self, now: Time, limited: bool) {
         let out = self.board.packets_out();
         let stronger = if self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW) {
             limited || (!self.cwnd_limited && out > self.max_packets_out)

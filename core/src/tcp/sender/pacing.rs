@@ -149,5 +149,6 @@ mod tests {
         let mut pacer = Pacer::new(true, Kernel(4, 15));
         burst(&mut pacer, Time::ZERO + Span::ms(5), 1, Rate::mbit(8));
         assert_eq!(pacer.wstamp, Time::ZERO + Span::us(5000 + 1480));
+        assert_eq!(pacer.delay(Time::ZERO + Span::ms(5)), Span::ZERO);
     }
 }

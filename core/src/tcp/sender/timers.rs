@@ -108,6 +108,11 @@ impl Sender {
         true
     }
 
+    /// Will a tail loss probe be armed as soon as everything has been sent? Then nothing else need be before.
+    pub(super) fn probe_follows(&self) -> bool {
+        matches!(self.state, State::Open | State::Cwr) && self.cfg.kernel.follows(&PROBES_WHILE_REDUCING)
+    }
+
     pub(super) fn arm_reorder(&mut self, now: Time, us: u64) {
         let ticks = self.ticks.from_us(us + TIMEOUT_MIN_US).min(self.rto_ticks);
         self.arm(now, TimerKind::Reorder, ticks);
@@ -204,7 +209,7 @@ impl Sender {
     }
 
     /// Everything sent long enough ago counts as lost; one packet may leave.
-    fn enter_loss(&mut self, now: Time) {
+    pub(super) fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.state, State::Recovery | State::Loss);
         self.mark_lost_by_timeout(now);
         let again = self.state == State::Loss && self.timeouts == 0;

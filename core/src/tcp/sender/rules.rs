@@ -1,0 +1,167 @@
+//! Each rule of the sender, beside what was done before it.
+
+use super::output::{Hold, Push};
+use super::{Sender, State};
+use crate::cc::reno::Reno;
+use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
+use crate::tcp::wire::{AckSegment, Range};
+use crate::tcp::{Config, MSS};
+use crate::units::{Rate, Span, Time};
+use alloc::boxed::Box;
+
+const WINDOW: u64 = 1 << 20;
+
+fn at(us: u64) -> Time {
+    Time::ZERO + Span::us(us)
+}
+
+/// Connected after `rtt_ms`; then ten segments leave.
+fn sender(kernel: Kernel, rtt_ms: u64) -> Sender {
+    let cfg = Config {
+        kernel,
+        ..Config::default()
+    };
+    let mut s = Sender::new(&cfg, Box::new(Reno), None);
+    s.connect(Time::ZERO, &mut |_| ());
+    let syn_ack = AckSegment {
+        syn: true,
+        window: WINDOW,
+        ..AckSegment::default()
+    };
+    s.on_segment(at(rtt_ms * 1000), &syn_ack, &mut |_| ());
+    assert_eq!(s.board.packets_out(), 10);
+    s
+}
+
+/// Acknowledges `segments`, and SACKs those of `sacked`.
+fn ack(s: &mut Sender, now: Time, segments: u64, sacked: Option<core::ops::Range<u64>>) {
+    let mut ack = AckSegment {
+        ack: segments * u64::from(MSS),
+        window: WINDOW,
+        ..AckSegment::default()
+    };
+    if let Some(r) = sacked {
+        ack.n_sacks = 1;
+        ack.sacks[0] = Range {
+            start: r.start * u64::from(MSS),
+            end: r.end * u64::from(MSS),
+        };
+    }
+    s.on_segment(now, &ack, &mut |_| ());
+}
+
+#[test]
+fn short_round_trips_make_bursts_larger_since_5_18() {
+    let burst = |kernel| {
+        let mut s = sender(kernel, 1);
+        s.pacing = Rate::mbit(10);
+        s.burst_segments()
+    };
+    // Half of 65 215 bytes, and a millisecond of the rate.
+    assert_eq!([Kernel(5, 17), Kernel(5, 18)].map(burst), [2, 23]);
+}
+
+#[test]
+fn deferral_waited_for_half_a_round_trip_before_5_1() {
+    let holds = |kernel| {
+        let mut s = sender(kernel, 40);
+        s.w.cwnd = 12;
+        s.last_sent = Some(at(65_000));
+        s.pacer.wstamp = at(65_000);
+        // The next ACK is 14.8 ms away; 15 µs later the tick has passed.
+        [65_200, 66_000].map(|us| !matches!(s.should_defer(at(us), 8, WINDOW, 60_000), Hold::No))
+    };
+    assert_eq!(holds(Kernel(5, 0)), [true, false]);
+    assert_eq!(holds(Kernel(5, 1)), [false, false]);
+}
+
+#[test]
+fn what_was_deferred_counts_as_limited_since_5_10() {
+    let limited = |kernel| {
+        let mut s = sender(kernel, 40);
+        s.pacing = Rate::mbit(100);
+        s.w.cwnd = 12;
+        (s.cwnd_limited, s.cwnd_usage_seq) = (false, 0);
+        s.last_sent = Some(at(79_400));
+        s.pacer.wstamp = at(79_400);
+        assert!(!s.write(at(79_500), Push::All, &mut |_| ()));
+        s.cwnd_limited
+    };
+    assert_eq!([Kernel(5, 9), Kernel(5, 10)].map(limited), [false, true]);
+}
+
+#[test]
+fn that_the_window_was_the_limit_was_forgotten_before_6_1() {
+    let limited = |kernel| {
+        let mut s = sender(kernel, 40);
+        s.validate_window(at(41_000), true);
+        let snapshot = s.delivered.snapshot();
+        s.board.push(MSS, 41_000, &snapshot, 0);
+        s.validate_window(at(41_000), false);
+        s.cwnd_limited
+    };
+    assert_eq!([Kernel(6, 0), Kernel(6, 1)].map(limited), [false, true]);
+}
+
+#[test]
+fn probes_were_for_idle_tails_before_4_16() {
+    let probes = |kernel| {
+        let mut s = sender(kernel, 40);
+        let full = s.schedule_probe(at(41_000), false);
+        s.w.cwnd = 20;
+        let room = s.schedule_probe(at(41_000), false);
+        s.w.cwnd = 10;
+        s.state = State::Cwr;
+        [full, room, s.schedule_probe(at(41_000), false)]
+    };
+    assert_eq!(probes(Kernel(4, 15)), [true, false, false]);
+    assert_eq!(probes(Kernel(4, 16)), [true, true, true]);
+}
+
+/// Where no probe follows, the timeout counts from the last ACK all the same.
+#[test]
+fn a_timer_is_set_by_every_ack_whether_a_probe_follows_or_not() {
+    for kernel in [LINUX_4_15, LINUX_6_12] {
+        let mut s = sender(kernel, 40);
+        let first = s.timer.unwrap().fires;
+        ack(&mut s, at(150_000), 2, None);
+        assert!(s.timer.unwrap().fires >= first.max(at(230_000)), "{kernel:?}");
+    }
+}
+
+#[test]
+fn a_timeout_took_everything_for_lost_before_4_18() {
+    let left = |kernel| {
+        let mut s = sender(kernel, 40);
+        ack(&mut s, at(80_000), 2, None);
+        let recent = s.board.packets_out() - 8;
+        assert!(recent > 0);
+        s.enter_loss(at(100_000));
+        (s.board.in_flight(), s.w.cwnd, recent)
+    };
+    let (in_flight, cwnd, _) = left(Kernel(4, 16));
+    assert_eq!((in_flight, cwnd), (0, 1));
+    let (in_flight, cwnd, recent) = left(Kernel(4, 18));
+    assert_eq!((in_flight, cwnd), (recent, recent + 1));
+}
+
+/// On a path that was seen to reorder RACK waits; three duplicates did not, before RACK counted them itself.
+#[test]
+fn three_duplicates_told_a_loss_beside_rack_before_4_18() {
+    let lost = |kernel| {
+        let mut s = sender(kernel, 40);
+        s.rack.reordering_seen = true;
+        ack(&mut s, at(80_000), 0, Some(3..6));
+        (s.state, s.board.lost_out())
+    };
+    assert_eq!(lost(Kernel(4, 16)), (State::Recovery, 3));
+    assert_eq!(lost(Kernel(4, 18)), (State::Disorder, 0));
+}
+
+/// Below three, the first alone is lost when recovery begins for another reason, and none before.
+#[test]
+fn two_duplicates_told_nothing() {
+    let mut s = sender(LINUX_4_15, 40);
+    ack(&mut s, at(80_000), 0, Some(3..5));
+    assert_eq!((s.state, s.board.lost_out()), (State::Disorder, 0));
+}
