@@ -5,9 +5,10 @@ arrives, so from `p = 1 − 1/g` on not even probing brings back what the bandwi
 1.25, 9.1 % for 1.1, 33 % for 1.5. Cao et al. (IMC 2019, figure 7) measured it at 100 Mbit/s, 25 ms, 10 MB of buffer and
 independent loss.
 
-That is the law without its eye for policers, and is judged with `policer_detection = false`. With it, as BBR runs, losses
-of 50 for 256 delivered or more, 16.3 % of what was sent, are taken for a policer's, so that the cliff comes sooner. There it
-is held to Linux itself: `evidence/cliff-linux-6.12.csv` has its runs, `evidence/cliff.md` tells how they were made.
+That is the law without its eye for policers, and is judged with `policer_detection = false`. With it, as BBR runs,
+losses of 50 for 256 delivered or more, 16.3 % of what was sent, are taken for a policer's, so that the cliff comes
+sooner. There it is held to Linux itself: `evidence/cliff-linux-6.12.csv` has its runs, `evidence/cliff.md` tells how
+they were made.
 
 The cliff is where half of the rate passes in the mean of a run, found by bisection: the median of several seeds decides
 each step.
@@ -20,6 +21,7 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from narrows import _core
 from narrows._parallel import everywhere
@@ -100,7 +102,7 @@ def half(curve: dict[float, list[float]]) -> float:
     0.15
     """
     points = [(p, statistics.median(curve[p])) for p in sorted(curve)]
-    for (below, more), (above, less) in zip(points, points[1:], strict=False):
+    for (below, more), (above, less) in pairwise(points):
         if more >= RATE_MBIT / 2 > less:
             return round(below + (above - below) * (more - RATE_MBIT / 2) / (more - less), 6)
     raise ValueError("half of the rate passes nowhere")
