@@ -55,7 +55,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cases", help="only cases called so: 'C-bbr-*,H-*'")
     parser.add_argument("--cc", help="only cases whose flows all use these: reno,cubic")
     parser.add_argument("--up-to", type=float, default=1000, help="only published cells of this rate or less, Mbit/s")
-    parser.add_argument("--like", help="the Linux of the published maps (default: linux-4.15 where it is known)")
+    parser.add_argument("--like", help="the hosts of the published maps (default: what is nearest to each set)")
     parser.add_argument("--seeds", type=int, default=3, help="of each case (default: 3)")
     parser.add_argument("--jobs", type=int, help="at once (default: one a core)")
     parser.add_argument("--report", help="write it there (default: validation/REPORT.md when everything is run)")

@@ -1,5 +1,8 @@
 """The published maps of BBR and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers, one flow for 60 s.
 
+There are two sets, of Linux 4.15 and of 5.15 over the same paths; `narrows.published.LIKE` says what our hosts are like
+for each, and why. Each set has its own criteria, and they are the same.
+
 `narrows.published` holds the cells and how they are set up; here is what BBR's must keep. Of the gain of BBR over
 CUBIC, both under the same kernel, only the sign is judged, and only where it is a tenth or more: the map is read for
 who wins.
@@ -12,11 +15,9 @@ be within the factor. How many cells would agree if 0.01 % of the segments were 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from narrows import _core
-from narrows.errors import NarrowsError
-from narrows.published import AGAIN_FACTOR, KERNEL, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
+from narrows.published import AGAIN_FACTOR, LIKE, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
 from narrows.published import criteria as all_criteria
 from validation.stored import Json, known_ccs
 
@@ -28,29 +29,21 @@ CCS = ("cubic", "bbr")
 
 @dataclass(frozen=True, kw_only=True)
 class Maps:
-    """What was run again.
+    """One set, run again.
 
     Attributes:
-        like: The release that the hosts were like.
+        kernel: The Linux it was published of.
+        like: The one that our hosts were like.
         results: A list of cells for each congestion control.
     """
 
+    kernel: str
     like: str
     results: dict[str, list[Result]]
 
     def gains(self) -> list[Gain]:
         """BBR beside CUBIC, cell by cell."""
         return gains([r for results in self.results.values() for r in results])
-
-
-def kernel() -> str:
-    """The release to be like: the published one where this version knows its rules."""
-    text = f'duration = "1s"\n[path]\nrate = "1Mbit"\nrtt = "1ms"\n[host]\nlike = "{KERNEL}"\n'
-    try:
-        _core.check_toml(text, "kernel")
-    except NarrowsError:
-        return "linux-6.12"
-    return KERNEL
 
 
 def can_run() -> tuple[list[str], list[str]]:
@@ -64,17 +57,25 @@ def play(
     like: str | None = None,
     jobs: int | None = None,
     done: Callable[[float], object] = lambda _: None,
-) -> Maps:
-    """Runs every cell of every map again, up to a rate."""
-    like = like or kernel()
-    todo = [cell for cc in can_run()[0] for cell in cells(cc) if cell.rate_mbit <= up_to_mbit]
+) -> list[Maps]:
+    """Runs every cell of every map again, up to a rate; `like` is for both sets."""
+    ccs = can_run()[0]
+    todo = [cell for kernel in LIKE for cc in ccs for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit]
     found = reproduce(todo, lambda cell: done(cell.rate_mbit), like=like, jobs=jobs)
-    return Maps(like=like, results={cc: [r for r in found if r.cell.cc == cc] for cc in can_run()[0]})
+    return [
+        Maps(
+            kernel=kernel,
+            like=like or LIKE[kernel],
+            results={cc: [r for r in found if (r.cell.kernel, r.cell.cc) == (kernel, cc)] for cc in ccs},
+        )
+        for kernel in LIKE
+    ]
 
 
 def cost(*, up_to_mbit: float) -> float:
     """What `done` adds up to."""
-    return float(sum(c.rate_mbit for cc in can_run()[0] for c in cells(cc) if c.rate_mbit <= up_to_mbit))
+    rates = (c.rate_mbit for kernel in LIKE for cc in can_run()[0] for c in cells(cc, kernel))
+    return float(sum(rate for rate in rates if rate <= up_to_mbit))
 
 
 def again_agrees_leniently(result: Result) -> bool:
@@ -85,8 +86,9 @@ def again_agrees_leniently(result: Result) -> bool:
 
 
 def criteria(maps: Maps) -> list[Criterion]:
-    """What the maps must keep, of those that were run."""
-    return all_criteria([r for results in maps.results.values() for r in results])
+    """What a set must keep, of those maps that were run."""
+    found = all_criteria([r for results in maps.results.values() for r in results])
+    return [replace(c, name=f"published of {maps.kernel}: {c.name.removesuffix(',')}") for c in found]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ class Off:
     """A cell that disagrees in something.
 
     Attributes:
-        case: Its name, `P-<cc>-<buffer in kb>-<rate>-<RTT>`.
+        case: Its name, `P-<Linux>-<cc>-<buffer in kb>-<rate>-<RTT>`.
         figure: `goodput_mbit`, `retransmits` or `gain_pct`.
         published: What was published.
         ours: What came out.
@@ -127,13 +129,14 @@ def disagreements(maps: Maps) -> list[Off]:
 
 
 def _off(cell: Cell, figure: str, published: float, ours: float) -> Off:
-    name = f"P-{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
+    name = f"P-{cell.kernel}-{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
     return Off(case=name, figure=figure, published=published, ours=ours)
 
 
 def document(maps: Maps) -> Json:
-    """The part as one JSON object."""
+    """A set as one JSON object."""
     return {
+        "published_of": maps.kernel,
         "like": maps.like,
         "left_out": can_run()[1],
         "cells": {cc: [r.json() for r in results] for cc, results in maps.results.items()},

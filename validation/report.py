@@ -29,7 +29,7 @@ class Validation:
         seeds: So many of each case.
         outcomes: Of the stored cases.
         left_out: Stored cases with a congestion control that this version has not.
-        maps: The published ones.
+        maps: The published sets.
         cliff: A list by gain.
         cliff_left_out: Why it could not be run.
         explanations: What is understood.
@@ -39,7 +39,7 @@ class Validation:
     seeds: int
     outcomes: list[linux.Outcome] | None = None
     left_out: tuple[Case, ...] = ()
-    maps: papers.Maps | None = None
+    maps: list[papers.Maps] | None = None
     cliff: list[cliffs.Cliff] | None = None
     cliff_left_out: str | None = None
     explanations: tuple[Explanation, ...] = ()
@@ -52,7 +52,7 @@ class Validation:
             for v in outcome.verdicts
             if not v.agrees
         ]
-        found += papers.disagreements(self.maps) if self.maps else []
+        found += [off for maps in self.maps or () for off in papers.disagreements(maps)]
         return sorted(found, key=lambda d: -d.off)
 
     def explanation(self, off: papers.Off) -> Explanation | None:
@@ -82,11 +82,12 @@ class Validation:
                         met=ours_pct >= linux_pct - 100 * linux.BELOW_LINUX,
                     )
                 )
-        found += papers.criteria(self.maps) if self.maps else []
+        found += [criterion for maps in self.maps or () for criterion in papers.criteria(maps)]
         for c in self.cliff or ():
             where = "nowhere" if c.found is None else f"at {100 * c.found:.1f} %"
-            wanted = f"{100 * c.expected:g} % ± {100 * cliffs.WITHIN:g} points wanted"
-            found.append(Simple(text=f"BBR's cliff, gain {c.gain:g}: {where}, {wanted}", met=c.met))
+            wanted = f"{100 * c.expected:.1f} % ± {100 * c.within:g} points wanted"
+            whose = "as in Linux" if c.detection else f"of gain {c.gain:g} alone"
+            found.append(Simple(text=f"BBR's cliff {whose}: {where}, {wanted}", met=c.met))
         return found
 
     def places(self) -> list[tuple[str, list[linux.Outcome]]]:
@@ -108,7 +109,7 @@ class Validation:
                 "itself": dict(zip(("agree", "known"), linux_itself(self.outcomes), strict=True)),
                 "figures": [v.json() for o in self.outcomes for v in o.verdicts],
             },
-            "papers": papers.document(self.maps) if self.maps else None,
+            "papers": [papers.document(maps) for maps in self.maps] if self.maps else None,
             "cliff": [c.json() for c in self.cliff] if self.cliff else None,
             "unexplained": [[d.case, d.figure] for d in self.disagreements() if not self.explanation(d)],
             "criteria": [{"criterion": in_words(c), "met": c.met} for c in self.criteria()],
@@ -152,8 +153,7 @@ def markdown(v: Validation) -> str:
     if v.outcomes is not None:
         parts += [_families(v), _figures(v.outcomes)]
     parts.append(_disagreements(v))
-    if v.maps is not None:
-        parts.append(_maps(v.maps))
+    parts += [_maps(maps) for maps in v.maps or ()]
     parts.append(_cliff(v))
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -256,13 +256,13 @@ def _disagreements(v: Validation) -> str:
 
 def _maps(maps: papers.Maps) -> str:
     parts = [
-        "## Published maps\n\nGoodput in Mbit/s and, in brackets, segments sent again, ours|published; "
-        f"hosts like {maps.like}. `!`: does not agree."
+        f"## Maps published of Linux {maps.kernel}\n\nGoodput in Mbit/s and, in brackets, segments sent again, "
+        f"ours|published; hosts like {maps.like}. `!`: does not agree."
     ]
     for cc, results in maps.results.items():
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
             here = [r for r in results if r.cell.buffer_kib == buffer_kib]
-            parts.append(f"### {cc}, buffer {buffer_kib} KB\n\n{_map(here)}")
+            parts.append(f"### {cc} of Linux {maps.kernel}, buffer {buffer_kib} KB\n\n{_map(here)}")
     if "bbr" in maps.results:
         lenient = sum(map(papers.again_agrees_leniently, maps.results["bbr"]))
         n = len(maps.results["bbr"])
@@ -294,14 +294,16 @@ def _square(r: Result) -> str:
 def _cliff(v: Validation) -> str:
     if v.cliff is None:
         return f"## The cliff\n\nLeft out: {v.cliff_left_out}" if v.cliff_left_out else ""
-    losses = sorted({p for c in v.cliff for p in c.curve})
-    head = ("loss", *(f"gain {c.gain:g}" for c in v.cliff))
-    rows = [(f"{100 * p:.2f} %", *(_seeds(c.curve.get(p)) for c in v.cliff)) for p in losses]
+    theirs = cliffs.linux()
+    losses = sorted({*theirs, *(p for c in v.cliff for p in c.curve)})
+    heads = ("with it, as it is" if c.detection else f"gain {c.gain:g}" for c in v.cliff)
+    rows = [(f"{100 * p:.2f} %", *(_seeds(c.curve.get(p)) for c in v.cliff), _seeds(theirs.get(p))) for p in losses]
     text = (
-        "## The cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB of buffer, independent "
-        "loss: the median of the seeds, and the least and the most."
+        "## The cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB of buffer, independent\n"
+        "loss: the median of the seeds, and the least and the most. The first columns are without BBR's eye for\n"
+        "policers, the last is Linux 6.12 over that path ([how it was run](evidence/cliff.md))."
     )
-    return f"{text}\n\n{_table('r', head, rows)}"
+    return f"{text}\n\n{_table('r', ('loss', *heads, 'Linux'), rows)}"
 
 
 def _seeds(goodputs: Sequence[float] | None) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from narrows import __version__
 from narrows.published import (
     KERNEL,
+    LIKE,
     TITLE,
     Cell,
     Criterion,
@@ -42,7 +43,7 @@ def demo(*, quick: bool = False, up_to: float | None = None, goodput: bool = Fal
     ]
     begin = time.monotonic()
     with _progress(todo) as told:
-        results = reproduce(todo, told, like=KERNEL)
+        results = reproduce(todo, told)
     wall_s = time.monotonic() - begin
     if as_json:
         print(json.dumps(document(results, wall_s)))
@@ -56,7 +57,7 @@ def document(results: Sequence[Result], wall_s: float) -> dict[str, Any]:
     return {
         "narrows": __version__,
         "experiment": TITLE,
-        "like": KERNEL,
+        "like": LIKE[KERNEL],
         "cells": [r.json() for r in results],
         "gains": [g.json() for g in gains(results)],
         "criteria": [c.json() for c in criteria(results)],

@@ -142,15 +142,23 @@ def test_evidence_is_more_than_a_sentence(tmp_path: Path) -> None:
 
 def test_the_cliff_is_where_probing_no_longer_helps() -> None:
     def ideal(job: cliff.Job, _keep_on: object) -> float:
-        gain, loss, _ = job
-        return 95.0 if gain * (1 - loss) > 1 else 3.0
+        gain, detection, loss, _ = job
+        return 95.0 if gain * (1 - loss) > 1 and not (detection and loss > 0.15) else 3.0
 
     told: list[float] = []
     found = cliff.play(seeds=2, one=ideal, done=told.append)
-    assert [c.found for c in found] == pytest.approx([0.2, 1 / 11], abs=cliff.RESOLUTION)
+    assert [c.found for c in found] == pytest.approx([0.2, 1 / 11, 1 / 3, 0.15], abs=cliff.RESOLUTION)
     assert all(c.met for c in found)
     assert sum(told) == cliff.cost(seeds=2)
-    assert [c.found for c in cliff.play(seeds=1, one=lambda _job, _keep_on: 95.0)] == [None, None]
+    assert {c.found for c in cliff.play(seeds=1, one=lambda _job, _keep_on: 95.0)} == {None}
+
+
+def test_the_cliff_of_linux_is_that_of_its_runs() -> None:
+    runs = cliff.linux()
+    assert all(len(goodputs) >= 2 for goodputs in runs.values())
+    assert max(p for p in runs if min(runs[p]) > 70) < cliff.half(runs) < min(p for p in runs if max(runs[p]) < 25)
+    with pytest.raises(ValueError, match="nowhere"):
+        cliff.half({0.1: [90.0], 0.2: [80.0]})
 
 
 def test_none_sent_again_is_a_class_of_its_own() -> None:
@@ -176,13 +184,37 @@ def test_none_sent_again_is_a_class_of_its_own() -> None:
     assert result(0, 0).agrees
 
 
-def test_the_published_cells_of_bbr_are_whole() -> None:
-    every = cells("bbr")
+@pytest.mark.parametrize(
+    ("kernel", "cc", "goodput_mbit", "retransmits"),
+    [
+        ("4.15", "cubic", 27_209.75, 147_839),
+        ("4.15", "bbr", 39_018.93, 8_441_229),
+        ("5.15", "cubic", 26_567.16, 145_942),
+        ("5.15", "bbr", 38_997.74, 4_894_088),
+    ],
+)
+def test_the_published_cells_are_whole(kernel: str, cc: str, goodput_mbit: float, retransmits: int) -> None:
+    every = cells(cc, kernel)
     assert [(c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in every] == [
         (c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in cells()
     ]
-    assert sum(c.goodput_mbit for c in every) == pytest.approx(39_018.93)
-    assert sum(c.retransmits for c in every) == 8_441_229
+    assert {(c.kernel, c.cc, c.trials) for c in every} == {(kernel, cc, 5)}
+    assert sum(c.goodput_mbit for c in every) == pytest.approx(goodput_mbit)
+    assert sum(c.retransmits for c in every) == retransmits
+
+
+def test_the_sets_are_judged_one_by_one() -> None:
+    def result(cell: Cell) -> Result:
+        goodput_mbit = cell.goodput_mbit * (2 if cell.kernel == "5.15" else 1)
+        return Result(cell=cell, goodput_mbit=goodput_mbit, retransmits=cell.retransmits, rtt_ms=5.0)
+
+    good, bad = (
+        papers.Maps(kernel=kernel, like="linux-6.12", results={"bbr": [result(c) for c in cells("bbr", kernel)]})
+        for kernel in ("4.15", "5.15")
+    )
+    assert [c.met for c in papers.criteria(good)] == [True, True]
+    assert [c.met for c in papers.criteria(bad)] == [False, True]
+    assert {off.case for off in papers.disagreements(bad)} >= {"P-5.15-bbr-100-10-5"}
 
 
 def test_the_command_runs_a_case_and_leaves_out_what_it_cannot() -> None:

@@ -1,7 +1,7 @@
 //! The simulator against Linux: every stored case of the reference, three seeds each, figure by figure.
 //!
 //! A case agrees when every one of its figures does; the test fails when in any family fewer cases agree than [`AGREED`]
-//! says. That this notices what it should was tried by hand. Cases that agree, by family:
+//! says. That this notices what it should was tried by hand, with the cases of Reno and CUBIC. Those that agree, by family:
 //!
 //! | mutation of core | A | B | C | H | I | O | all |
 //! |---|---|---|---|---|---|---|---|
@@ -33,7 +33,15 @@ const STORED: [&str; 2] = [
     include_str!("data/reference/linux-6.12-bbr.txt"),
 ];
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
-const AGREED: [(&str, usize); 6] = [("A", 46), ("B", 24), ("C", 20), ("H", 28), ("I", 6), ("O", 4)];
+const AGREED: [(&str, usize); 7] = [
+    ("A", 54),
+    ("B", 32),
+    ("C", 35),
+    ("D", 11),
+    ("H", 38),
+    ("I", 7),
+    ("O", 4),
+];
 const SEEDS: u64 = 3;
 
 /// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.
