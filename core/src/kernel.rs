@@ -35,11 +35,17 @@ pub struct Kernel(pub u16, pub u16);
 
 /// Linux 4.15, which many published experiments with BBR ran on.
 pub const LINUX_4_15: Kernel = Kernel(4, 15);
+/// Linux 5.15, which the same experiments were repeated on.
+pub const LINUX_5_15: Kernel = Kernel(5, 15);
 /// Linux 6.12, which narrows is checked against.
 pub const LINUX_6_12: Kernel = Kernel(6, 12);
 
 /// The releases a scenario may name, with their names; the first is the default.
-pub const KERNELS: &[(&str, Kernel)] = &[("linux-6.12", LINUX_6_12), ("linux-4.15", LINUX_4_15)];
+pub const KERNELS: &[(&str, Kernel)] = &[
+    ("linux-6.12", LINUX_6_12),
+    ("linux-5.15", LINUX_5_15),
+    ("linux-4.15", LINUX_4_15),
+];
 
 impl Default for Kernel {
     fn default() -> Kernel {

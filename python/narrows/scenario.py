@@ -114,7 +114,7 @@ class Host:
     4
 
     Attributes:
-        like: Whose rules it follows: `"linux-6.12"` or `"linux-4.15"`.
+        like: Whose rules it follows: `"linux-6.12"`, `"linux-5.15"` or `"linux-4.15"`.
         iw: The initial window in packets.
         hz: The kernel's tick.
         clock: What round trips are measured with: `"us"`, or `"ms"` as Linux did before 3.15.

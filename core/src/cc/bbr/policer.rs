@@ -51,10 +51,11 @@ impl Policer {
         self.sampling = false;
         self.begin_interval(totals);
     }
-    fn end_interval(&mut self, bw: Bw, packet: u64, totals: &Totals) -> bool {
+    /// `paced`: what pacing would make of a rate, in bytes per second.
+    fn end_interval(&mut self, bw: Bw, paced: impl Fn(Bw) -> u64, totals: &Totals) -> bool {
         if self.bw > Bw::default() {
             let off = Bw(bw.0.abs_diff(self.bw.0));
-            if off.0 * UNIT <= SAME_RATIO * self.bw.0 || off.bytes_per_s(packet, UNIT, 1_000_000) <= SAME_BYTES_PER_S {
+            if off.0 * UNIT <= SAME_RATIO * self.bw.0 || paced(off) <= SAME_BYTES_PER_S {
                 self.bw = Bw((bw.0 + self.bw.0) >> 1);
                 self.used = true;
                 self.rounds = 0;
@@ -119,8 +120,9 @@ impl Bbr {
         if ms >= u64::from(u32::MAX) / 1000 {
             return policer.forget(totals);
         }
-        let packet = self.set.paced_packet;
-        if policer.end_interval(Bw::of(delivered, ms * 1000), packet, totals)
+        let (packet, millionths) = (self.set.paced_packet, self.set.paced_millionths);
+        let paced = |bw: Bw| bw.bytes_per_s(packet, UNIT, millionths);
+        if policer.end_interval(Bw::of(delivered, ms * 1000), paced, totals)
             && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
         {
             self.cycle.gain = UNIT;
