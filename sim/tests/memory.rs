@@ -51,12 +51,12 @@ fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
     (last.0 - first.0, last.1 - first.1)
 }
 
-/// A buffer grows when more waits in it than ever before, which happens ever more rarely and at most doubles it. Nothing else
-/// may allocate once a run is under way.
+/// A buffer grows when more waits in it than ever before, which happens ever more rarely and at most doubles it: half of the
+/// flows may still do so once in half a million events. Nothing else may allocate once a run is under way.
 #[test]
 fn packets_take_nothing_from_the_heap() {
     for cc in ccs() {
-        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 0), (10, 0.001, 1), (100, 0.001, 40)] {
+        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 5), (10, 0.001, 5), (100, 0.001, 40)] {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(25));
             s.path.loss.probability = loss;
             // Between doublings of what figures keep: ten samples a second make 128 and 256, the series 16 and 32.
