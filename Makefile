@@ -26,7 +26,7 @@ PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows -name __pyca
 TESTED         := --release --workspace --exclude narrows-bench
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
 
@@ -72,9 +72,13 @@ bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and t
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
 
+bench-ns3: ## The same set-ups in ns-3, where that is installed, to compare
+	@[ -n "$(PYTHON)" ] || { echo 'make bench-ns3 needs Python 3.11 or newer'; exit 1; }
+	$(PYTHON) bench/ns3/run.py
+
 clean: ## Back to a fresh checkout
 	cargo clean --quiet
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test lint validate bench clean
+.PHONY: help setup demo test lint validate bench bench-ns3 clean

@@ -1,0 +1,215 @@
+// The same set-ups as bench/scale.py in ns-3, to see what a segment costs there: N flows of TcpCubic or TcpBbr over one
+// drop-tail bottleneck of one BDP. Built and run by bench/ns3/run.py; no part of the build, the tests or CI.
+//
+//     dumbbell --cc=cubic --flows=10 --mbit=1000 --rtt=20 --hosts=0 --seconds=10
+//
+// What is set, and why:
+// - BulkSend, SACK, timestamps, segments of 1448 B, an ACK for every second segment, a first window of 10 and a least
+//   retransmission timeout of 200 ms: what our ends do, after Linux. The application hands over 1448 B at a time, so that
+//   no segment is cut from, or put together of, several packets.
+// - No queue discipline above the device: its drop-tail queue, counted in bytes, is the buffer.
+// - `hosts` 0: the flows end on the two nodes of the bottleneck. No packet is forwarded; nothing else is as cheap. It is how
+//   narrows has it. `hosts` H: H nodes a side, by links ten times as fast and without delay, through two routers. A node of
+//   ns-3 looks for a packet's socket one by one, which with 10 000 flows on one would be all that is measured.
+// - Routers find the way by the address's number, in one step: a routing table is searched one by one as well.
+//
+// CPU is of the whole process and, apart, of Simulator::Run, without what building the nodes took.
+
+#include "ns3/applications-module.h"
+#include "ns3/core-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/network-module.h"
+#include "ns3/point-to-point-module.h"
+
+#include <algorithm>
+#include <iostream>
+#include <sys/resource.h>
+#include <vector>
+
+using namespace ns3;
+
+namespace
+{
+
+constexpr uint32_t SEGMENT = 1448;
+constexpr uint32_t LEFT = 0x0a010000;  // 10.1.0.0/16: senders, four addresses for each link
+constexpr uint32_t RIGHT = 0x0a020000; // 10.2.0.0/16: receivers
+constexpr uint32_t SIDE = 0xffff0000;
+
+double
+CpuSeconds()
+{
+    rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_utime.tv_sec + u.ru_stime.tv_sec + 1e-6 * (u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+// A router that knows its hosts by number, and sends all else across.
+class ByNumber : public Ipv4RoutingProtocol
+{
+  public:
+    ByNumber(uint32_t side, Ptr<NetDevice> across) : m_side(side), m_across(Way(across)) {}
+
+    void Add(Ptr<NetDevice> host) { m_hosts.push_back(Way(host)); }
+
+    Ptr<Ipv4Route> RouteOutput(Ptr<Packet>, const Ipv4Header&, Ptr<NetDevice>, Socket::SocketErrno& error) override
+    {
+        error = Socket::ERROR_NOROUTETOHOST;
+        return nullptr;
+    }
+
+    bool RouteInput(Ptr<const Packet> packet, const Ipv4Header& header, Ptr<const NetDevice>, UnicastForwardCallback forward,
+                    MulticastForwardCallback, LocalDeliverCallback, ErrorCallback) override
+    {
+        const uint32_t to = header.GetDestination().Get();
+        forward((to & SIDE) == m_side ? m_hosts.at((to & ~SIDE) >> 2) : m_across, packet, header);
+        return true;
+    }
+
+    void NotifyInterfaceUp(uint32_t) override {}
+    void NotifyInterfaceDown(uint32_t) override {}
+    void NotifyAddAddress(uint32_t, Ipv4InterfaceAddress) override {}
+    void NotifyRemoveAddress(uint32_t, Ipv4InterfaceAddress) override {}
+    void SetIpv4(Ptr<Ipv4>) override {}
+    void PrintRoutingTable(Ptr<OutputStreamWrapper>, Time::Unit) const override {}
+
+  private:
+    static Ptr<Ipv4Route> Way(Ptr<NetDevice> device)
+    {
+        Ptr<Ipv4Route> way = Create<Ipv4Route>();
+        way->SetOutputDevice(device);
+        return way;
+    }
+
+    uint32_t m_side;
+    Ptr<Ipv4Route> m_across;
+    std::vector<Ptr<Ipv4Route>> m_hosts;
+};
+
+// A link whose device queues hold `queue` bytes.
+NetDeviceContainer
+Link(Ptr<Node> a, Ptr<Node> b, double bits, Time delay, uint64_t queue)
+{
+    PointToPointHelper link;
+    link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(static_cast<uint64_t>(bits))));
+    link.SetChannelAttribute("Delay", TimeValue(delay));
+    link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", QueueSizeValue(QueueSize(QueueSizeUnit::BYTES, queue)));
+    link.DisableFlowControl(); // or addresses would bring a queue discipline with them
+    return link.Install(a, b);
+}
+
+// Connects hosts to one router; the address of each, by number.
+std::vector<Ipv4Address>
+Attach(NodeContainer& hosts, Ptr<Node> router, uint32_t side, Ptr<NetDevice> across, double bits)
+{
+    Ptr<ByNumber> ways = Create<ByNumber>(side, across);
+    Ipv4AddressHelper addresses(Ipv4Address(side), "255.255.255.252");
+    std::vector<Ipv4Address> known;
+    for (uint32_t i = 0; i < hosts.GetN(); i++)
+    {
+        NetDeviceContainer ends = Link(hosts.Get(i), router, bits, Time(0), 1u << 30);
+        Ipv4InterfaceContainer both = addresses.Assign(ends);
+        addresses.NewNetwork();
+        Ptr<Ipv4> ip = hosts.Get(i)->GetObject<Ipv4>();
+        const uint32_t interface = ip->GetInterfaceForDevice(ends.Get(0));
+        Ipv4StaticRoutingHelper().GetStaticRouting(ip)->SetDefaultRoute(both.GetAddress(1), interface);
+        ways->Add(ends.Get(1));
+        known.push_back(both.GetAddress(0));
+    }
+    router->GetObject<Ipv4>()->SetRoutingProtocol(ways);
+    return known;
+}
+
+} // namespace
+
+int
+main(int argc, char** argv)
+{
+    std::string cc = "cubic";
+    uint32_t flows = 1;
+    uint32_t hosts = 0;
+    double mbit = 100;
+    double rtt = 40;
+    double seconds = 10;
+    CommandLine command;
+    command.AddValue("cc", "cubic or bbr", cc);
+    command.AddValue("flows", "how many", flows);
+    command.AddValue("mbit", "the bottleneck's rate", mbit);
+    command.AddValue("rtt", "milliseconds", rtt);
+    command.AddValue("hosts", "nodes on each side, or 0: flows end at the bottleneck's own", hosts);
+    command.AddValue("seconds", "simulated", seconds);
+    command.Parse(argc, argv);
+    if ((cc != "cubic" && cc != "bbr") || hosts > 16000)
+    {
+        std::cerr << "dumbbell: --cc is cubic or bbr, --hosts at most 16000\n";
+        return 2;
+    }
+
+    const auto bdp = static_cast<uint64_t>(mbit * 1e6 / 8 * rtt / 1e3);
+    // Twice what one flow can have in the path and the buffer, and no less than 1 MiB for one of many.
+    const uint64_t room = std::max<uint64_t>(1 << 20, 4 * bdp * std::min<uint64_t>(flows, 2) / flows);
+    const TypeId law = cc == "bbr" ? TcpBbr::GetTypeId() : TcpCubic::GetTypeId();
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(law));
+    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(SEGMENT));
+    Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
+    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
+    Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(room));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(room));
+    Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(true));
+    Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(true));
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+
+    NodeContainer middle(2);
+    NodeContainer senders(hosts);
+    NodeContainer receivers(hosts);
+    InternetStackHelper stack;
+    stack.SetIpv6StackInstall(false);
+    for (auto nodes : {&middle, &senders, &receivers})
+    {
+        stack.Install(*nodes);
+    }
+    NetDeviceContainer bottleneck = Link(middle.Get(0), middle.Get(1), mbit * 1e6, MilliSeconds(rtt) / 2, bdp);
+    Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.252");
+    std::vector<Ipv4Address> to{addresses.Assign(bottleneck).GetAddress(1)};
+    if (hosts > 0)
+    {
+        Attach(senders, middle.Get(0), LEFT, bottleneck.Get(0), 10e6 * mbit);
+        to = Attach(receivers, middle.Get(1), RIGHT, bottleneck.Get(1), 10e6 * mbit);
+    }
+    else
+    {
+        senders.Add(middle.Get(0));
+        receivers.Add(middle.Get(1));
+    }
+
+    PacketSinkHelper sink("ns3::TcpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), 9));
+    ApplicationContainer sinks = sink.Install(receivers);
+    Ptr<UniformRandomVariable> start = CreateObject<UniformRandomVariable>();
+    for (uint32_t i = 0; i < flows; i++)
+    {
+        const uint32_t host = i % senders.GetN();
+        BulkSendHelper bulk("ns3::TcpSocketFactory", InetSocketAddress(to[host], 9));
+        bulk.SetAttribute("SendSize", UintegerValue(SEGMENT));
+        bulk.Install(senders.Get(host)).Start(MilliSeconds(1) * start->GetValue(0, rtt));
+    }
+
+    const double built = CpuSeconds();
+    Simulator::Stop(Seconds(seconds));
+    Simulator::Run();
+    const double cpu = CpuSeconds();
+
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < sinks.GetN(); i++)
+    {
+        bytes += sinks.Get(i)->GetObject<PacketSink>()->GetTotalRx();
+    }
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    Ptr<PointToPointNetDevice> device = bottleneck.Get(0)->GetObject<PointToPointNetDevice>();
+    std::cout << "{\"segments\": " << bytes / SEGMENT << ", \"drops\": " << device->GetQueue()->GetTotalDroppedPackets()
+              << ", \"events\": " << Simulator::GetEventCount() << ", \"cpu_s\": " << cpu << ", \"run_s\": " << cpu - built
+              << ", \"rss_bytes\": " << usage.ru_maxrss * 1024 << "}\n";
+    Simulator::Destroy();
+    return 0;
+}
