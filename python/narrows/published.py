@@ -30,6 +30,9 @@ KERNEL = "4.15"
 LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15"}
 """The Linuxes that maps were published of, and which of ours the hosts are then like."""
 
+TICK_HZ = 250
+"""The tick of the hosts: generic kernels of Ubuntu, of which these are, were built with CONFIG_HZ=250."""
+
 TEST_S = 60
 """How long iperf3 sent, in seconds."""
 
@@ -120,7 +123,7 @@ class Cell:
             ),
             title=f"{self.cc.upper()}, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
             flows=[Flow(self.cc)],
-            host=Host(like=like or LIKE[self.kernel], rmem="200MB…200MB"),
+            host=Host(like=like or LIKE[self.kernel], hz=TICK_HZ, rmem="200MB…200MB"),
             duration=f"{math.ceil(TEST_S + 2 * self.rtt_ms / 1000 + waiting_s) + 1}s",
             warmup="0s",
             start_jitter="0s",
