@@ -54,7 +54,7 @@ def machine() -> dict[str, str]:
     return {
         "cpu": line("/proc/cpuinfo", "model name"),
         "cores": str(os.cpu_count()),
-        "kernel": " ".join((os.uname().sysname, os.uname().release)),
+        "kernel": f"{os.uname().sysname} {os.uname().release}",
         "rustc": subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip(),
         "load": f"{os.getloadavg()[0]:.1f} when it began",
     }
