@@ -1,5 +1,6 @@
 //! The receiver, whatever arrives in whatever order.
 
+use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Config, Receiver};
 use narrows_core::units::{Bytes, Span, Time};
@@ -63,6 +64,7 @@ impl Bench {
         let cfg = Config {
             rmem_default: Bytes::new(131_072.min(rmem_max)),
             rmem_max: Bytes::new(rmem_max),
+            ecn: true,
             ..Config::default()
         };
         let mut bench = Bench {
@@ -76,6 +78,7 @@ impl Bench {
         };
         let syn = Segment {
             syn: true,
+            cwr: true,
             ..Segment::default()
         };
         bench.receiver.on_segment(bench.now, &syn, &mut |a| assert!(a.syn));
@@ -111,6 +114,8 @@ impl Bench {
             len: (end - seq) as u32,
             tsval: (self.now.as_us() / 1000) as u32,
             psh: at % 3 == 0,
+            ecn: [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct][gap as usize % 4],
+            cwr: gap % 5 == 0,
             ..Segment::default()
         };
         let mut acks = Vec::new();

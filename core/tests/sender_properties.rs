@@ -44,6 +44,7 @@ struct Hostile {
     n_sacks: u8,
     sacks: [(Place, Place); MAX_SACKS],
     syn: bool,
+    ece: bool,
 }
 
 fn place() -> impl Strategy<Value = Place> {
@@ -67,8 +68,9 @@ prop_compose! {
         n_sacks in prop_oneof![8 => 0u8..=3, 1 => any::<u8>()],
         sacks in prop::array::uniform3((place(), place())),
         syn in prop::bool::weighted(0.02),
+        ece in prop::bool::weighted(0.2),
     ) -> Hostile {
-        Hostile { wait_us, timer, ack, window, tsval, tsecr_age, n_sacks, sacks, syn }
+        Hostile { wait_us, timer, ack, window, tsval, tsecr_age, n_sacks, sacks, syn, ece }
     }
 }
 
@@ -154,7 +156,7 @@ impl Target {
             n_sacks: h.n_sacks,
             sacks,
             syn: h.syn,
-            ece: h.window % 2 == 0,
+            ece: h.ece,
         };
         let mut sent = Vec::new();
         self.sender.on_segment(self.now, &ack, &mut |s| sent.push(s));
@@ -171,6 +173,7 @@ proptest! {
         cc in prop::sample::select(&["reno", "cubic", "bbr"][..]),
         size in prop::option::of(1u64..3_000_000),
         silent: bool,
+        ecn: bool,
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
         let sender = Sender::new(&ends(), law(cc), size.map(Bytes::new));
@@ -180,7 +183,7 @@ proptest! {
         t.took(sent);
         if !silent {
             t.wait(t.now + Span::ms(30));
-            let answer = AckSegment { syn: true, window: 65_160, ..AckSegment::default() };
+            let answer = AckSegment { syn: true, window: 65_160, ece: ecn, ..AckSegment::default() };
             let mut sent = Vec::new();
             t.sender.on_segment(t.now, &answer, &mut |s| sent.push(s));
             t.established = true;
@@ -212,6 +215,8 @@ struct Any {
     rtt: Span,
     buffer: u64,
     loss: f64,
+    /// Of so many packets one is marked.
+    mark: Option<u64>,
     size: u64,
     seed: u64,
 }
@@ -223,6 +228,7 @@ prop_compose! {
         rate in 4.0..10.0f64, rtt in 1.0..6.3f64,
         frames in 2u64..40, bdp in 0.0..16.0f64, shallow: bool,
         loss in prop_oneof![2 => Just(0.0), 1 => 0.0..0.01f64, 1 => 0.0..0.4f64],
+        mark in prop::option::of(1u64..100),
         size in prop_oneof![9 => 0.0..6.5f64, 1 => 6.5..8.0f64], seed: u64,
     ) -> Any {
         let rate = Rate::bit(10f64.powf(rate) as u64);
@@ -231,7 +237,7 @@ prop_compose! {
         let buffer = if shallow { frames * 1514 } else { deep.clamp(2 * 1514, 100_000_000) };
         // At most ten minutes of the path's rate.
         let size = (10f64.powf(size) as u64).min((rate * Span::s(600)).get());
-        Any { cc, rate, rtt, buffer, loss, size, seed }
+        Any { cc, rate, rtt, buffer, loss, mark, size, seed }
     }
 }
 
@@ -242,6 +248,7 @@ proptest! {
     #[test]
     fn a_transfer_finishes_over_any_path(a in any_path()) {
         let mut p = Pair::new(a.cc, a.rate, a.rtt, a.buffer, a.loss, Some(a.size), a.seed);
+        p.mark = a.mark;
         let (end, patience) = (Time::ZERO + Span::s(10 * 24 * 3600), Time::ZERO + Span::s(24 * 3600));
         let (mut una, mut progress) = (0, Time::ZERO);
         while !p.sender.finished() && p.now < patience {
@@ -267,6 +274,9 @@ proptest! {
         let info = p.sender.info();
         prop_assert_eq!((info.bytes_acked, p.receiver.delivered_bytes()), (a.size, a.size));
         prop_assert_eq!(info.bytes_sent - info.bytes_retrans, a.size);
+        // What was marked is told, unless the last ACK of all was sent before.
+        prop_assert!(p.marked == 0 || info.delivered_ce > 0 || a.loss > 0.0 || p.drops() > 0);
+        prop_assert!(p.marked > 0 || info.delivered_ce == 0);
         prop_assert_eq!(p.entered, p.arrived + p.drops());
         prop_assert_eq!(info.in_flight, 0);
         prop_assert!(p.now < end, "it ends");

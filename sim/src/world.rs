@@ -535,7 +535,7 @@ impl World {
         for (i, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.meter.runs()) {
             let info = flow.sender.info();
             if figures {
-                flow.meter.sample(&info);
+                flow.meter.sample(now, &info);
             }
             if point {
                 flow.meter.point(now, &info);

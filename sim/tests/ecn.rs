@@ -1,12 +1,13 @@
 //! Explicit congestion notification from end to end, over a queue that marks what has waited for longer than a threshold.
 //!
 //! Linux has that queue too: `codel` with its `ce_threshold`, its own law kept from acting by a target of 10 s. The figures are
-//! those of Linux 6.12 in virtual time: 20 Mbit/s by htb, 40 ms, marks after 10 ms, one flow of 30 s.
+//! those of Linux 6.12 in virtual time, the rate kept by htb.
 
 mod common;
 
 use common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
+use narrows_core::param::{Kind, Param};
 use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -14,13 +15,19 @@ use narrows_core::units::{Bytes, Span, Time};
 use narrows_sim::{run, Options, Packet, Run};
 use std::collections::VecDeque;
 
-/// First in, first out; what waited for longer than this is marked, or passes if it cannot be.
+/// First in, first out; what waited for longer than `threshold` is marked, or passes if it cannot be.
 struct Marker {
+    threshold: Span,
     packets: VecDeque<Packet>,
     bytes: Bytes,
 }
 
-const THRESHOLD: Span = Span::ms(10);
+const PARAMS: &[Param] = &[Param {
+    name: "threshold",
+    kind: Kind::Span(Span::ms(10), Span::us(1), Span::s(1)),
+    help: "what waited for longer is marked",
+    source: "",
+}];
 
 impl QueueDiscipline<Packet> for Marker {
     fn enqueue(&mut self, now: Time, packet: Packet, sink: &mut dyn Sink<Packet>) {
@@ -33,7 +40,7 @@ impl QueueDiscipline<Packet> for Marker {
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<Packet>) -> Option<Packet> {
         let mut packet = self.packets.pop_front()?;
         self.bytes = self.bytes - packet.size();
-        if now.since(packet.enqueued_at()) > THRESHOLD && packet.ecn() != Ecn::NotEct {
+        if now.since(packet.enqueued_at()) > self.threshold && packet.ecn() != Ecn::NotEct {
             packet.set_ce();
             sink.marked(now, &packet, Why::Overflow);
         }
@@ -57,10 +64,11 @@ fn with_marker() -> Registry<Packet> {
         name: "marker",
         help: "marks what has waited",
         source: "",
-        params: &[],
-        make: |_, place| {
+        params: PARAMS,
+        make: |params, place| {
             debug_assert_eq!(place.limit, Some(Limit::Packets(1000)));
             Box::new(Marker {
+                threshold: params.span("threshold"),
                 packets: VecDeque::new(),
                 bytes: Bytes::new(0),
             })
@@ -69,27 +77,29 @@ fn with_marker() -> Registry<Packet> {
     registry
 }
 
-fn play(flow: &str) -> Run {
+/// `flows` over a path; its queue marks what has waited for `threshold`.
+fn play(path: &str, threshold: &str, seconds: u32, flows: &str) -> Run {
     let registry = with_marker();
     let text = format!(
-        "duration = \"30s\"\nwarmup = \"6s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n\
-         delay_forward = \"0s\"\nbuffer = \"1000p\"\nqueue = \"marker\"\nlink = {{ kind = \"htb\", burst = \"3080B\" }}\n\
-         [[flow]]\n{flow}\n"
+        "duration = \"{seconds}s\"\nstart_jitter = \"0s\"\n[path]\n{path}\ndelay_forward = \"0s\"\nbuffer = \"1000p\"\n\
+         queue = {{ kind = \"marker\", threshold = \"{threshold}\" }}\nlink = \"htb\"\n{flows}\n"
     );
     let scenario = Scenario::from_toml(&text, "ecn.toml", &registry).unwrap_or_else(|e| panic!("{e}"));
     run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap()
 }
 
+const SLOW: &str = "rate = \"20Mbit\"\nrtt = \"40ms\"";
+
 #[test]
 fn marks_do_what_they_do_in_linux() {
-    // Goodput, smoothed RTT, mean window, marks.
+    // 30 s of one flow: goodput, smoothed RTT, mean window, marks.
     let linux = [
         ("cubic", 16.84, 42.50, 62.1, 401.0),
         ("reno", 15.82, 42.38, 58.4, 632.0),
         ("bbr", 18.77, 45.12, 139.5, 5204.0),
     ];
     for (cc, mbit, srtt_ms, cwnd, marks) in linux {
-        let run = play(&format!("cc = \"{cc}\"\necn = true"));
+        let run = play(SLOW, "10ms", 30, &format!("[[flow]]\ncc = \"{cc}\"\necn = true"));
         let f = &run.flows[0];
         let near = |ours: f64, theirs: f64, share: f64| (ours / theirs - 1.0).abs() < share;
         assert!(near(f.goodput_mbit, mbit, 0.015), "{cc} {}", f.goodput_mbit);
@@ -102,8 +112,63 @@ fn marks_do_what_they_do_in_linux() {
 
 #[test]
 fn who_does_not_ask_is_not_marked() {
-    let run = play("cc = \"reno\"");
+    let run = play(SLOW, "10ms", 30, "[[flow]]\ncc = \"reno\"");
     assert_eq!(run.queue.marks, 0);
     // Nothing keeps the queue short.
     assert!(run.flows[0].rtt_ms.mean > 60.0, "{}", run.flows[0].rtt_ms.mean);
+}
+
+/// Windows of 5 to 40 packets, one flow and two. Linux's runs of 20 s, over two starts of the second flow where there is one:
+/// goodput of all flows together, mean of their smoothed RTTs, marks. (Two Reno flows at 1 ms, not here, fall into one of several
+/// rhythms with windows of 4 to 6 packets and stay there, 13 000 or 19 000 marks, in Linux as here; which one, hangs on
+/// microseconds.)
+#[test]
+fn short_paths_are_marked_as_in_linux() {
+    const SHORT: &str = "rate = \"100Mbit\"\nrtt = \"5ms\"";
+    const SHORTER: &str = "rate = \"100Mbit\"\nrtt = \"1ms\"";
+    const ONE: &[&str] = &["0s"];
+    type Case = (
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static [&'static str],
+        f64,
+        f64,
+        f64,
+    );
+    let linux: [Case; 9] = [
+        ("cubic", SHORT, "1ms", ONE, 80.71, 5.329, 462.0),
+        ("reno", SHORT, "1ms", ONE, 75.61, 5.318, 734.0),
+        ("cubic", SHORT, "1ms", &["1300us", "2900us"], 84.98, 5.314, 2800.0),
+        ("reno", SHORT, "1ms", &["1300us", "2900us"], 78.17, 5.378, 4032.0),
+        ("cubic", SHORTER, "500us", ONE, 93.96, 1.147, 8751.0),
+        ("reno", SHORTER, "500us", ONE, 89.96, 1.189, 8321.0),
+        ("cubic", SHORTER, "500us", &["1300us", "2900us"], 93.01, 1.414, 12_234.0),
+        ("cubic", SLOW, "10ms", &["13ms", "29ms"], 17.87, 43.12, 885.0),
+        ("reno", SLOW, "10ms", &["13ms", "29ms"], 15.83, 42.89, 1080.0),
+    ];
+    for (cc, path, threshold, starts, mbit, srtt_ms, marks) in linux {
+        let mut ours = [0.0; 3];
+        for start in starts {
+            let flow = |start: &str| format!("[[flow]]\ncc = \"{cc}\"\necn = true\nstart = \"{start}\"\n");
+            let flows = if *start == "0s" {
+                flow(start)
+            } else {
+                flow("0s") + &flow(start)
+            };
+            let run = play(path, threshold, 20, &flows);
+            let n = run.flows.len() as f64;
+            for f in &run.flows {
+                ours[0] += f.goodput_mbit;
+                ours[1] += f.rtt_ms.mean / n;
+                assert_eq!(f.retransmits, 0);
+            }
+            ours[2] += run.queue.marks as f64;
+        }
+        let [goodput, rtt, marked] = ours.map(|sum| sum / starts.len() as f64);
+        let told = format!("{cc} {path:?} {starts:?}: {goodput} {rtt} {marked}");
+        assert!((goodput / mbit - 1.0).abs() < 0.04, "{told}");
+        assert!((rtt / srtt_ms - 1.0).abs() < 0.01, "{told}");
+        assert!((marked / marks - 1.0).abs() < 0.12, "{told}");
+    }
 }

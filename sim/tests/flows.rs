@@ -202,6 +202,20 @@ fn after_a_silence_the_window_begins_where_linux_has_it() {
     }
 }
 
+/// Its last bytes are acknowledged after the warm-up, but it was to send nothing by then.
+#[test]
+fn a_flow_silent_for_all_of_the_summary_has_no_goodput() {
+    let mut s = scenario(Span::s(10));
+    (s.start_jitter, s.warmup) = (Span::ZERO, Span::s(5));
+    s.flows = vec![flow("silent", "reno"), flow("other", "reno")];
+    (s.flows[0].stop, s.flows[0].restart) = (Some(Span::s(5)), Some(Span::s(20)));
+    let run = play(&s);
+    let silent = &run.flows[0];
+    assert!(silent.goodput_mbit.is_nan() && silent.rtt_ms.mean.is_nan() && silent.cwnd_packets.mean.is_nan());
+    assert_eq!(silent.series.len(), 10);
+    assert_eq!(run.fairness.jain, 1.0);
+}
+
 #[test]
 fn without_the_rule_the_window_stays() {
     let mut s = scenario(Span::s(20));

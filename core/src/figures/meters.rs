@@ -84,9 +84,10 @@ impl FlowMeter {
         }
     }
     /// Each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL).
-    pub fn sample(&mut self, info: &Info) {
+    pub fn sample(&mut self, now: Time, info: &Info) {
+        let silent = self.silence.is_some_and(|(from, to)| from <= now && now < to);
         // No smoothed RTT before the handshake is over.
-        if self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
+        if !silent && self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
             self.samples.push(Sampled {
                 srtt_us: u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX),
                 cwnd: info.cwnd,
@@ -123,13 +124,16 @@ impl FlowMeter {
     /// Its figures, under its names.
     pub fn figures(self, id: String, cc: String) -> FlowFigures {
         let goodput = match (self.mark, self.ended) {
-            (Some((from, before)), Some(to)) if to > from => {
+            (Some((from, before)), Some(to)) => {
                 let silent = self
                     .silence
                     .map_or(Span::ZERO, |(off, on)| on.min(to).max(from).since(off.clamp(from, to)));
-                (self.info.bytes_acked - before) as f64 * 8.0 / (to.since(from) - silent).as_s() / 1e6
+                let spoke = to.since(from) - silent;
+                let bits = (self.info.bytes_acked - before) as f64 * 8.0;
+                // Nothing was to be sent: what was still acknowledged is no rate.
+                (spoke > Span::ZERO).then(|| bits / spoke.as_s() / 1e6)
             }
-            _ => f64::NAN,
+            _ => None,
         };
         let ran = match (self.started, self.ended) {
             (Some(from), Some(to)) => to.since(from),
@@ -146,7 +150,7 @@ impl FlowMeter {
         FlowFigures {
             id,
             cc,
-            goodput_mbit: goodput,
+            goodput_mbit: goodput.unwrap_or(f64::NAN),
             retransmits: self.info.retransmits,
             retransmit_rate: self.info.bytes_retrans as f64 / self.info.bytes_sent.max(1) as f64,
             rtt_ms: Quantiles::of(&mut rtt_ms),

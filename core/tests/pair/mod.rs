@@ -82,6 +82,9 @@ pub struct Pair {
     /// Segments that entered the path, and that left it.
     pub entered: u64,
     pub arrived: u64,
+    /// Of so many ECN-capable packets one is marked as it enters.
+    pub mark: Option<u64>,
+    pub marked: u64,
 }
 
 pub fn law(name: &str) -> Box<dyn CongestionControl> {
@@ -131,6 +134,8 @@ impl Pair {
             keep_log: false,
             entered: 0,
             arrived: 0,
+            mark: None,
+            marked: 0,
         };
         let mut sent = Vec::new();
         pair.sender.connect(pair.now, &mut |s| sent.push(s));
@@ -138,7 +143,11 @@ impl Pair {
         pair
     }
     fn put(&mut self, sent: Vec<Segment>) {
-        for s in sent {
+        for mut s in sent {
+            if s.ecn == Ecn::Ect0 && self.mark.is_some_and(|n| self.entered % n == 0) {
+                s.ecn = Ecn::Ce;
+                self.marked += 1;
+            }
             if self.keep_log {
                 self.log.push(Event::Sent(self.now, s));
             }
