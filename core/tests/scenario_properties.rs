@@ -6,7 +6,7 @@ use narrows_core::kernel::KERNELS;
 use narrows_core::scenario::keys::KEYS;
 use narrows_core::scenario::list;
 use narrows_core::scenario::*;
-use narrows_core::tcp::{Clock, Gso, Pacing};
+use narrows_core::tcp::{Clock, EcnMode, Gso, Pacing};
 use narrows_core::units::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -38,6 +38,7 @@ prop_compose! {
         shelf in (1_000u64..=1_000_000_000, 0.0..=1.0f64, any::<bool>()),
         burst in proptest::option::of(1514u64..1_000_000_000),
         host in (1u64..=1000, 4096u64..100_000_000, 0u64..100_000_000, 1u64..=(1 << 32)),
+        ecn in 0usize..3,
         choices in (0usize..3, 0usize..2, 0usize..4, 1u32..=65_535, 1514u64..=65_536),
         ends in proptest::collection::vec(
             (0.0..1.0f64, proptest::option::of(1u64..9_000_000), any::<bool>(), 0u64..=3_600_000_000_000), 1..4),
@@ -66,6 +67,8 @@ prop_compose! {
         s.host.notsent_lowat = Bytes::new(host.3);
         s.host.like = KERNELS[choices.1].0.into();
         s.host.pacing = Pacing::ALL[choices.0];
+        s.host.ecn = EcnMode::ALL[ecn];
+        s.host.slow_start_after_idle = ecn == 0;
         s.host.clock = Clock::ALL[choices.1];
         s.host.gso = [Gso::On, Gso::Off, Gso::Segments(choices.3), Gso::Bytes(Bytes::new(choices.4))][choices.2];
         let flow = s.flows[0].clone();
@@ -73,7 +76,9 @@ prop_compose! {
             let rtt = Span::ns(*rtt);
             let start = Gain(*start) * s.duration;
             let stop = stops.then_some(start + Span::ns(1));
-            FlowSpec { id: format!("f{i}"), rtt, start, stop, size: size.map(Bytes::new), ..flow.clone() }
+            let restart = stop.filter(|_| i % 2 == 1).map(|stop| stop + Span::ns(i as u64));
+            let ecn = s.host.ecn != EcnMode::Off && i % 2 == 0;
+            FlowSpec { id: format!("f{i}"), rtt, start, stop, restart, ecn, size: size.map(Bytes::new), ..flow.clone() }
         }).collect();
         s
     }

@@ -147,7 +147,13 @@ impl HostSpec {
         });
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
         let ecn = optional(s.field("ecn"), d.ecn, |f| {
-            let word = out.word(&f, &EcnMode::ALL.map(EcnMode::word), EcnMode::Passive.word())?;
+            // The sysctl's numbers, and what is either so or not.
+            let meant = match f.entry.node.value {
+                Value::Integer(0) | Value::Bool(false) => EcnMode::Off,
+                Value::Integer(1) | Value::Bool(true) => EcnMode::On,
+                _ => EcnMode::Passive,
+            };
+            let word = out.word(&f, &EcnMode::ALL.map(EcnMode::word), meant.word())?;
             EcnMode::ALL.into_iter().find(|e| e.word() == word)
         });
         let slow_start_after_idle = optional(s.field("slow_start_after_idle"), d.slow_start_after_idle, |f| {
