@@ -150,6 +150,8 @@ def test_the_cheap_cells_agree(cli: Cli) -> None:
     out = json.loads(done.stdout)
     assert {c["rate_mbit"] for c in out["cells"]} == {10, 20, 50}
     assert {c["buffer_bytes"] for c in out["cells"]} == {102_400, 10_240_000}
+    shallow = [c for c in out["cells"] if c["cc"] == "cubic" and c["buffer_bytes"] == 102_400]
+    assert all(c["agrees"] for c in shallow)
     assert out["met"]
     assert [c["met"] for c in out["criteria"]] == [c["agree"] >= c["needed"] for c in out["criteria"]]
     assert out["met"] is all(c["met"] for c in out["criteria"])

@@ -56,7 +56,9 @@ fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
 #[test]
 fn packets_take_nothing_from_the_heap() {
     for cc in ccs() {
-        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 5), (10, 0.001, 5), (100, 0.001, 40)] {
+        // With ten BBR flows four were seen in half a million events; which of their buffers grows was not looked into.
+        let ten = if cc == "bbr" { [5, 5] } else { [0, 1] };
+        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, ten[0]), (10, 0.001, ten[1]), (100, 0.001, 40)] {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(25));
             s.path.loss.probability = loss;
             // Between doublings of what figures keep: ten samples a second make 128 and 256, the series 16 and 32.
