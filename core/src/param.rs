@@ -19,6 +19,8 @@ pub enum Value {
     Bytes(Bytes),
     /// A rate.
     Rate(Rate),
+    /// A number of packets.
+    Packets(u64),
     /// One of the words of a [`Kind::Word`].
     Word(String),
 }
@@ -38,6 +40,10 @@ pub enum Kind {
     Bytes(Bytes, Bytes, Bytes),
     /// A rate: default, least, most.
     Rate(Rate, Rate, Rate),
+    /// Packets: default, least, most.
+    Packets(u64, u64, u64),
+    /// A probability, from 0 to 1 or in per cent: the default.
+    Probability(f64),
     /// One word of several; the first is the default.
     Word(&'static [&'static str]),
 }
@@ -55,6 +61,22 @@ pub struct Param {
     pub source: &'static str,
 }
 
+/// What is wrong with a parameter beside its own range: two that do not go together, one that cannot be left out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Which parameter.
+    pub param: &'static str,
+    /// What is wrong with it, as it goes on after its name and value.
+    pub problem: String,
+    /// A value that would do, as a scenario writes it (quoted where it is text).
+    pub fix: String,
+}
+
+/// The check of a table whose rows say everything.
+pub fn no_check(_: &Params) -> Result<(), Refusal> {
+    Ok(())
+}
+
 impl Param {
     /// The default value.
     pub fn default(&self) -> Value {
@@ -65,6 +87,8 @@ impl Param {
             Kind::Span(d, ..) => Value::Span(*d),
             Kind::Bytes(d, ..) => Value::Bytes(*d),
             Kind::Rate(d, ..) => Value::Rate(*d),
+            Kind::Packets(d, ..) => Value::Packets(*d),
+            Kind::Probability(d) => Value::Number(*d),
             Kind::Word(words) => Value::Word(String::from(words.first().copied().unwrap_or(""))),
         }
     }
@@ -134,6 +158,14 @@ impl Params {
             *r
         } else {
             Rate::default()
+        }
+    }
+    /// Packets.
+    pub fn packets(&self, name: &str) -> u64 {
+        if let Some(Value::Packets(n)) = self.get(name) {
+            *n
+        } else {
+            0
         }
     }
     /// A word.

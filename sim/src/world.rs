@@ -215,6 +215,7 @@ impl World {
         let place = Place {
             limit: spec.limit(),
             rate: spec.rate,
+            hz: scenario.host.hz,
             seed: Rng::named(seed, "path/queue").next_u64(),
         };
         let path = Path::new(spec, (kind.make)(&discipline.params, &place), seed);

@@ -65,6 +65,7 @@ fn with_marker() -> Registry<Packet> {
         help: "marks what has waited",
         source: "",
         params: PARAMS,
+        check: narrows_core::param::no_check,
         make: |params, place| {
             debug_assert_eq!(place.limit, Some(Limit::Packets(1000)));
             Box::new(Marker {

@@ -46,6 +46,7 @@ fn lifo() -> QueueKind<Packet> {
         help: "last in, first out",
         source: "",
         params: LIFO_PARAMS,
+        check: narrows_core::param::no_check,
         make: |params, place| {
             let most = match place.limit {
                 Some(Limit::Packets(n)) => n,

@@ -1,60 +1,86 @@
-//! First in, first out; what does not fit is dropped at the tail.
+//! First in, first out; what does not fit is dropped: the packet that comes (`tail`) or the ones at the front (`head`).
 //!
-//! Law: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit` (packets).
-//! Source: Linux 6.12 `bfifo` and `pfifo`; without a buffer in the scenario, 1000 packets (a device's default
-//! `txqueuelen`).
+//! Law: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit` (packets). With `drop = "head"` the oldest
+//! packets make room until it fits; one that would not fit into an empty queue is dropped itself.
+//! Source: Linux 6.12 `bfifo`, `pfifo`, `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's default
+//! `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
-use crate::param::Params;
+use crate::param::{no_check, Kind, Param, Params};
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// A drop-tail queue, limited in bytes or in packets.
+/// Its parameters.
+pub const PARAMS: &[Param] = &[Param {
+    name: "drop",
+    kind: Kind::Word(&["tail", "head"]),
+    help: "which packet goes when the queue is full: the one that comes, or the oldest",
+    source: "Linux 6.12 pfifo, pfifo_head_drop",
+}];
+
+/// A plain queue, limited in bytes or in packets.
 pub struct Fifo<P> {
     limit: Limit,
-    bytes: Bytes,
+    from_head: bool,
+    backlog: Backlog,
     packets: VecDeque<P>,
 }
 
 impl<P> Fifo<P> {
-    /// An empty queue with this limit.
+    /// An empty queue with this limit that drops at the tail.
     pub fn new(limit: Limit) -> Fifo<P> {
         Fifo {
             limit,
-            bytes: Bytes::ZERO,
+            from_head: false,
+            backlog: Backlog::default(),
             packets: VecDeque::new(),
         }
+    }
+    /// The same that drops at the head.
+    pub fn dropping_oldest(limit: Limit) -> Fifo<P> {
+        Fifo {
+            from_head: true,
+            ..Fifo::new(limit)
+        }
+    }
+}
+
+impl<P: Packet + Send> Fifo<P> {
+    fn take(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.backlog.remove(packet.size());
+        Some(packet)
     }
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
-        let fits = match self.limit {
-            Limit::Bytes(most) => self.bytes + packet.size() <= most,
-            Limit::Packets(most) => (self.packets.len() as u64) < most,
-        };
-        if fits {
-            self.bytes += packet.size();
+        let size = packet.size();
+        if self.from_head && self.limit.admits(Backlog::default(), size) {
+            while !self.limit.admits(self.backlog, size) {
+                match self.take() {
+                    Some(oldest) => sink.dropped(now, oldest, Why::Overflow),
+                    None => break,
+                }
+            }
+        }
+        if self.limit.admits(self.backlog, size) {
+            self.backlog.add(size);
             self.packets.push_back(packet);
         } else {
             sink.dropped(now, packet, Why::Overflow);
         }
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
-        let packet = self.packets.pop_front()?;
-        self.bytes = self.bytes - packet.size();
-        Some(packet)
+        self.take()
     }
     fn peek(&self) -> Option<Bytes> {
         self.packets.front().map(Packet::size)
     }
     fn backlog(&self) -> Backlog {
-        Backlog {
-            bytes: self.bytes,
-            packets: self.packets.len() as u64,
-        }
+        self.backlog
     }
 }
 
@@ -63,8 +89,15 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fifo",
         help: "first in, first out; drops at the tail",
-        source: "Linux 6.12 bfifo, pfifo",
-        params: &[],
-        make: |_: &Params, place: &Place| Box::new(Fifo::new(place.limit.unwrap_or(Limit::Packets(1000)))),
+        source: "Linux 6.12 bfifo, pfifo, pfifo_head_drop",
+        params: PARAMS,
+        check: no_check,
+        make: |params: &Params, place: &Place| {
+            let limit = place.limit.unwrap_or(Limit::Packets(1000));
+            match params.word("drop") {
+                "head" => Box::new(Fifo::dropping_oldest(limit)),
+                _ => Box::new(Fifo::<P>::new(limit)),
+            }
+        },
     }
 }

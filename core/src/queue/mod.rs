@@ -4,9 +4,10 @@
 pub mod fifo;
 
 use crate::packet::Packet;
-use crate::param::{Param, Params};
+use crate::param::{Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Time};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Why a packet was dropped or marked.
@@ -57,6 +58,19 @@ pub trait QueueDiscipline<P>: Send {
     fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {}
     /// What waits.
     fn backlog(&self) -> Backlog;
+    /// The names of the classes or bands that it tells apart, in its own order; none for a discipline that is one queue, or
+    /// one per flow. Asked once.
+    fn classes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// What waits in a class.
+    fn backlog_of(&self, _class: usize) -> Backlog {
+        self.backlog()
+    }
+    /// The class of the packet that `dequeue` answered last.
+    fn class_served(&self) -> usize {
+        0
+    }
 }
 
 /// A scenario's `buffer`, resolved: `bdp` has become bytes.
@@ -68,13 +82,45 @@ pub enum Limit {
     Packets(u64),
 }
 
+impl Limit {
+    /// May a packet of `size` join `backlog`?
+    pub fn admits(self, backlog: Backlog, size: Bytes) -> bool {
+        match self {
+            Limit::Bytes(most) => backlog.bytes + size <= most,
+            Limit::Packets(most) => backlog.packets < most,
+        }
+    }
+    /// Is `backlog` more than it allows?
+    pub fn exceeded(self, backlog: Backlog) -> bool {
+        match self {
+            Limit::Bytes(most) => backlog.bytes > most,
+            Limit::Packets(most) => backlog.packets > most,
+        }
+    }
+}
+
+impl Backlog {
+    /// A packet of `size` joins.
+    pub fn add(&mut self, size: Bytes) {
+        self.bytes += size;
+        self.packets += 1;
+    }
+    /// A packet of `size` leaves.
+    pub fn remove(&mut self, size: Bytes) {
+        self.bytes = self.bytes - size;
+        self.packets -= 1;
+    }
+}
+
 /// What a discipline is told of its place when it is made.
 #[derive(Copy, Clone, Debug)]
 pub struct Place {
     /// The scenario's `buffer`, if it gives one; otherwise the discipline's own default holds.
     pub limit: Option<Limit>,
-    /// The rate of the link that serves the queue.
+    /// The rate of the link that serves the queue; of a varying one its mean.
     pub rate: Rate,
+    /// Ticks per second of the kernel that it runs in: some disciplines keep their time in them.
+    pub hz: u32,
     /// The seed of this queue's randomness and hashes.
     pub seed: u64,
 }
@@ -89,6 +135,8 @@ pub struct QueueKind<P> {
     pub source: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
+    /// What must hold between them; [`no_check`](crate::param::no_check) where nothing must.
+    pub check: fn(&Params) -> Result<(), Refusal>,
     /// Makes one.
     pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
 }

@@ -90,6 +90,8 @@ fn param(p: &Param) -> Node {
         Kind::Span(_, a, b) => range("time", Value::Span(*a), Value::Span(*b)),
         Kind::Bytes(_, a, b) => range("bytes", Value::Bytes(*a), Value::Bytes(*b)),
         Kind::Rate(_, a, b) => range("rate", Value::Rate(*a), Value::Rate(*b)),
+        Kind::Packets(_, a, b) => range("packets", Value::Packets(*a), Value::Packets(*b)),
+        Kind::Probability(_) => range("probability", Value::Number(0.0), Value::Number(1.0)),
     };
     let mut entries: Vec<(String, Node)> = alloc::vec![
         ("name".into(), Node::string(p.name)),

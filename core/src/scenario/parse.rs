@@ -2,12 +2,12 @@
 
 use super::error::{show, Collector, Errors, Fix};
 use super::keys::{self, LATER_CCS, LATER_QUEUES};
-use super::read::{listed, within, Field, Section};
+use super::read::{listed, within, Field, Offer, Section};
 use super::value::{Tree, Value};
 use super::write::quote;
 use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, LossUnit, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::packet::Packet;
-use crate::param::{Param, Params};
+use crate::param::{no_check, Param, Params, Refusal};
 use crate::registry::Registry;
 use crate::tcp::EcnMode;
 use crate::units::{format_bytes, Bytes, Rate, Span};
@@ -43,8 +43,16 @@ impl Scenario {
         registry: &Registry<P>,
     ) -> Result<Scenario, Errors> {
         let known = Known {
-            ccs: registry.ccs().iter().map(|k| (k.name, k.params)).collect(),
-            queues: registry.queues().iter().map(|k| (k.name, k.params)).collect(),
+            ccs: registry
+                .ccs()
+                .iter()
+                .map(|k| offer(k.name, k.params, no_check))
+                .collect(),
+            queues: registry
+                .queues()
+                .iter()
+                .map(|k| offer(k.name, k.params, k.check))
+                .collect(),
         };
         let mut out = Collector::new(file_name, source_text);
         let scenario = scenario(&mut out, tree, &known);
@@ -54,8 +62,12 @@ impl Scenario {
 
 /// What a registry has, without its packet type.
 struct Known {
-    ccs: Vec<(&'static str, &'static [Param])>,
-    queues: Vec<(&'static str, &'static [Param])>,
+    ccs: Vec<Offer>,
+    queues: Vec<Offer>,
+}
+
+fn offer(name: &'static str, params: &'static [Param], check: fn(&Params) -> Result<(), Refusal>) -> Offer {
+    Offer { name, params, check }
 }
 
 /// Reads every section whatever the others hold, so that all errors are told at once.
@@ -228,15 +240,13 @@ fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Pat
         out.quantity(&f, "ms", Span::ZERO, whole)
     });
     let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
-    let fifo = || match known.queues.iter().find(|(name, _)| *name == "fifo") {
-        Some((name, table)) => Choice {
-            kind: (*name).into(),
-            params: Params::defaults(table),
-        },
-        None => Choice {
-            kind: "fifo".into(),
-            params: Params::default(),
-        },
+    let fifo = || Choice {
+        kind: "fifo".into(),
+        params: known
+            .queues
+            .iter()
+            .find(|offer| offer.name == "fifo")
+            .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
     };
     let queue = match s.field("queue") {
         Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
@@ -520,7 +530,7 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span, e
 
 /// An example of a congestion control.
 fn cc_line(known: &Known) -> String {
-    format!("cc = {}", quote(known.ccs.first().map_or("", |(name, _)| name)))
+    format!("cc = {}", quote(known.ccs.first().map_or("", |offer| offer.name)))
 }
 
 /// One `[[flow]]`: the flow, how many of it, and the id it was given.

@@ -5,7 +5,7 @@ use super::keys;
 use super::value::{Entry, Node, Table, Value};
 use super::write::{float, quote};
 use super::Choice;
-use crate::param::{self, Kind, Param, Params};
+use crate::param::{self, Kind, Param, Params, Refusal};
 use crate::units::{self, Bytes, Rate, Span, UnitError};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -58,6 +58,16 @@ impl Field<'_> {
     pub fn name(&self) -> &str {
         &self.entry.key
     }
+}
+
+/// What a name may be, with what is read of it.
+pub(super) struct Offer {
+    /// As a scenario writes it.
+    pub name: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// What must hold between them.
+    pub check: fn(&Params) -> Result<(), Refusal>,
 }
 
 /// What has a dimension.
@@ -178,6 +188,35 @@ fn number(node: &Node, default: f64, least: f64, most: f64) -> Result<f64, (Stri
         Err((format!("must be at most {}", float(most)), fix))
     } else {
         Ok(x)
+    }
+}
+
+/// The packets in `node` (`"20p"`), or what is wrong and the corrected TOML.
+fn packets(node: &Node, default: u64, least: u64, most: u64) -> Result<u64, (String, Fix)> {
+    let written = match &node.value {
+        Value::String(s) => s.trim().strip_suffix('p').map(|n| (n.trim().parse::<f64>(), true)),
+        Value::Integer(n) => Some((Ok(*n as f64), false)),
+        _ => None,
+    };
+    let (n, unit) = match written {
+        Some((Ok(n), unit)) if !n.is_nan() => (n, unit),
+        _ => (f64::NAN, false),
+    };
+    // The casts saturate; a limit of packets is far below 2⁵³.
+    let near = if n.is_nan() {
+        default
+    } else {
+        (n.max(0.0) as u64).clamp(least, most)
+    };
+    let fix = Fix::Value(quote(&format!("{near}p")));
+    if n.is_nan() {
+        Err(("is not a number of packets".into(), fix))
+    } else if !unit {
+        Err(("needs a unit: p (packets)".into(), fix))
+    } else if libm::trunc(n) != n || n < least as f64 || n > most as f64 {
+        Err((format!("must be whole packets from {least}p to {most}p"), fix))
+    } else {
+        Ok(n as u64)
     }
 }
 
@@ -324,13 +363,13 @@ impl Collector<'_> {
         &mut self,
         f: &Field<'_>,
         what: &str,
-        known: &[(&'static str, &'static [Param])],
+        known: &[Offer],
         later: &'static [&'static str],
     ) -> Option<Choice> {
         let kind = self.kind(f, what)?;
         let name = kind.0;
-        let names: Vec<&'static str> = known.iter().map(|(name, _)| *name).collect();
-        let Some((_, table)) = known.iter().find(|(n, _)| *n == name) else {
+        let names: Vec<&'static str> = known.iter().map(|offer| offer.name).collect();
+        let Some(offer) = known.iter().find(|offer| offer.name == name) else {
             let with = |near: &str| {
                 // Only the name is wrong: keep the parameters.
                 match kind.1 {
@@ -362,6 +401,7 @@ impl Collector<'_> {
             }
             return None;
         };
+        let table = offer.params;
         let mut params = Params::defaults(table);
         let mut good = true;
         if let Value::Table(written) = &f.entry.node.value {
@@ -389,10 +429,49 @@ impl Collector<'_> {
                 }
             }
         }
-        good.then(|| Choice {
+        if !good {
+            return None;
+        }
+        if let Err(refusal) = (offer.check)(&params) {
+            self.refuse_param(f, name, refusal);
+            return None;
+        }
+        Some(Choice {
             kind: name.into(),
             params,
         })
+    }
+
+    /// Tells what a check of parameters found: at the parameter where it was written, else at the whole choice.
+    fn refuse_param(&mut self, f: &Field<'_>, name: &str, refusal: Refusal) {
+        let Refusal { param, problem, fix } = refusal;
+        let written = match &f.entry.node.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        };
+        if let Some(entry) = written.and_then(|table| table.get(param)) {
+            let field = Field {
+                path: format!("{}.{param}", f.path),
+                entry,
+            };
+            return self.refuse(&field, problem, Fix::Value(fix));
+        }
+        let mut pairs: Vec<String> = match written {
+            Some(table) => {
+                let pair = |e: &Entry| {
+                    format!(
+                        "{} = {}",
+                        super::write::key(&e.key),
+                        super::write::inline(&e.node.value)
+                    )
+                };
+                table.entries.iter().map(pair).collect()
+            }
+            None => alloc::vec![format!("kind = {}", quote(name))],
+        };
+        pairs.push(format!("{param} = {fix}"));
+        let fix = format!("{{ {} }}", pairs.join(", "));
+        self.refuse(f, format!("has a {param} that {problem}"), Fix::Value(fix));
     }
 
     /// The name in `"name"` or `{ kind = "name", … }`, and the field of `kind` in the second case.
@@ -439,6 +518,8 @@ impl Collector<'_> {
             Kind::Rate(default, least, most) => {
                 quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Rate)
             }
+            Kind::Packets(default, least, most) => packets(node, *default, *least, *most).map(param::Value::Packets),
+            Kind::Probability(_) => probability(node).map(param::Value::Number),
             Kind::Word(words) => match &node.value {
                 Value::String(s) if words.contains(&s.as_str()) => Ok(param::Value::Word(s.clone())),
                 // What can be off can also be switched: `hystart = false`.

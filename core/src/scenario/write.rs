@@ -142,6 +142,7 @@ pub(super) fn param_node(value: &param::Value) -> Node {
         param::Value::Span(s) => Node::string(format_span(*s)),
         param::Value::Bytes(b) => Node::string(format_bytes(*b)),
         param::Value::Rate(r) => Node::string(format_rate(*r)),
+        param::Value::Packets(n) => Node::string(format!("{n}p")),
         param::Value::Word(w) => Node::string(w.clone()),
     }
 }

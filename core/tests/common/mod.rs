@@ -64,6 +64,7 @@ pub fn registry() -> Registry<Frame> {
         help: "for tests",
         source: "none",
         params: SHELF,
+        check: narrows_core::param::no_check,
         make: |_, place| Box::new(Fifo::new(place.limit.unwrap_or(Limit::Packets(10)))),
     });
     registry
