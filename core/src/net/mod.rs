@@ -7,6 +7,7 @@ pub mod link;
 pub mod loss;
 pub mod path;
 
+use crate::param::{Param, Params, Refusal};
 use crate::queue::Sink;
 use crate::units::Time;
 
@@ -17,6 +18,20 @@ pub type Port = u8;
 pub const NEAR: Port = 0;
 /// The receiving side of a [`path::Path`].
 pub const FAR: Port = 1;
+
+/// One model of something that happens to packets on a path beside queueing: a kind of loss, of jitter, of policing.
+pub struct ElementKind {
+    /// As a scenario writes it; the first of a list is meant where a table names no kind.
+    pub name: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// The specification it is written from.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// What must hold between them; [`no_check`](crate::param::no_check) where nothing must.
+    pub check: fn(&Params) -> Result<(), Refusal>,
+}
 
 /// What comes out of a network: packets at ports, and what its queues dropped or marked.
 pub trait Out<P>: Sink<P> {
