@@ -38,4 +38,8 @@ pub trait Packet {
     fn dscp(&self) -> u8 {
         0
     }
+    /// Sets the code point.
+    fn set_dscp(&mut self, _dscp: u8) {}
+    /// A bit of it flips: its receiver will not take it.
+    fn damage(&mut self) {}
 }

@@ -1,12 +1,13 @@
 //! A path against closed forms, and what must hold for any arrivals.
 
+use narrows_core::net::loss;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet};
-use narrows_core::param::Params;
+use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{Backlog, Limit, QueueDiscipline, Sink, Why};
-use narrows_core::scenario::{Choice, Link, Loss, LossUnit, PathSpec};
+use narrows_core::scenario::{Choice, HopSpec, Link, PathSpec};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -47,17 +48,14 @@ struct Log {
     dropped: Vec<(Time, u64, Why)>,
 }
 
-impl Sink<Frame> for Log {
-    fn dropped(&mut self, now: Time, p: Frame, why: Why) {
+impl Out<Frame> for Log {
+    fn dropped(&mut self, now: Time, _hop: u8, p: Frame, why: Why) {
         self.dropped.push((now, p.number, why));
     }
-}
-
-impl Out<Frame> for Log {
     fn arrived(&mut self, now: Time, port: Port, p: Frame) {
         self.arrived.push((now, port, p.number));
     }
-    fn departed(&mut self, now: Time, p: &Frame) {
+    fn departed(&mut self, now: Time, _hop: u8, _class: u8, p: &Frame) {
         self.departed.push((now, p.number, now.since(p.enqueued_at())));
     }
 }
@@ -69,25 +67,19 @@ const TBF: Link = Link::Tbf {
 
 /// 8 Mbit/s: a byte per microsecond; 10 ms there, 10 ms back.
 fn path(link: Link, limit: Limit, loss: f64, seed: u64) -> Path<Frame> {
-    Path::new(&spec(link, loss), Box::new(Fifo::new(limit)), seed)
+    Path::new(&spec(link, loss), vec![Box::new(Fifo::new(limit))], seed)
 }
 
 fn spec(link: Link, loss: f64) -> PathSpec {
-    PathSpec {
-        rate: Rate::mbit(8),
-        rtt: Span::ms(20),
-        delay_forward: Span::ms(10),
-        buffer: None,
-        queue: Choice {
-            kind: "fifo".into(),
-            params: Params::default(),
-        },
+    hop(link, loss, "superpacket").into()
+}
+
+fn hop(link: Link, loss: f64, per: &str) -> HopSpec {
+    let set = [("probability", Value::Number(loss)), ("per", Value::Word(per.into()))];
+    HopSpec {
         link,
-        loss: Loss {
-            probability: loss,
-            per: LossUnit::SuperPacket,
-        },
-        offload: false,
+        loss: (loss > 0.0).then(|| Choice::new("independent", loss::KINDS[0].params, &set)),
+        ..HopSpec::new(Rate::mbit(8), Span::ms(20), Choice::new("fifo", &[], &[]))
     }
 }
 
@@ -220,9 +212,9 @@ fn a_super_packet_is_lost_as_one() {
 #[test]
 fn loss_per_packet_parts_a_super_packet() {
     let mut spec = spec(SERIAL, 0.1);
-    spec.loss.per = LossUnit::Packet;
+    spec.hops[0] = hop(SERIAL, 0.1, "packet");
     let fifo = Box::new(Fifo::new(Limit::Packets(1 << 20)));
-    let (mut path, mut log) = (Path::new(&spec, fifo, 3), Log::default());
+    let (mut path, mut log) = (Path::new(&spec, vec![fifo], 3), Log::default());
     for number in 0..90_000 {
         let joined = number % 3 != 0;
         path.push(
@@ -296,13 +288,13 @@ fn a_discipline_is_woken_when_it_asks() {
             inner: Fifo::new(Limit::Packets(9)),
             due: None,
         };
-        let (mut path, mut log) = (Path::new(&spec(link, 0.0), Box::new(gate), 1), Log::default());
+        let (mut path, mut log) = (Path::new(&spec(link, 0.0), vec![Box::new(gate)], 1), Log::default());
         path.push(us(1), NEAR, frame(0, 2000), &mut log);
         path.push(us(2), NEAR, frame(1, 2000), &mut log);
         assert_eq!(path.next_wakeup(), Some(us(5000)));
         path.poll(us(5000), &mut log);
         // One in service, or one that the bucket has taken out: the other waits either way.
-        assert_eq!(path.backlog().packets, 1);
+        assert_eq!(path.hops().next().unwrap().backlog().packets, 1);
         drain(&mut path, &mut log);
         let at: Vec<_> = log.departed.iter().map(|d| d.0).collect();
         assert_eq!(

@@ -15,13 +15,13 @@ fn a_full_file_means_what_it_says() {
         (s.duration, s.warmup, s.seed, s.start_jitter),
         (Span::s(30), Span::s(5), 7, Span::ZERO)
     );
-    let p = &s.path;
+    let p = s.path.bottleneck();
     assert_eq!(
         (p.rate, p.rtt, p.delay_forward),
         (Rate::mbit(40), Span::ms(40), Span::ms(10))
     );
     assert_eq!(
-        (p.buffer, p.limit()),
+        (p.buffer, s.path.limit(p)),
         (Some(Buffer::Bdp(0.5)), Some(Limit::Bytes(Bytes::new(100_000))))
     );
     assert_eq!(p.queue.kind, "shelf");
@@ -32,12 +32,12 @@ fn a_full_file_means_what_it_says() {
     assert_eq!(p.queue.params.bytes("quantum"), Bytes::new(1514));
     assert_eq!(p.queue.params.word("mode"), "hard");
     assert_eq!(
-        (p.link, p.loss.probability),
+        (p.link, p.loss.as_ref().map(|l| l.params.number("probability"))),
         (
             Link::Tbf {
                 burst: Bytes::new(20_000)
             },
-            0.01
+            Some(0.01)
         )
     );
     let h = &s.host;
@@ -68,7 +68,8 @@ fn a_full_file_means_what_it_says() {
         s.probes,
         [ProbeSpec {
             kind: ProbeKind::Ping,
-            interval: Span::ms(10)
+            interval: Span::ms(10),
+            dscp: 0
         }]
     );
 }
@@ -80,12 +81,15 @@ fn what_is_not_said_has_its_default() {
         (s.title.as_str(), s.warmup, s.seed, s.start_jitter),
         ("", Span::s(2), 1, Span::ms(40))
     );
-    let p = &s.path;
+    let p = s.path.bottleneck();
     assert_eq!(
         (p.delay_forward, p.buffer, p.queue.kind.as_str()),
         (Span::ms(20), None, "fifo")
     );
-    assert_eq!((p.link, p.loss.probability), (Link::Serial, 0.0));
+    assert_eq!(
+        (p.link, p.loss.as_ref().map(|l| l.params.number("probability"))),
+        (Link::Serial, None)
+    );
     let h = &s.host;
     assert_eq!((h.like.as_str(), h.iw, h.hz), ("linux-6.12", 10, 1000));
     assert_eq!(
@@ -105,6 +109,7 @@ fn a_bucket_without_a_burst_holds_two_frames_or_a_quarter_of_a_millisecond() {
     let burst = |rate: &str| {
         good(&LEAST.replace("rate = \"20Mbit\"", &format!("rate = \"{rate}\"\nlink = \"tbf\"")))
             .path
+            .bottleneck()
             .link
     };
     assert_eq!(
@@ -176,9 +181,9 @@ fn added_distance_keeps_the_path_s_proportion() {
     for (forward, part) in [
         (Span::ZERO, Span::ZERO),
         (Span::ms(10), Span::ms(20)),
-        (path.rtt, Span::ms(80)),
+        (path.rtt(), Span::ms(80)),
     ] {
-        path.delay_forward = forward;
+        path.hops[0].delay_forward = forward;
         assert_eq!(path.forward_part(Span::ms(80)), part);
     }
 }
@@ -186,15 +191,17 @@ fn added_distance_keeps_the_path_s_proportion() {
 #[test]
 fn loss_is_of_super_packets_or_of_packets() {
     let of = |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
-    assert_eq!(of("loss = 0.01").path.loss.per, LossUnit::SuperPacket);
+    let loss = |s: &Scenario| s.path.hops[0].loss.clone().unwrap();
+    assert_eq!(loss(&of("loss = 0.01")).params.word("per"), "superpacket");
     let s = of("loss = { probability = \"1%\", per = \"packet\" }");
-    assert_eq!((s.path.loss.probability, s.path.loss.per), (0.01, LossUnit::Packet));
+    let params = loss(&s).params;
+    assert_eq!((params.number("probability"), params.word("per")), (0.01, "packet"));
     assert!(s
         .to_toml()
-        .contains("loss = { probability = 0.01, per = \"packet\" }\n"));
+        .contains("loss = { kind = \"independent\", per = \"packet\", probability = 0.01 }\n"));
     assert!(s
         .to_json()
-        .contains("\"loss\":{\"probability\":0.01,\"per\":\"packet\"}"));
+        .contains("\"loss\":{\"kind\":\"independent\",\"per\":\"packet\",\"probability\":0.01}"));
     assert_eq!(good(&s.to_toml()), s);
 }
 

@@ -4,7 +4,7 @@ use crate::packet::{Kind, Packet};
 use crate::world::Watch;
 use narrows_core::net::interface::{Below, Interface};
 use narrows_core::net::path::Path;
-use narrows_core::net::{Network, NEAR};
+use narrows_core::net::{Network, Port, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::tcp::wire::Segment;
 use narrows_core::units::{Bytes, Time};
@@ -48,6 +48,8 @@ impl Below<Packet> for Departures {
 pub(crate) struct Nic<'a> {
     now: Time,
     flow: u32,
+    port: Port,
+    dscp: u8,
     offload: bool,
     held: Option<Segment>,
     interface: Option<&'a mut Interface<Packet>>,
@@ -59,6 +61,7 @@ impl<'a> Nic<'a> {
     pub fn new(
         now: Time,
         flow: u32,
+        (port, dscp): (Port, u8),
         offload: bool,
         interface: Option<&'a mut Interface<Packet>>,
         path: &'a mut Path<Packet>,
@@ -67,9 +70,12 @@ impl<'a> Nic<'a> {
         Nic {
             now,
             flow,
+            port,
+            dscp,
             offload,
             held: None,
-            interface,
+            // A scenario's interface is the one at its near end.
+            interface: interface.filter(|_| port == NEAR),
             path,
             watch,
         }
@@ -77,7 +83,7 @@ impl<'a> Nic<'a> {
     /// A segment leaves.
     pub fn send(&mut self, segment: Segment) {
         if !self.offload {
-            return self.push(Packet::data(self.flow, &segment));
+            return self.push(Packet::data(self.flow, &segment).of_class(self.dscp));
         }
         if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
             return;
@@ -99,13 +105,13 @@ impl<'a> Nic<'a> {
     }
     fn let_go(&mut self) {
         if let Some(segment) = self.held.take() {
-            self.push(Packet::data(self.flow, &segment));
+            self.push(Packet::data(self.flow, &segment).of_class(self.dscp));
         }
     }
     fn push(&mut self, packet: Packet) {
         match &mut self.interface {
             Some(interface) => interface.push(self.now, packet, &mut self.watch.departures),
-            None => self.path.push(self.now, NEAR, packet, self.watch),
+            None => self.path.push(self.now, self.port, packet, self.watch),
         }
     }
 }

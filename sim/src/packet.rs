@@ -31,6 +31,9 @@ const SYN: u8 = 1 << 2;
 const PSH: u8 = 1 << 3;
 const JOINED: u8 = 1 << 4;
 const CWR: u8 = 1 << 5;
+const DAMAGED: u8 = 1 << 6;
+/// `class` holds the kind in its lowest two bits and the code point above.
+const DSCP: u8 = 2;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -46,7 +49,8 @@ pub struct Packet {
     tsecr: u32,
     /// Data: its payload. Others: bytes on the wire.
     bytes: u16,
-    kind: Kind,
+    /// Kind and differentiated-services code point.
+    class: u8,
     /// ECN and what a segment carries.
     flags: u8,
 }
@@ -96,7 +100,7 @@ impl Packet {
     /// The answer to this ping.
     pub fn pong(self) -> Packet {
         Packet {
-            kind: Kind::Pong,
+            class: Kind::Pong as u8 | self.class & !(Kind::Pong as u8),
             flags: 0,
             ..self
         }
@@ -109,13 +113,27 @@ impl Packet {
             word: 0,
             tsecr: 0,
             bytes: 0,
-            kind,
+            class: kind as u8,
             flags: 0,
         }
     }
     /// What it is.
     pub fn kind(&self) -> Kind {
-        self.kind
+        match self.class & 0b11 {
+            0 => Kind::Data,
+            1 => Kind::Ack,
+            2 => Kind::Ping,
+            _ => Kind::Pong,
+        }
+    }
+    /// The same with another code point (the lowest six bits count).
+    pub fn of_class(mut self, dscp: u8) -> Packet {
+        self.class = self.class & 0b11 | dscp << DSCP;
+        self
+    }
+    /// The flow's packet arrived damaged: whoever gets it drops it.
+    pub fn damaged(&self) -> bool {
+        self.flags & DAMAGED != 0
     }
     /// The flow's place in the scenario; probes count on from the last flow.
     pub fn flow(&self) -> u32 {
@@ -144,7 +162,7 @@ impl Packet {
 
 impl packet::Packet for Packet {
     fn size(&self) -> Bytes {
-        match self.kind {
+        match self.kind() {
             Kind::Data if self.flags & SYN == 0 && u32::from(self.bytes) <= MSS => {
                 Bytes::new(HEADERS + u64::from(self.bytes))
             }
@@ -178,6 +196,15 @@ impl packet::Packet for Packet {
     }
     fn set_ce(&mut self) {
         self.flags |= ECN;
+    }
+    fn dscp(&self) -> u8 {
+        self.class >> DSCP
+    }
+    fn set_dscp(&mut self, dscp: u8) {
+        *self = self.of_class(dscp);
+    }
+    fn damage(&mut self) {
+        self.flags |= DAMAGED;
     }
 }
 

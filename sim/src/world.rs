@@ -18,13 +18,13 @@ use narrows_core::figures::{
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
-use narrows_core::net::path::Path;
+use narrows_core::net::path::{self, Path};
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
-use narrows_core::queue::{Place, Sink, Why};
+use narrows_core::queue::Why;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::{FlowSpec, Scenario};
+use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::wire::AckSegment;
 use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Span, Time};
@@ -57,7 +57,8 @@ pub fn run(
     let mut world = World::new(scenario, registry, options)?;
     world.run_until(world.end, progress)?;
     world.close();
-    let queue = world.watch.queue.figures();
+    let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
+    let queue = queues[scenario.path.narrowest()].clone();
     if world.watch.pings > 0 {
         world.run_until(world.end + GRACE, progress)?;
     }
@@ -81,6 +82,7 @@ pub fn run(
         fairness: Fairness::of(&flows),
         flows,
         queue,
+        queues,
         probes,
         samples,
     })
@@ -117,6 +119,9 @@ struct Flow {
     sender: Sender,
     receiver: Receiver,
     meter: FlowMeter,
+    /// Where its data enters the path; its ACKs enter at the other side.
+    port: Port,
+    dscp: u8,
     transfer: bool,
     /// Its stop is not its end.
     restarts: bool,
@@ -125,10 +130,18 @@ struct Flow {
     back: Option<u32>,
 }
 
+impl Flow {
+    /// How its data leaves its host.
+    fn way(&self) -> (Port, u8) {
+        (self.port, self.dscp)
+    }
+}
+
 /// One probe.
 struct Probe {
     meter: ProbeMeter,
     interval: Span,
+    dscp: u8,
 }
 
 /// What comes out of the network, and who watches it.
@@ -137,22 +150,20 @@ pub(crate) struct Watch {
     /// What has left the sender's interface.
     pub departures: Departures,
     acks: Acks,
-    queue: QueueMeter,
+    /// By the number of the hop.
+    queues: Vec<QueueMeter>,
     /// Pings whose fate is open.
     pings: u64,
 }
 
-impl Sink<Packet> for Watch {
-    fn dropped(&mut self, _now: Time, packet: Packet, why: Why) {
-        self.queue.dropped(why);
+impl Watch {
+    /// A packet is gone.
+    fn forget(&mut self, packet: &Packet) {
         match packet.kind() {
             Kind::Data => {}
-            Kind::Ack => drop(self.acks.take(&packet)),
+            Kind::Ack => drop(self.acks.take(packet)),
             Kind::Ping | Kind::Pong => self.pings -= 1,
         }
-    }
-    fn marked(&mut self, _now: Time, _packet: &Packet, _why: Why) {
-        self.queue.marked();
     }
 }
 
@@ -160,8 +171,15 @@ impl Out<Packet> for Watch {
     fn arrived(&mut self, _now: Time, _port: Port, packet: Packet) {
         self.arrivals.push(packet);
     }
-    fn departed(&mut self, now: Time, packet: &Packet) {
-        self.queue.departed(now, packet.enqueued_at());
+    fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Packet) {
+        self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
+    }
+    fn dropped(&mut self, _now: Time, hop: u8, packet: Packet, why: Why) {
+        self.queues[usize::from(hop)].dropped(why);
+        self.forget(&packet);
+    }
+    fn marked(&mut self, _now: Time, hop: u8, _packet: &Packet, _why: Why) {
+        self.queues[usize::from(hop)].marked();
     }
 }
 
@@ -169,6 +187,9 @@ impl Out<Packet> for Watch {
 struct WayBack<'a> {
     now: Time,
     flow: u32,
+    /// Where its ACKs enter the path.
+    port: Port,
+    dscp: u8,
     line: Option<u32>,
     path: &'a mut Path<Packet>,
     access: &'a mut Access<Packet>,
@@ -177,10 +198,10 @@ struct WayBack<'a> {
 
 impl WayBack<'_> {
     fn send(&mut self, ack: AckSegment) {
-        let packet = self.watch.acks.packet(self.flow, ack);
+        let packet = self.watch.acks.packet(self.flow, ack).of_class(self.dscp);
         match self.line {
             Some(line) => self.access.push(self.now, line, packet),
-            None => self.path.push(self.now, FAR, packet, self.watch),
+            None => self.path.push(self.now, self.port, packet, self.watch),
         }
     }
 }
@@ -208,17 +229,19 @@ impl World {
     fn new(scenario: &Scenario, registry: &Registry<Packet>, options: &Options) -> Result<World, SimError> {
         let (seed, spec) = (scenario.seed, &scenario.path);
         let warmup = Time::ZERO + scenario.warmup;
-        let discipline = &spec.queue;
-        let kind = registry
-            .queue(&discipline.kind)
-            .ok_or_else(|| SimError::UnknownQueue(discipline.kind.clone()))?;
-        let place = Place {
-            limit: spec.limit(),
-            rate: spec.rate,
-            hz: scenario.host.hz,
-            seed: Rng::named(seed, "path/queue").next_u64(),
-        };
-        let path = Path::new(spec, (kind.make)(&discipline.params, &place), seed);
+        let mut disciplines = Vec::new();
+        let mut queues = Vec::new();
+        let places = path::places(spec, seed, scenario.host.hz);
+        for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
+            let choice = &hop.queue;
+            let kind = registry
+                .queue(&choice.kind)
+                .ok_or_else(|| SimError::UnknownQueue(choice.kind.clone()))?;
+            let discipline = (kind.make)(&choice.params, place);
+            queues.push(QueueMeter::new(name, choice.kind.clone(), discipline.classes(), warmup));
+            disciplines.push(discipline);
+        }
+        let path = Path::new(spec, disciplines, seed);
 
         let host = &scenario.host;
         let config = host.config();
@@ -251,15 +274,27 @@ impl World {
                 meter.silent(Time::ZERO + stop, Time::ZERO + restart);
             }
             timers.set(number + MEASURE, Some(meter.measure_from(start)));
-            let there = scenario.path.forward_part(spec.rtt);
+            let (near, far) = {
+                let forward = scenario.path.forward_part(spec.rtt);
+                (forward, spec.rtt - forward)
+            };
+            let (there, back) = match spec.direction {
+                Direction::Down => (near, far),
+                Direction::Up => (far, near),
+            };
             flows.push(Flow {
                 sender,
                 receiver: Receiver::new(&config),
                 meter,
+                port: match spec.direction {
+                    Direction::Down => NEAR,
+                    Direction::Up => FAR,
+                },
+                dscp: spec.dscp,
                 transfer: spec.size.is_some(),
                 restarts: spec.restart.is_some(),
                 there: access.line(there),
-                back: access.line(spec.rtt - there),
+                back: access.line(back),
             });
         }
         let mut probes = Vec::new();
@@ -268,6 +303,7 @@ impl World {
             probes.push(Probe {
                 meter: ProbeMeter::new(),
                 interval: spec.interval,
+                dscp: spec.dscp,
             });
         }
         let interval = options.sample_interval.unwrap_or(Span::ZERO);
@@ -280,7 +316,7 @@ impl World {
                 arrivals: Vec::new(),
                 departures: Departures::default(),
                 acks: Acks::default(),
-                queue: QueueMeter::new(warmup),
+                queues,
                 pings: 0,
             },
             flows,
@@ -345,6 +381,10 @@ impl World {
         for packet in arrivals.drain(..) {
             let (path, watch) = (&mut self.path, &mut self.watch);
             let id = packet.flow();
+            if packet.damaged() {
+                watch.forget(&packet);
+                continue;
+            }
             match packet.kind() {
                 Kind::Data => match self.flows[id as usize].there {
                     Some(line) => self.access.push(now, line, packet),
@@ -353,7 +393,7 @@ impl World {
                 Kind::Ack => {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
-                    let mut nic = Nic::new(now, id, self.offload, self.interface.as_mut(), path, watch);
+                    let mut nic = Nic::new(now, id, flow.way(), self.offload, self.interface.as_mut(), path, watch);
                     flow.sender.on_segment(now, &ack, &mut |segment| nic.send(segment));
                     nic.flush();
                     self.timers
@@ -389,7 +429,15 @@ impl World {
         for id in departures.of.drain(..) {
             let flow = &mut self.flows[id as usize];
             let interface = self.interface.as_mut();
-            let mut nic = Nic::new(now, id, self.offload, interface, &mut self.path, &mut self.watch);
+            let mut nic = Nic::new(
+                now,
+                id,
+                flow.way(),
+                self.offload,
+                interface,
+                &mut self.path,
+                &mut self.watch,
+            );
             flow.sender.on_departed(now, &mut |segment| nic.send(segment));
             nic.flush();
             let due = flow.sender.next_wakeup();
@@ -405,7 +453,10 @@ impl World {
     fn leave_line(&mut self, now: Time, packet: Packet) {
         match packet.kind() {
             Kind::Data => self.receive(now, &packet),
-            _ => self.path.push(now, FAR, packet, &mut self.watch),
+            _ => {
+                let port = NEAR + FAR - self.flows[packet.flow() as usize].port;
+                self.path.push(now, port, packet, &mut self.watch);
+            }
         }
     }
 
@@ -416,6 +467,8 @@ impl World {
         let mut way = WayBack {
             now,
             flow: id,
+            port: NEAR + FAR - flow.port,
+            dscp: flow.dscp,
             line: flow.back,
             path: &mut self.path,
             access: &mut self.access,
@@ -474,16 +527,25 @@ impl World {
         let Some(flow) = self.flows.get_mut(id as usize) else {
             let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
             let probe = &mut self.probes[i as usize];
-            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now));
+            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now)).of_class(probe.dscp);
             watch.pings += 1;
-            Nic::new(now, ping.flow(), self.offload, self.interface.as_mut(), path, watch).ping(ping);
+            Nic::new(
+                now,
+                ping.flow(),
+                (NEAR, probe.dscp),
+                self.offload,
+                self.interface.as_mut(),
+                path,
+                watch,
+            )
+            .ping(ping);
             let next = now + probe.interval;
             return self.timers.set(number, (next < self.end).then_some(next));
         };
         // An end that asks again for the instant that it was just given would stop the clock.
         let later = |at: Option<Time>| at.map(|at| at.max(now + Span::ns(1)));
         let sender = id * TIMERS_PER_FLOW + SENDER;
-        let mut nic = Nic::new(now, id, self.offload, self.interface.as_mut(), path, watch);
+        let mut nic = Nic::new(now, id, flow.way(), self.offload, self.interface.as_mut(), path, watch);
         match number % TIMERS_PER_FLOW {
             START => {
                 flow.meter.started(now);
@@ -517,6 +579,8 @@ impl World {
                 let mut way = WayBack {
                     now,
                     flow: id,
+                    port: NEAR + FAR - flow.port,
+                    dscp: flow.dscp,
                     line: flow.back,
                     path,
                     access: &mut self.access,
@@ -545,10 +609,22 @@ impl World {
                 self.samples.flows.push_info(now, i as u32, &info);
             }
         }
+        for (number, (hop, meter)) in (0u32..).zip(self.path.hops().zip(&mut self.watch.queues)) {
+            if figures {
+                meter.sample(now, hop.backlog(), hop.queue());
+            }
+            if rows {
+                let (drops, marks) = (meter.drops(), meter.marks());
+                self.samples
+                    .queue
+                    .push_backlog(now, number, hop.backlog(), drops, marks);
+                for class in 0..meter.classes() {
+                    let backlog = hop.queue().backlog_of(class);
+                    self.samples.classes.push_backlog(now, number, class as u32, backlog);
+                }
+            }
+        }
         if rows {
-            self.samples
-                .queue
-                .push_backlog(now, self.path.backlog(), self.watch.queue.drops());
             self.next_samples = now + self.interval;
         }
         if figures {

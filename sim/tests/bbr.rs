@@ -27,7 +27,7 @@ fn probes(t_s: &[f64], flow: &[u32], cwnd: &[u32], which: u32) -> Vec<f64> {
 #[test]
 fn flows_of_one_queue_probe_its_round_trip_together() {
     let mut s = scenario(Span::s(60));
-    s.path.buffer = Some(Buffer::Bdp(8.0));
+    s.path.hops[0].buffer = Some(Buffer::Bdp(8.0));
     s.flows = vec![
         flow("a", "bbr"),
         flow("b", "bbr"),

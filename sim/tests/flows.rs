@@ -11,7 +11,7 @@ fn two_flows() -> Scenario {
     let mut s = scenario(Span::s(10));
     s.flows = vec![flow("cubic0", "cubic"), flow("reno0", "reno")];
     s.probes = vec![ping(Span::ms(20))];
-    s.path.loss.probability = 0.001;
+    s.path.hops[0].loss = common::loss(0.001);
     s
 }
 
@@ -26,7 +26,7 @@ fn same_seed_same_bytes() {
     assert_ne!(json(&first), json(&play(&other)));
     // Without jitter and loss nothing is left to chance.
     for s in [&mut s, &mut other] {
-        (s.path.loss.probability, s.start_jitter) = (0.0, Span::ZERO);
+        (s.path.hops[0].loss, s.start_jitter) = (None, Span::ZERO);
     }
     let flows = |s: &Scenario| serde_json::to_string(&play(s).flows).unwrap();
     assert_eq!(flows(&s), flows(&other));
@@ -102,10 +102,10 @@ fn at(run: &Run, t_s: f64) -> (u32, u32, u64) {
 fn interrupted(cc: &str, gap: u64) -> Run {
     let mut s = scenario(Span::s(20));
     s.start_jitter = Span::ZERO;
-    s.path.rate = Rate::mbit(20);
-    (s.path.rtt, s.path.delay_forward) = (Span::ms(100), Span::ZERO);
-    s.path.buffer = Some(Buffer::Bytes(Bytes::new(250_000)));
-    s.path.link = Link::Tbf {
+    s.path.hops[0].rate = Rate::mbit(20);
+    (s.path.hops[0].rtt, s.path.hops[0].delay_forward) = (Span::ms(100), Span::ZERO);
+    s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(250_000)));
+    s.path.hops[0].link = Link::Tbf {
         burst: Bytes::new(3080),
     };
     let mut f = flow(cc, cc);
@@ -233,9 +233,9 @@ fn without_the_rule_the_window_stays() {
 fn a_small_receive_buffer_is_told_as_the_limit() {
     let mut s = scenario(Span::s(9));
     s.start_jitter = Span::ZERO;
-    s.path.rate = Rate::mbit(100);
-    (s.path.rtt, s.path.delay_forward) = (Span::ms(40), Span::ZERO);
-    s.path.buffer = Some(Buffer::Bytes(Bytes::new(500_000)));
+    s.path.hops[0].rate = Rate::mbit(100);
+    (s.path.hops[0].rtt, s.path.hops[0].delay_forward) = (Span::ms(40), Span::ZERO);
+    s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(500_000)));
     (s.host.rmem_default, s.host.rmem_max) = (Bytes::new(131_072), Bytes::new(200_000));
     s.flows = vec![flow("cubic", "cubic")];
     let limits = play(&s).flows[0].limits;

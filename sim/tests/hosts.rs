@@ -14,9 +14,9 @@ use narrows_sim::Run;
 fn one(cc: &str) -> Scenario {
     let mut s = scenario(Span::s(20));
     s.start_jitter = Span::ZERO;
-    s.path.rate = narrows_core::units::Rate::mbit(40);
-    (s.path.rtt, s.path.delay_forward) = (Span::ms(40), Span::ms(20));
-    s.path.buffer = Some(Buffer::Bytes(Bytes::new(200_000)));
+    s.path.hops[0].rate = narrows_core::units::Rate::mbit(40);
+    (s.path.hops[0].rtt, s.path.hops[0].delay_forward) = (Span::ms(40), Span::ms(20));
+    s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(200_000)));
     s.flows = vec![flow(cc, cc)];
     s
 }
@@ -32,11 +32,11 @@ fn all_of(run: &Run) -> (String, String) {
 fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
     for (forward, loss) in [(20, 0.0), (0, 0.0), (5, 0.01)] {
         let mut near = one("cubic");
-        near.path.loss.probability = loss;
+        near.path.hops[0].loss = common::loss(loss);
         let mut far = near.clone();
-        near.path.delay_forward = Span::ms(forward);
+        near.path.hops[0].delay_forward = Span::ms(forward);
         near.flows[0].rtt = Span::ms(120);
-        (far.path.rtt, far.path.delay_forward) = (Span::ms(160), Span::ms(4 * forward));
+        (far.path.hops[0].rtt, far.path.hops[0].delay_forward) = (Span::ms(160), Span::ms(4 * forward));
         assert!(all_of(&play(&near)) == all_of(&play(&far)), "forward {forward} ms");
     }
 }
@@ -128,8 +128,8 @@ fn a_clock_of_milliseconds_sees_no_more() {
 /// The sender's own interface is the bottleneck: 50 Mbit/s before a path of 1 Gbit/s, 40 ms.
 fn behind_a_slow_interface(cc: &str, tsq: bool, ring: u32, bql: bool) -> Run {
     let mut s = one(cc);
-    s.path.rate = Rate::mbit(1000);
-    s.path.buffer = Some(Buffer::Bytes(Bytes::new(4_000_000)));
+    s.path.hops[0].rate = Rate::mbit(1000);
+    s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(4_000_000)));
     s.host.nic = Some(Nic {
         ring,
         bql,
@@ -174,7 +174,7 @@ fn one_queue_is_as_long_as_two() {
 #[test]
 fn pings_wait_in_the_host_too() {
     let mut s = one("cubic");
-    s.path.rate = Rate::mbit(1000);
+    s.path.hops[0].rate = Rate::mbit(1000);
     s.host.nic = Some(Nic {
         tsq: false,
         ..Nic::new(Rate::mbit(20))
@@ -182,6 +182,7 @@ fn pings_wait_in_the_host_too() {
     s.probes = vec![ProbeSpec {
         kind: ProbeKind::Ping,
         interval: Span::ms(20),
+        dscp: 0,
     }];
     let run = play(&s);
     let ping = &run.probes[0];
@@ -200,7 +201,7 @@ fn old_releases_do_what_they_did() {
         let params = if cc == "bbr" { bbr::PARAMS } else { cubic::PARAMS };
         s.flows[0].cc.params = Params::defaults(params);
         (s.duration, s.warmup) = (Span::s(60), Span::ZERO);
-        s.path.buffer = Some(Buffer::Bytes(Bytes::new(100 << 10)));
+        s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(100 << 10)));
         s.host.like = like.into();
         let run = play(&s);
         let f = &run.flows[0];

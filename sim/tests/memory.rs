@@ -28,8 +28,8 @@ fn ccs() -> impl Iterator<Item = &'static str> {
 fn crowd(cc: &str, flows: usize, rate: Rate, rtt: Span, duration: Span) -> Scenario {
     let mut s = scenario(duration);
     (s.warmup, s.start_jitter) = (Span::ZERO, rtt);
-    (s.path.rate, s.path.rtt, s.path.delay_forward) = (rate, rtt, Span::ns(rtt.as_ns() / 2));
-    s.path.buffer = Some(Buffer::Bdp(1.0));
+    (s.path.hops[0].rate, s.path.hops[0].rtt, s.path.hops[0].delay_forward) = (rate, rtt, Span::ns(rtt.as_ns() / 2));
+    s.path.hops[0].buffer = Some(Buffer::Bdp(1.0));
     let params = Params::defaults(registry().cc(cc).expect("a registered one").params);
     s.flows = (0..flows).map(|i| flow(&format!("{cc}{i}"), cc)).collect();
     s.flows.iter_mut().for_each(|flow| flow.cc.params = params.clone());
@@ -60,7 +60,7 @@ fn packets_take_nothing_from_the_heap() {
         let ten = if cc == "bbr" { [5, 5] } else { [0, 1] };
         for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, ten[0]), (10, 0.001, ten[1]), (100, 0.001, 40)] {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(25));
-            s.path.loss.probability = loss;
+            s.path.hops[0].loss = common::loss(loss);
             // Between doublings of what figures keep: ten samples a second make 128 and 256, the series 16 and 32.
             let (from, to) = (Time::ZERO + Span::ms(17_100), Time::ZERO + Span::s(25));
             let (allocations, events) = allocations(&s, from, to);

@@ -138,8 +138,8 @@ fn value(run: &Run, figure: &Figure) -> f64 {
 /// A figure of ours beside Linux's.
 fn agreement(figure: &Figure, ours: f64, s: &Scenario) -> Agreement {
     let on = Conditions {
-        rate: s.path.rate,
-        rtt: s.path.rtt,
+        rate: s.path.bottleneck().rate,
+        rtt: s.path.rtt(),
         duration: s.duration,
         flows: s.flows.len(),
     };
@@ -241,7 +241,7 @@ fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     let mut ccs: Vec<&str> = case.scenario.flows.iter().map(|f| f.cc.kind.as_str()).collect();
     ccs.sort_unstable();
     ccs.dedup();
-    let bytes = match path.limit() {
+    let bytes = match path.limit(path.bottleneck()) {
         Some(Limit::Bytes(bytes)) => bytes.get(),
         Some(Limit::Packets(packets)) => packets * 1514,
         None => 1000 * 1514,
@@ -249,9 +249,9 @@ fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     format!(
         r#"  {{"case": "{}", "cc": {ccs:?}, "queue": "{}", "rate_mbit": {}, "rtt_ms": {}, "buffer_bdp": {:.4}, "agreement": {:.3}}}"#,
         case.name,
-        path.queue.kind,
-        path.rate.as_mbit(),
-        path.rtt.as_ms(),
+        path.bottleneck().queue.kind,
+        path.bottleneck().rate.as_mbit(),
+        path.rtt().as_ms(),
         bytes as f64 / path.bdp().get() as f64,
         good as f64 / all as f64,
     )

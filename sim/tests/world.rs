@@ -20,7 +20,7 @@ fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
         assert!((shown - PING_MS).abs() < 1e-9, "{shown}");
     }
     // A token bucket that is never empty takes no time.
-    s.path.link = Link::Tbf {
+    s.path.hops[0].link = Link::Tbf {
         burst: Bytes::new(3080),
     };
     assert!((play(&s).probes[0].rtt_ms.p99 - 20.0).abs() < 1e-9);
@@ -30,9 +30,9 @@ fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
 fn answers_after_the_end_are_awaited_but_not_for_ever() {
     let mut s = scenario(Span::ms(100));
     s.probes = vec![ping(Span::ms(20))];
-    s.path.rtt = Span::ms(1900);
+    s.path.hops[0].rtt = Span::ms(1900);
     assert_eq!(play(&s).probes[0].received, 5);
-    s.path.rtt = Span::ms(2050);
+    s.path.hops[0].rtt = Span::ms(2050);
     // Those sent at 0, 20 and 40 ms are back by 2100 ms.
     assert_eq!(play(&s).probes[0].received, 3);
 }
@@ -41,7 +41,7 @@ fn answers_after_the_end_are_awaited_but_not_for_ever() {
 fn lost_pings_have_no_rtt() {
     let mut s = scenario(Span::s(10));
     s.probes = vec![ping(Span::ms(1))];
-    s.path.loss.probability = 0.5;
+    s.path.hops[0].loss = common::loss(0.5);
     let run = play(&s);
     let lost = run.samples.pings.rtt_ms.iter().filter(|rtt| rtt.is_nan()).count() as u64;
     assert_eq!((run.probes[0].sent, run.samples.pings.len()), (10_000, 10_000));
@@ -101,7 +101,7 @@ fn unknown_names_are_told() {
     s.flows = vec![flow("x0", "x")];
     let refused = run(&s, &registry(), &Options::default(), &mut |_| true).unwrap_err();
     assert_eq!(refused, SimError::UnknownCc("x".into()));
-    s.path.queue = common::choice("y");
+    s.path.hops[0].queue = common::choice("y");
     let refused = run(&s, &registry(), &Options::default(), &mut |_| true).unwrap_err();
     assert_eq!(refused, SimError::UnknownQueue("y".into()));
 }

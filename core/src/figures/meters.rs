@@ -1,8 +1,10 @@
 //! Meters: an engine tells them what happens, they answer figures.
 
 use super::samples::PingSample;
-use super::{FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures, Quantiles, QueueFigures, Spread};
-use crate::queue::Why;
+use super::{
+    ClassFigures, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures, Quantiles, QueueFigures, Spread,
+};
+use crate::queue::{Backlog, QueueDiscipline, Why};
 use crate::scenario::ProbeKind;
 use crate::tcp::{Info, Limited};
 use crate::units::{Span, Time};
@@ -162,23 +164,51 @@ impl FlowMeter {
     }
 }
 
-/// Watches a bottleneck.
+/// What a class of a queue had to wait.
+#[derive(Clone, Debug)]
+struct ClassMeter {
+    name: String,
+    delay: Histogram,
+    backlog: Vec<u32>,
+}
+
+/// Watches one queue.
 #[derive(Clone, Debug)]
 pub struct QueueMeter {
+    name: String,
+    kind: String,
     warmup: Time,
     drops: u64,
     marks: u64,
     delay: Histogram,
+    /// Packets, each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL) after the warm-up.
+    backlog: Vec<u32>,
+    classes: Vec<ClassMeter>,
+}
+
+/// A backlog as it is kept in figures.
+fn counted(backlog: Backlog) -> u32 {
+    u32::try_from(backlog.packets).unwrap_or(u32::MAX)
 }
 
 impl QueueMeter {
-    /// Delays count from `warmup` on, drops and marks from the start.
-    pub fn new(warmup: Time) -> QueueMeter {
+    /// Of the discipline `kind` at the hop called `name`, which tells these classes apart. Delays and backlogs count from
+    /// `warmup` on, drops and marks from the start.
+    pub fn new(name: String, kind: String, classes: Vec<String>, warmup: Time) -> QueueMeter {
+        let class = |name| ClassMeter {
+            name,
+            delay: Histogram::new(),
+            backlog: Vec::new(),
+        };
         QueueMeter {
+            name,
+            kind,
             warmup,
             drops: 0,
             marks: 0,
             delay: Histogram::new(),
+            backlog: Vec::new(),
+            classes: classes.into_iter().map(class).collect(),
         }
     }
     /// A packet was dropped; random loss does not count.
@@ -189,22 +219,55 @@ impl QueueMeter {
     pub fn marked(&mut self) {
         self.marks += 1;
     }
-    /// A packet left that had entered at `entered`.
-    pub fn departed(&mut self, now: Time, entered: Time) {
+    /// A packet of `class` left that had entered at `entered`.
+    pub fn departed(&mut self, now: Time, entered: Time, class: u8) {
         if now >= self.warmup {
             self.delay.record(now.since(entered));
+            if let Some(class) = self.classes.get_mut(usize::from(class)) {
+                class.delay.record(now.since(entered));
+            }
         }
+    }
+    /// Each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL): what waits, in all and in each class.
+    pub fn sample<P>(&mut self, now: Time, backlog: Backlog, queue: &dyn QueueDiscipline<P>) {
+        if now >= self.warmup {
+            self.backlog.push(counted(backlog));
+            for (i, class) in self.classes.iter_mut().enumerate() {
+                class.backlog.push(counted(queue.backlog_of(i)));
+            }
+        }
+    }
+    /// How many classes it tells apart.
+    pub fn classes(&self) -> usize {
+        self.classes.len()
     }
     /// Drops so far.
     pub fn drops(&self) -> u64 {
         self.drops
     }
+    /// Marks so far.
+    pub fn marks(&self) -> u64 {
+        self.marks
+    }
     /// The figures so far.
     pub fn figures(&self) -> QueueFigures {
+        let packets = |samples: &[u32]| {
+            let mut samples: Vec<f64> = samples.iter().map(|n| f64::from(*n)).collect();
+            Spread::of(&mut samples)
+        };
+        let class = |c: &ClassMeter| ClassFigures {
+            name: c.name.clone(),
+            delay_ms: c.delay.quantiles(),
+            backlog_packets: packets(&c.backlog),
+        };
         QueueFigures {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
             drops: self.drops,
             marks: self.marks,
             delay_ms: self.delay.quantiles(),
+            backlog_packets: packets(&self.backlog),
+            classes: self.classes.iter().map(class).collect(),
         }
     }
 }

@@ -10,6 +10,8 @@
 //! | `series` | each second, and at its end for a flow that ends before the run |
 //! | `queue.drops`, `queue.marks` | the discipline's, not those of `loss`; the whole run |
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
+//! | `queue.backlog_packets` | what waits, sampled each 100 ms after the warm-up |
+//! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
 //! | `fairness` | Jain's index of goodputs, over all flows and over those of each congestion control |
 //!
@@ -33,9 +35,10 @@ mod samples;
 pub use agreement::{compare, median, Agreement, Conditions};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
-pub use run::{CcFairness, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
+pub use run::{CcFairness, ClassFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
 pub use samples::{
-    phase, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples, PHASES,
+    phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,
+    Samples, PHASES,
 };
 
 use crate::units::Span;

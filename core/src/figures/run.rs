@@ -20,8 +20,10 @@ pub struct Run {
     pub seed: u64,
     /// Per flow, in the scenario's order.
     pub flows: Vec<FlowFigures>,
-    /// Of the bottleneck.
+    /// Of the bottleneck: the narrowest hop on the way there.
     pub queue: QueueFigures,
+    /// Of every hop, by its number.
+    pub queues: Vec<QueueFigures>,
     /// Per probe, in the scenario's order.
     pub probes: Vec<ProbeFigures>,
     /// Over the flows.
@@ -76,15 +78,35 @@ pub struct LimitFigures {
     pub app_limited_s: f64,
 }
 
-/// The figures of a bottleneck.
+/// The figures of one queue.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueFigures {
+    /// Of its hop: `"path"`, or `"hop0"`, `"hop1"` … where there are several, and `"reverse"`.
+    pub name: String,
+    /// Of its discipline.
+    pub kind: String,
     /// Packets.
     pub drops: u64,
     /// Packets.
     pub marks: u64,
     /// Milliseconds.
     pub delay_ms: Quantiles,
+    /// Packets that wait.
+    pub backlog_packets: Spread,
+    /// Of each class or band that the discipline tells apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassFigures>,
+}
+
+/// The figures of one class or band of a queue.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassFigures {
+    /// The discipline's name for it.
+    pub name: String,
+    /// Milliseconds.
+    pub delay_ms: Quantiles,
+    /// Packets that wait.
+    pub backlog_packets: Spread,
 }
 
 /// The figures of a probe.
@@ -168,6 +190,7 @@ struct Document<'a> {
     scenario: &'a Value,
     flows: &'a [FlowFigures],
     queue: &'a QueueFigures,
+    queues: &'a [QueueFigures],
     probes: &'a [ProbeFigures],
     fairness: &'a Fairness,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,6 +208,7 @@ impl Run {
             scenario,
             flows: &self.flows,
             queue: &self.queue,
+            queues: &self.queues,
             probes: &self.probes,
             fairness: &self.fairness,
             provenance,

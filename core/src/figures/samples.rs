@@ -26,8 +26,10 @@ pub fn phase(info: &Info) -> u8 {
 pub struct Samples {
     /// A row per flow and instant, while the flow runs.
     pub flows: FlowSamples,
-    /// A row per instant.
+    /// A row per queue and instant.
     pub queue: QueueSamples,
+    /// A row per class of a queue and instant.
+    pub classes: ClassSamples,
     /// A row per ping.
     pub pings: PingSamples,
 }
@@ -88,18 +90,40 @@ table! {
 }
 
 table! {
-    /// Columns of the bottleneck.
+    /// Columns of the classes or bands of queues.
+    ClassSamples,
+    /// A row of [`ClassSamples`].
+    ClassSample {
+        /// When, in seconds.
+        t_s: f64,
+        /// Which queue, by the number of its hop.
+        queue: u32,
+        /// Which of its classes.
+        class: u32,
+        /// Bytes that wait.
+        backlog_bytes: u64,
+        /// Packets that wait.
+        backlog_packets: u64,
+    }
+}
+
+table! {
+    /// Columns of the queues.
     QueueSamples,
     /// A row of [`QueueSamples`].
     QueueSample {
         /// When, in seconds.
         t_s: f64,
+        /// Which queue, by the number of its hop.
+        queue: u32,
         /// Bytes that wait.
         backlog_bytes: u64,
         /// Packets that wait.
         backlog_packets: u64,
-        /// Packets dropped so far by the discipline.
+        /// Packets dropped so far by discipline and policer.
         drops: u64,
+        /// Packets marked so far.
+        marks: u64,
     }
 }
 
@@ -137,14 +161,28 @@ impl FlowSamples {
 }
 
 impl QueueSamples {
-    /// Appends what waits at `now`.
-    pub fn push_backlog(&mut self, now: Time, backlog: Backlog, drops: u64) {
-        let (backlog_bytes, backlog_packets) = (backlog.bytes.get(), backlog.packets);
+    /// Appends what waits at `now` in queue number `queue`, and its drops and marks so far.
+    pub fn push_backlog(&mut self, now: Time, queue: u32, backlog: Backlog, drops: u64, marks: u64) {
         self.push(QueueSample {
             t_s: now.as_s(),
-            backlog_bytes,
-            backlog_packets,
+            queue,
+            backlog_bytes: backlog.bytes.get(),
+            backlog_packets: backlog.packets,
             drops,
+            marks,
+        });
+    }
+}
+
+impl ClassSamples {
+    /// Appends what waits at `now` in a class of queue number `queue`.
+    pub fn push_backlog(&mut self, now: Time, queue: u32, class: u32, backlog: Backlog) {
+        self.push(ClassSample {
+            t_s: now.as_s(),
+            queue,
+            class,
+            backlog_bytes: backlog.bytes.get(),
+            backlog_packets: backlog.packets,
         });
     }
 }

@@ -84,8 +84,34 @@ impl TokenBucket {
     pub fn never_passes(&self, size: Bytes) -> bool {
         self.owed.is_none() && size > self.burst
     }
+    /// Is nothing owed at `now`? Otherwise, when.
+    pub fn ready(&mut self, now: Time) -> Result<(), Time> {
+        self.earn(now);
+        match self.owed {
+            Some(owed) if owed > 0 => Err(now + Span::ns(owed.div_ceil(self.bits))),
+            _ => Ok(()),
+        }
+    }
+    /// Charges `size` bytes at `now`, whether there are tokens or not: for buckets that owe.
+    pub fn charge(&mut self, now: Time, size: Bytes) {
+        self.earn(now);
+        let lacking = work(size).saturating_sub(self.tokens);
+        self.tokens = self.tokens.saturating_sub(work(size));
+        if let Some(owed) = &mut self.owed {
+            *owed = owed.saturating_add(lacking);
+        }
+    }
     /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
     pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
+        self.ready(now)?;
+        if self.owed.is_none() && work(size) > self.tokens {
+            return Err(now + Span::ns((work(size) - self.tokens).div_ceil(self.bits)));
+        }
+        self.charge(now, size);
+        Ok(())
+    }
+    /// What has come in since it was looked at last: debts are paid first.
+    fn earn(&mut self, now: Time) {
         let mut earned = now.since(self.at).as_ns().saturating_mul(self.bits);
         if let Some(owed) = &mut self.owed {
             let paid = earned.min(*owed);
@@ -94,19 +120,6 @@ impl TokenBucket {
         }
         self.tokens = self.tokens.saturating_add(earned).min(work(self.burst));
         self.at = self.at.max(now);
-        match (self.tokens.checked_sub(work(size)), &mut self.owed) {
-            (_, Some(owed)) if *owed > 0 => Err(now + Span::ns(owed.div_ceil(self.bits))),
-            (Some(rest), _) => {
-                self.tokens = rest;
-                Ok(())
-            }
-            (None, Some(owed)) => {
-                *owed = work(size) - self.tokens;
-                self.tokens = 0;
-                Ok(())
-            }
-            (None, None) => Err(now + Span::ns((work(size) - self.tokens).div_ceil(self.bits))),
-        }
     }
 }
 

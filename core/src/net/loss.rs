@@ -5,39 +5,65 @@
 //! the interface has its offloads off, for TCP's bursts are cut after the queue). That is what `loss` means; loss on a wire,
 //! drawn for each packet, is `per = "packet"`.
 
+use super::ElementKind;
+use crate::param::{no_check, Kind, Param, Params};
 use crate::rng::Rng;
-use crate::scenario::{Loss, LossUnit};
+use crate::scenario::Choice;
+
+/// Its kinds.
+pub const KINDS: &[ElementKind] = &[ElementKind {
+    name: "independent",
+    help: "each is lost independently of the others",
+    source: "Linux 6.12 netem",
+    params: INDEPENDENT,
+    check: no_check,
+}];
+
+const INDEPENDENT: &[Param] = &[
+    Param {
+        name: "probability",
+        kind: Kind::Probability(0.0),
+        help: "of each unit",
+        source: "",
+    },
+    Param {
+        name: "per",
+        kind: Kind::Word(&["superpacket", "packet"]),
+        help: "what is lost at once",
+        source: "",
+    },
+];
+
+/// Does it never lose anything?
+pub fn is_none(model: &Choice) -> bool {
+    model.kind == KINDS[0].name && model.params.number("probability") <= 0.0
+}
 
 /// Each is lost independently of the others.
 #[derive(Clone, Debug)]
-pub struct Independent {
-    per: LossUnit,
+pub struct LossModel {
+    whole: bool,
     lost_before: bool,
-    /// A packet is lost when its 64 random bits are below; `None` draws nothing.
-    threshold: Option<u64>,
+    threshold: u64,
     rng: Rng,
 }
 
-impl Independent {
-    /// Loses a packet with `probability` (clamped to 0…1).
-    pub fn new(spec: &Loss, rng: Rng) -> Independent {
-        let probability = spec.probability;
-        // The cast saturates: at 1 a packet survives once in 2⁶⁴.
-        let threshold = (probability > 0.0).then_some((probability * 18_446_744_073_709_551_616.0) as u64);
-        Independent {
-            per: spec.per,
+impl LossModel {
+    /// `None` where nothing is ever lost.
+    pub fn new(model: &Choice, rng: Rng) -> Option<LossModel> {
+        let params: &Params = &model.params;
+        let probability = params.number("probability");
+        (probability > 0.0).then(|| LossModel {
+            whole: params.word("per") != "packet",
             lost_before: false,
-            threshold,
+            threshold: (probability * 18_446_744_073_709_551_616.0) as u64,
             rng,
-        }
+        })
     }
     /// Is the next packet lost? `joined`: it shares a super-packet with the one before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
-        let Some(threshold) = self.threshold else {
-            return false;
-        };
-        if !(joined && self.per == LossUnit::SuperPacket) {
-            self.lost_before = self.rng.next_u64() < threshold;
+        if !(joined && self.whole) {
+            self.lost_before = self.rng.next_u64() < self.threshold;
         }
         self.lost_before
     }

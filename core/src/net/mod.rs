@@ -2,13 +2,14 @@
 
 pub mod access;
 pub mod delay;
+pub mod hop;
 pub mod interface;
 pub mod link;
 pub mod loss;
 pub mod path;
 
 use crate::param::{Param, Params, Refusal};
-use crate::queue::Sink;
+use crate::queue::Why;
 use crate::units::Time;
 
 /// A place where hosts hang on a network.
@@ -33,12 +34,16 @@ pub struct ElementKind {
     pub check: fn(&Params) -> Result<(), Refusal>,
 }
 
-/// What comes out of a network: packets at ports, and what its queues dropped or marked.
-pub trait Out<P>: Sink<P> {
+/// What comes out of a network: packets at ports, and what its queues dropped or marked. A hop is told by its number.
+pub trait Out<P> {
     /// `packet` arrives at `port` now.
     fn arrived(&mut self, now: Time, port: Port, packet: P);
-    /// `packet` left the bottleneck's queue now (its delay: since `enqueued_at`).
-    fn departed(&mut self, _now: Time, _packet: &P) {}
+    /// `packet` left the queue of a hop now (its delay: since `enqueued_at`), out of the discipline's `class`.
+    fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
+    /// `packet` is gone.
+    fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why);
+    /// `packet` was marked CE and goes on.
+    fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: Why) {}
 }
 
 /// A network: told what enters and when, it says what comes out and when it wants to be asked again.

@@ -1,224 +1,246 @@
-//! The path between two hosts: a bottleneck on the way there, nothing but distance on the way back.
+//! The path between two hosts: hops on the way there, and on the way back one more or nothing but distance.
 //!
 //! ```text
-//!   NEAR ──▶ loss ──▶ queue ──▶ link ──▶ propagation ──▶ FAR       data, pings
-//!   NEAR ◀────────────────────────────── propagation ◀── FAR       ACKs, answers: never lost, never queued
+//!   NEAR ──▶ hop ──▶ propagation ──▶ … ──▶ hop ──▶ propagation ──▶ FAR       data of flows that go down, pings
+//!   NEAR ◀────────── propagation ◀──────────── reverse hop ◀────── FAR       their ACKs, answers; data of flows that go up
 //! ```
 //!
-//! **Loss** takes whole super-packets, as `netem` at the sender does (see [`loss`](super::loss)); queue and link see single
-//! packets.
+//! Without a reverse hop nothing is lost or queued on the way back. What happens inside of a hop: [`hop`](super::hop).
 //!
-//! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket
-//! as tc's `tbf` and `htb`: the head of the queue stays in the buffer until the tokens suffice. A discipline whose head is not known
-//! before `dequeue` decides (CoDel's is not) gives it up to the bucket, which holds it outside of the buffer; Linux does
-//! the same with such children.
-//!
-//! **Queue delay** runs from entry to the departure instant, when `departed` is called: with a serial link it includes the
-//! packet's own transmission, with a token bucket it does not, for there transmission takes no time.
-//!
-//! **Everything due at one instant**, in this order: the discipline's wake-up, the link's departures, arrivals at FAR,
-//! arrivals at NEAR; packets of one kind in their order of entry. What lies in the past when a late driver asks is done at
-//! its own instant, so a late poll delays arrivals but not the link. That is why nobody is asked to poll for a departure
-//! behind which something else arrives first; who wants to see the queue as it is `now` polls before.
+//! **Everything due at one instant**, in this order: hop by hop in the direction of travel its own work and then what it
+//! hands to the next one, there before back; then arrivals at FAR, arrivals at NEAR; packets of one kind in their order of
+//! entry. What lies in the past when a late driver asks is done at its own instant, so a late poll delays arrivals but not
+//! the links. That is why nobody is asked to poll for a departure behind which something else arrives first; who wants to
+//! see the queues as they are `now` polls before.
 
 use super::delay::Line;
-use super::link::{Serial, TokenBucket};
-use super::loss::Independent;
+use super::hop::Hop;
 use super::{Network, Out, Port, FAR, NEAR};
 use crate::packet::Packet;
-use crate::queue::{Backlog, QueueDiscipline, Why};
+use crate::queue::{Place, QueueDiscipline};
 use crate::rng::Rng;
-use crate::scenario::{Link, PathSpec};
+use crate::scenario::{HopSpec, PathSpec};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
-/// What serves the queue.
-enum Server {
-    Serial(Serial),
-    Bucket(TokenBucket),
+/// One direction.
+struct Way<P> {
+    hops: Vec<Hop<P>>,
+    /// Behind each hop but the last: to the next one.
+    between: Vec<Line<P>>,
+    /// Behind the last one: to the port.
+    out: Line<P>,
+}
+
+impl<P: Packet> Way<P> {
+    /// Nothing but distance.
+    fn distance(delay: Span) -> Way<P> {
+        Way {
+            hops: Vec::new(),
+            between: Vec::new(),
+            out: Line::new(delay),
+        }
+    }
+    /// Hops, each with the distance behind it.
+    fn of(hops: Vec<(Hop<P>, Span)>) -> Way<P> {
+        let mut way = Way::distance(Span::ZERO);
+        let last = hops.len().saturating_sub(1);
+        for (i, (hop, delay)) in hops.into_iter().enumerate() {
+            way.hops.push(hop);
+            if i == last {
+                way.out = Line::new(delay);
+            } else {
+                way.between.push(Line::new(delay));
+            }
+        }
+        way
+    }
+    fn len(&self) -> u64 {
+        let hops: u64 = self.hops.iter().map(Hop::len).sum();
+        let lines: usize = self.between.iter().map(Line::len).sum();
+        hops + (lines + self.out.len()) as u64
+    }
+    #[inline]
+    fn push<O: Out<P>>(&mut self, now: Time, packet: P, out: &mut O) {
+        match self.hops.as_mut_slice() {
+            [] => self.out.push(now, packet),
+            [hop] => {
+                if hop.due() <= now {
+                    hop.serve(now, &mut self.out, out);
+                }
+                hop.push(now, packet, &mut self.out, out);
+            }
+            _ => {
+                self.serve(now, out);
+                self.hops[0].push(now, packet, &mut self.between[0], out);
+            }
+        }
+    }
+    /// Everything up to `now` but arrivals.
+    #[inline]
+    fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        match self.hops.as_mut_slice() {
+            [] => {}
+            [hop] => {
+                if hop.due() <= now {
+                    hop.serve(now, &mut self.out, out);
+                }
+            }
+            _ => self.serve_several(now, out),
+        }
+    }
+    /// Step by step in the order of time, for what one hop lets go is another's work.
+    fn serve_several<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        loop {
+            let own = self.hops.iter().map(Hop::due).enumerate();
+            let handed = self.between.iter().map(Line::next).enumerate();
+            let first = |(i, at): (usize, Time)| (at, i);
+            let (hop_at, hop) = own.map(first).min().unwrap_or((Time::MAX, 0));
+            let (line_at, line) = handed.map(first).min().unwrap_or((Time::MAX, 0));
+            let at = hop_at.min(line_at);
+            if at > now || at == Time::MAX {
+                return;
+            }
+            if hop_at <= line_at {
+                let behind = self.between.get_mut(hop).unwrap_or(&mut self.out);
+                self.hops[hop].serve(at, behind, out);
+            } else if let Some(packet) = self.between[line].pop(at) {
+                let behind = self.between.get_mut(line + 1).unwrap_or(&mut self.out);
+                self.hops[line + 1].push(at, packet, behind, out);
+            }
+        }
+    }
+    /// When something is to be done that somebody may notice.
+    #[inline]
+    fn wakeup(&self) -> Time {
+        match self.hops.as_slice() {
+            [] => self.out.next(),
+            [hop] => {
+                // What leaves the queue now is nobody's news before it arrives, and then something ahead of it has arrived first.
+                let next = if self.out.is_empty() {
+                    hop.due()
+                } else {
+                    self.out.next()
+                };
+                next.min(hop.wakeup())
+            }
+            hops => {
+                let lines = self.between.iter().map(Line::next).min().unwrap_or(Time::MAX);
+                hops.iter()
+                    .map(Hop::due)
+                    .min()
+                    .unwrap_or(Time::MAX)
+                    .min(lines)
+                    .min(self.out.next())
+            }
+        }
+    }
 }
 
 /// A [`Network`] of two ports.
 pub struct Path<P> {
-    loss: Independent,
-    queue: Box<dyn QueueDiscipline<P>>,
-    /// When the discipline wants to be woken; `Time::MAX` for never.
-    queue_due: Time,
-    server: Server,
-    /// The packet in service, or the head that waits for tokens outside of its queue.
-    held: Option<P>,
-    /// When the server acts next; `Time::MAX` while it has nothing to do.
-    server_due: Time,
-    there: Line<P>,
-    back: Line<P>,
+    there: Way<P>,
+    back: Way<P>,
+}
+
+/// What the path calls its hops, by number: `path`, or `hop0`, `hop1` … where there are several, and `reverse`.
+pub fn hop_names(spec: &PathSpec) -> Vec<String> {
+    let mut names: Vec<String> = match spec.hops.len() {
+        1 => alloc::vec!["path".into()],
+        n => (0..n).map(|i| format!("hop{i}")).collect(),
+    };
+    if spec.reverse.is_some() {
+        names.push("reverse".into());
+    }
+    names
+}
+
+/// The hops of a path by number, each with what its discipline is told of its place. `seed` is the scenario's, `hz` the tick
+/// of its kernels.
+pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
+    let hops = spec.hops.iter().chain(&spec.reverse);
+    let place = |(hop, name): (_, String)| {
+        let place = Place {
+            limit: spec.limit(hop),
+            rate: hop.rate,
+            hz,
+            seed: Rng::named(seed, &format!("{name}/queue")).next_u64(),
+        };
+        (hop, place)
+    };
+    hops.zip(hop_names(spec)).map(place).collect()
 }
 
 impl<P: Packet> Path<P> {
-    /// An empty path. `seed` is the scenario's.
-    pub fn new(spec: &PathSpec, queue: Box<dyn QueueDiscipline<P>>, seed: u64) -> Path<P> {
-        let server = match spec.link {
-            Link::Serial => Server::Serial(Serial::new(spec.rate)),
-            Link::Tbf { burst } => Server::Bucket(TokenBucket::new(spec.rate, burst)),
-            Link::Htb { burst } => Server::Bucket(TokenBucket::owing(spec.rate, burst)),
+    /// An empty path. `queues` are the disciplines of its [`places`], `seed` is the scenario's.
+    pub fn new(spec: &PathSpec, queues: Vec<Box<dyn QueueDiscipline<P>>>, seed: u64) -> Path<P> {
+        let mut queues = queues.into_iter();
+        let names = hop_names(spec);
+        let mut hops = Vec::new();
+        for (number, (hop, queue)) in spec.hops.iter().zip(&mut queues).enumerate() {
+            let forward = hop.delay_forward.min(hop.rtt);
+            hops.push((Hop::new(hop, queue, number as u8, seed, &names[number]), forward));
+        }
+        let distance = spec.rtt() - spec.delay_forward();
+        let back = match (&spec.reverse, queues.next()) {
+            (Some(hop), Some(queue)) => {
+                let number = hops.len();
+                Way::of(alloc::vec![(
+                    Hop::new(hop, queue, number as u8, seed, &names[number]),
+                    distance
+                )])
+            }
+            _ => Way::distance(distance),
         };
-        let forward = spec.delay_forward.min(spec.rtt);
         Path {
-            loss: Independent::new(&spec.loss, Rng::named(seed, "path/loss")),
-            queue_due: queue.next_wakeup().unwrap_or(Time::MAX),
-            queue,
-            server,
-            held: None,
-            server_due: Time::MAX,
-            there: Line::new(forward),
-            back: Line::new(spec.rtt - forward),
+            there: Way::of(hops),
+            back,
         }
     }
 
-    /// What waits for the link: the discipline's backlog, and the head that a token bucket has taken out of it.
-    pub fn backlog(&self) -> Backlog {
-        let mut backlog = self.queue.backlog();
-        if let (Server::Bucket(_), Some(head)) = (&self.server, &self.held) {
-            backlog.bytes += head.size();
-            backlog.packets += 1;
-        }
-        backlog
+    /// Its hops by number.
+    pub fn hops(&self) -> impl Iterator<Item = &Hop<P>> {
+        self.there.hops.iter().chain(&self.back.hops)
     }
 
-    /// What arrives at FAR and at NEAR as the `n`th from now, counted from 0, as far as it has left the queue. For drivers that
-    /// prepare what is to come.
+    /// What arrives at FAR and at NEAR as the `n`th from now, counted from 0, as far as it has left the queues. For drivers
+    /// that prepare what is to come.
     pub fn coming(&self, n: usize) -> (Option<&P>, Option<&P>) {
-        (self.there.coming(n), self.back.coming(n))
+        (self.there.out.coming(n), self.back.out.coming(n))
     }
 
     /// Packets anywhere between the two ports.
     pub fn in_transit(&self) -> u64 {
-        self.queue.backlog().packets + u64::from(self.held.is_some()) + (self.there.len() + self.back.len()) as u64
-    }
-
-    /// Runs queue and link up to `now`.
-    #[inline]
-    fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
-        if self.queue_due.min(self.server_due) <= now {
-            self.serve_due(now, out);
-        }
-    }
-    fn serve_due<O: Out<P>>(&mut self, now: Time, out: &mut O) {
-        loop {
-            let at = self.queue_due.min(self.server_due);
-            if at > now || at == Time::MAX {
-                return;
-            }
-            if self.queue_due <= at {
-                self.queue.on_wakeup(at, out);
-                if self.server_due == Time::MAX {
-                    self.start(at, out);
-                }
-                // A discipline that asks again for the instant it was just given would stop the clock.
-                self.rearm(at + Span::ns(1));
-            } else {
-                if let Server::Serial(_) = self.server {
-                    if let Some(packet) = self.held.take() {
-                        self.depart(at, packet, out);
-                    }
-                }
-                self.start(at, out);
-                self.rearm(at);
-            }
-        }
-    }
-
-    /// Notes when the discipline wants to be woken, not before `earliest`.
-    fn rearm(&mut self, earliest: Time) {
-        self.queue_due = self.queue.next_wakeup().map_or(Time::MAX, |at| at.max(earliest));
-    }
-
-    /// The server is free: the next packet gets it.
-    fn start<O: Out<P>>(&mut self, now: Time, out: &mut O) {
-        self.server_due = Time::MAX;
-        if let Server::Serial(wire) = &mut self.server {
-            if let Some(packet) = self.queue.dequeue(now, out) {
-                self.server_due = wire.serve(now, packet.size());
-                self.held = Some(packet);
-            }
-            return;
-        }
-        while let Server::Bucket(bucket) = &mut self.server {
-            let peeked = if self.held.is_none() { self.queue.peek() } else { None };
-            let size = match peeked {
-                Some(size) => size,
-                None => {
-                    if self.held.is_none() {
-                        self.held = self.queue.dequeue(now, out);
-                    }
-                    match &self.held {
-                        Some(head) => head.size(),
-                        None => return,
-                    }
-                }
-            };
-            if let Err(later) = bucket.take(now, size) {
-                self.server_due = later;
-                return;
-            }
-            let head = if peeked.is_some() {
-                self.queue.dequeue(now, out)
-            } else {
-                self.held.take()
-            };
-            match head {
-                Some(packet) => self.depart(now, packet, out),
-                None => return,
-            }
-        }
-    }
-
-    fn depart<O: Out<P>>(&mut self, now: Time, packet: P, out: &mut O) {
-        out.departed(now, &packet);
-        self.there.push(now, packet);
+        self.there.len() + self.back.len()
     }
 }
 
 impl<P: Packet> Network<P> for Path<P> {
     /// Nothing arrives within a push, not even over no distance: ask `next_wakeup` again.
-    fn push<O: Out<P>>(&mut self, now: Time, port: Port, mut packet: P, out: &mut O) {
+    fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         if port == FAR {
-            return self.back.push(now, packet);
+            self.back.push(now, packet, out);
+        } else {
+            debug_assert_eq!(port, NEAR);
+            self.there.push(now, packet, out);
         }
-        debug_assert_eq!(port, NEAR);
-        self.serve(now, out);
-        if self.loss.is_lost(packet.joined()) {
-            return out.dropped(now, packet, Why::Loss);
-        }
-        if let Server::Bucket(bucket) = &self.server {
-            if bucket.never_passes(packet.size()) {
-                return out.dropped(now, packet, Why::Overflow);
-            }
-        }
-        packet.set_enqueued_at(now);
-        self.queue.enqueue(now, packet, out);
-        if self.server_due == Time::MAX {
-            self.start(now, out);
-        }
-        self.rearm(now);
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        // What leaves the queue now is nobody's news before it arrives, and then something ahead of it has arrived first.
-        let there = if self.there.is_empty() {
-            self.server_due
-        } else {
-            self.there.next()
-        };
-        let next = there.min(self.queue_due).min(self.back.next());
+        let next = self.there.wakeup().min(self.back.wakeup());
         (next != Time::MAX).then_some(next)
     }
 
     fn poll<O: Out<P>>(&mut self, now: Time, out: &mut O) {
-        self.serve(now, out);
-        while let Some(packet) = self.there.pop(now) {
+        self.there.serve(now, out);
+        self.back.serve(now, out);
+        while let Some(packet) = self.there.out.pop(now) {
             out.arrived(now, FAR, packet);
         }
-        while let Some(packet) = self.back.pop(now) {
+        while let Some(packet) = self.back.out.pop(now) {
             out.arrived(now, NEAR, packet);
         }
     }

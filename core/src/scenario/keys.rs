@@ -163,8 +163,22 @@ pub const KEYS: &[Key] = &[
     later("path", "duplicate", "packets that arrive twice"),
     later("path", "corrupt", "packets that arrive damaged"),
     later("path", "policer", "a policer before the queue"),
-    later("path", "reverse", "a bottleneck for ACKs"),
-    later("path", "hop", "several bottlenecks"),
+    key(
+        "path",
+        "reverse",
+        "section",
+        "nothing but distance",
+        "the path's keys but rtt and delay_forward",
+        "the hop that ACKs, answers and flows that go up meet",
+    ),
+    key(
+        "path",
+        "hop",
+        "list of sections",
+        "one hop, of the path's own keys",
+        "up to 16, each with the path's keys",
+        "several hops, in the order of the data, each with the propagation behind it",
+    ),
     key(
         "host",
         "like",
@@ -336,7 +350,22 @@ pub const KEYS: &[Key] = &[
         "true, false",
         "its ends negotiate explicit congestion notification",
     ),
-    later("flow", "direction", "flows against the path's direction"),
+    key(
+        "flow",
+        "direction",
+        "word",
+        "down",
+        "down, up; up needs [path.reverse]",
+        "which way its data goes: over the path's hops, or over the reverse hop",
+    ),
+    key(
+        "flow",
+        "dscp",
+        "name or count",
+        "BE",
+        "BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
+        "differentiated-services code point of its packets, ACKs included",
+    ),
     later("flow", "workload", "web, video, voice"),
     key(
         "probe",
@@ -353,6 +382,14 @@ pub const KEYS: &[Key] = &[
         "20ms",
         "100us to 1h",
         "from one to the next",
+    ),
+    key(
+        "probe",
+        "dscp",
+        "name or count",
+        "BE",
+        "BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
+        "differentiated-services code point of its packets and their answers",
     ),
 ];
 
@@ -384,15 +421,31 @@ pub(super) const LATER_CCS: &[&str] = &[
     "ledbat",
 ];
 
-/// The keys of one section.
+/// Keys of `[path]` that are no hop's own.
+const WHOLE_PATH: &[&str] = &["hop", "reverse", "offload"];
+/// Keys of a hop that one on the way back has not: the others say the distance already.
+const DISTANCE: &[&str] = &["rtt", "delay_forward"];
+
+/// The keys of one section. A hop has the path's, in whatever section it stands.
 pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
-    KEYS.iter().filter(move |k| k.section == section)
+    let (table, without): (&str, &[&[&str]]) = match section {
+        "path.hop" => ("path", &[WHOLE_PATH]),
+        "path.reverse" => ("path", &[WHOLE_PATH, DISTANCE]),
+        other => (other, &[]),
+    };
+    let own = move |k: &&Key| !without.iter().any(|names| names.contains(&k.name));
+    KEYS.iter().filter(move |k| k.section == table).filter(own)
+}
+
+/// The last word of a section's name.
+pub(super) fn last(section: &'static str) -> &'static str {
+    section.rsplit('.').next().unwrap_or(section)
 }
 
 /// How a section is opened.
 pub(super) fn header(section: &str) -> String {
     match section {
-        "flow" | "probe" => format!("[[{section}]]"),
+        "flow" | "probe" | "path.hop" => format!("[[{section}]]"),
         _ => format!("[{section}]"),
     }
 }

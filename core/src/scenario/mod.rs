@@ -6,6 +6,8 @@
 //! |---|---|
 //! | [`value`] | the tree of values that TOML and Python share, with its places in the source |
 //! | `parse` | from a tree to a scenario: sections, defaults, what must hold between keys |
+//! | `dscp` | names of code points |
+//! | `hop` | one hop of `[path]`, there and back |
 //! | `host` | the section `[host]`, there and back |
 //! | `read` | one value: its type, unit and range, and what to write instead |
 //! | [`keys`] | every key, its default, range and help |
@@ -20,7 +22,9 @@
 //!     write: rtt = "40ms"
 //! ```
 
+mod dscp;
 pub mod error;
+mod hop;
 mod host;
 pub mod keys;
 pub mod list;
@@ -33,7 +37,7 @@ pub use error::{Error, Errors};
 pub use host::{HostSpec, Nic};
 pub use value::Tree;
 
-use crate::param::Params;
+use crate::param::{Param, Params, Value};
 use crate::queue::Limit;
 use crate::units::{Bytes, Rate, Span};
 use alloc::string::String;
@@ -62,65 +66,35 @@ pub struct Scenario {
     pub probes: Vec<ProbeSpec>,
 }
 
-/// One hop and the propagation around it.
+/// What lies between the hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathSpec {
-    /// Of the bottleneck.
-    pub rate: Rate,
-    /// Two-way propagation.
-    pub rtt: Span,
-    /// The part of it towards the receiver (half unless given).
-    pub delay_forward: Span,
-    /// As the scenario says it.
-    pub buffer: Option<Buffer>,
-    /// The discipline at the bottleneck.
-    pub queue: Choice,
-    /// How the rate is kept.
-    pub link: Link,
-    /// What is lost at random before the bottleneck, in the data direction: super-packets, unless it says packets.
-    pub loss: Loss,
+    /// In the order in which data of a flow that goes down meets them; at least one.
+    pub hops: Vec<HopSpec>,
+    /// What ACKs, answers and flows that go up meet; without it, nothing but distance.
+    pub reverse: Option<HopSpec>,
     /// Do super-packets cross the path whole, as between machines with segmentation and receive offload? Queue, loss and
     /// receiver then see one packet of up to 64 KiB.
     pub offload: bool,
 }
 
-/// Independent random loss.
-#[derive(Copy, Clone, PartialEq, Debug)]
-pub struct Loss {
-    /// Of each unit.
-    pub probability: f64,
-    /// What is lost at once.
-    pub per: LossUnit,
-}
-
-/// What is lost at once.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum LossUnit {
-    /// What the sender hands down at once, one to 45 segments, as with `netem` on its own interface.
-    SuperPacket,
-    /// One packet, as on a wire.
-    Packet,
-}
-
-impl LossUnit {
-    /// Every unit, the default first.
-    pub const ALL: [LossUnit; 2] = [LossUnit::SuperPacket, LossUnit::Packet];
-
-    /// As a scenario writes it.
-    pub fn word(self) -> &'static str {
-        match self {
-            LossUnit::SuperPacket => "superpacket",
-            LossUnit::Packet => "packet",
-        }
-    }
-}
-
-impl Loss {
-    /// None.
-    pub const NONE: Loss = Loss {
-        probability: 0.0,
-        per: LossUnit::SuperPacket,
-    };
+/// One narrow place, in one direction, and the propagation behind it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HopSpec {
+    /// Of its link.
+    pub rate: Rate,
+    /// Two-way propagation; none behind a reverse hop, for the others say it already.
+    pub rtt: Span,
+    /// The part of it towards the receiver (half unless given).
+    pub delay_forward: Span,
+    /// As the scenario says it.
+    pub buffer: Option<Buffer>,
+    /// Its discipline.
+    pub queue: Choice,
+    /// How the rate is kept.
+    pub link: Link,
+    /// What is lost at random before the queue: one of [`loss::KINDS`](crate::net::loss::KINDS).
+    pub loss: Option<Choice>,
 }
 
 /// A buffer as the scenario says it.
@@ -134,23 +108,68 @@ pub enum Buffer {
     Bdp(f64),
 }
 
+impl HopSpec {
+    /// A serial link of `rate` behind `queue`, half of `rtt` each way, and nothing else.
+    pub fn new(rate: Rate, rtt: Span, queue: Choice) -> HopSpec {
+        HopSpec {
+            rate,
+            rtt,
+            delay_forward: Span::ns(rtt.as_ns() / 2),
+            buffer: None,
+            queue,
+            link: Link::Serial,
+            loss: None,
+        }
+    }
+}
+
+impl From<HopSpec> for PathSpec {
+    /// A path of one hop.
+    fn from(hop: HopSpec) -> PathSpec {
+        PathSpec {
+            hops: alloc::vec![hop],
+            reverse: None,
+            offload: false,
+        }
+    }
+}
+
 impl PathSpec {
+    /// Two-way propagation over all hops.
+    pub fn rtt(&self) -> Span {
+        self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.rtt)
+    }
+    /// The part of it towards the receiver.
+    pub fn delay_forward(&self) -> Span {
+        let forward = self.hops.iter().map(|hop| hop.delay_forward.min(hop.rtt));
+        forward.fold(Span::ZERO, |sum, delay| sum + delay)
+    }
+    /// The number of the narrowest hop on the way there; the first of equals.
+    pub fn narrowest(&self) -> usize {
+        let rates = self.hops.iter().enumerate().map(|(i, hop)| (hop.rate, i));
+        rates.min().map_or(0, |(_, i)| i)
+    }
+    /// The narrowest hop on the way there.
+    pub fn bottleneck(&self) -> &HopSpec {
+        &self.hops[self.narrowest()]
+    }
     /// The part of `rtt` towards the receiver, in the path's proportion.
     pub fn forward_part(&self, rtt: Span) -> Span {
-        let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward.min(self.rtt).as_ns());
+        let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward().as_ns());
         // At most `rtt`, so it fits.
-        Span::ns((forward / u128::from(self.rtt.as_ns().max(1))) as u64)
+        Span::ns((forward / u128::from(self.rtt().as_ns().max(1))) as u64)
     }
-    /// rate × rtt.
+    /// The rate of the narrowest hop × the whole rtt.
     pub fn bdp(&self) -> Bytes {
-        self.rate * self.rtt
+        self.bottleneck().rate * self.rtt()
     }
-    /// The buffer with `bdp` resolved to bytes (at least one full frame).
-    pub fn limit(&self) -> Option<Limit> {
-        self.buffer.map(|b| match b {
+    /// The buffer of `hop` with `bdp` resolved to bytes, its own rate × the whole rtt (at least one full frame).
+    pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
+        let bdp = hop.rate * self.rtt();
+        hop.buffer.map(|b| match b {
             Buffer::Bytes(n) => Limit::Bytes(n),
             Buffer::Packets(n) => Limit::Packets(n),
-            Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((self.bdp().get() as f64 * x) as u64).max(1514))),
+            Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((bdp.get() as f64 * x) as u64).max(1514))),
         })
     }
 }
@@ -162,6 +181,19 @@ pub struct Choice {
     pub kind: String,
     /// Its whole table, defaults filled in.
     pub params: Params,
+}
+
+impl Choice {
+    /// `kind` with the defaults of its table but for these parameters, for those who build a scenario without a parser; nothing
+    /// is checked.
+    pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
+        let mut params = Params::defaults(table);
+        set.iter().for_each(|(name, value)| params.set(name, value.clone()));
+        Choice {
+            kind: kind.into(),
+            params,
+        }
+    }
 }
 
 /// How a rate is kept.
@@ -196,10 +228,24 @@ pub struct FlowSpec {
     pub stop: Option<Span>,
     /// When it writes again, after `stop`.
     pub restart: Option<Span>,
+    /// Which way its data goes.
+    pub direction: Direction,
+    /// Differentiated-services code point of its packets, ACKs included.
+    pub dscp: u8,
     /// Do its ends negotiate explicit congestion notification?
     pub ecn: bool,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
+}
+
+/// Which way the data of a flow goes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// With the path: over its hops.
+    #[default]
+    Down,
+    /// Against it: over the reverse hop.
+    Up,
 }
 
 /// Something measured beside the flows.
@@ -209,6 +255,8 @@ pub struct ProbeSpec {
     pub kind: ProbeKind,
     /// From one to the next.
     pub interval: Span,
+    /// Differentiated-services code point of its packets and their answers.
+    pub dscp: u8,
 }
 
 /// Kinds of probes.

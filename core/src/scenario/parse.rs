@@ -1,27 +1,28 @@
 //! From a tree to a scenario: sections, defaults, and what must hold between keys.
 
+use super::dscp;
 use super::error::{show, Collector, Errors, Fix};
-use super::keys::{self, LATER_CCS, LATER_QUEUES};
-use super::read::{listed, within, Field, Offer, Section};
+use super::hop::path;
+use super::keys::{self, LATER_CCS};
+use super::read::{Field, Offer, Section};
 use super::value::{Tree, Value};
 use super::write::quote;
-use super::{Buffer, Choice, FlowSpec, HostSpec, Link, Loss, LossUnit, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::packet::Packet;
 use crate::param::{no_check, Param, Params, Refusal};
 use crate::registry::Registry;
 use crate::tcp::EcnMode;
-use crate::units::{format_bytes, Bytes, Rate, Span};
+use crate::units::{Bytes, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 /// A full frame: what a buffer or a bucket must hold for anything to pass.
-const FRAME: Bytes = Bytes::new(1514);
+pub(super) const FRAME: Bytes = Bytes::new(1514);
 const DAY: Span = Span::s(24 * 3600);
-const HOUR: Span = Span::s(3600);
+pub(super) const HOUR: Span = Span::s(3600);
 const MOST_FLOWS: u64 = 100_000;
-const MOST_BDP: f64 = 10_000.0;
 
 impl Scenario {
     /// Reads a TOML document. `file_name` is what errors call it.
@@ -61,9 +62,9 @@ impl Scenario {
 }
 
 /// What a registry has, without its packet type.
-struct Known {
-    ccs: Vec<Offer>,
-    queues: Vec<Offer>,
+pub(super) struct Known {
+    pub ccs: Vec<Offer>,
+    pub queues: Vec<Offer>,
 }
 
 fn offer(name: &'static str, params: &'static [Param], check: fn(&Params) -> Result<(), Refusal>) -> Offer {
@@ -104,9 +105,11 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         Err(()) => None,
     };
     let ecn = host.as_ref().map_or(EcnMode::default(), |host| host.ecn);
-    let flows = flows(out, &top, known, end, ecn);
+    // A path that is wrong may have a reverse hop.
+    let reverse = path.as_ref().is_none_or(|p| p.reverse.is_some());
+    let flows = flows(out, &top, known, &Ends { end, ecn, reverse });
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
-    let rtt = path.as_ref().map_or(Span::ZERO, |p| p.rtt) + farther.unwrap_or(Span::ZERO);
+    let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);
     // A start moved past the end would be no start.
     let start_jitter = optional(top.field("start_jitter"), rtt.min(end).min(HOUR), |f| {
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
@@ -150,7 +153,7 @@ pub(super) fn optional<'t, T>(
 }
 
 /// Notes that a required key is absent, unless it is there misspelt, which has been told.
-fn missing<T>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, line: &str) -> Option<T> {
+pub(super) fn missing<T>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, line: &str) -> Option<T> {
     if misspelt(s, name) {
         return None;
     }
@@ -168,13 +171,19 @@ fn misspelt(s: &Section<'_>, name: &str) -> bool {
 }
 
 /// The section called `name`, if it was written as one. `Err` where it is something else.
-fn section<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) -> Result<Option<Section<'t>>, ()> {
-    let Some(f) = top.field(name) else { return Ok(None) };
+pub(super) fn section<'t>(
+    out: &mut Collector<'_>,
+    parent: &Section<'t>,
+    name: &'static str,
+) -> Result<Option<Section<'t>>, ()> {
+    let Some(f) = parent.field(keys::last(name)) else {
+        return Ok(None);
+    };
     match &f.entry.node.value {
         Value::Table(table) => {
             let s = Section {
                 name,
-                path: name.into(),
+                path: f.path.clone(),
                 table,
                 at: f.entry.key_at.clone(),
             };
@@ -189,8 +198,12 @@ fn section<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) -
 }
 
 /// The sections of a list, `[[name]]`.
-fn sections<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) -> Option<Vec<Section<'t>>> {
-    let Some(f) = top.field(name) else {
+pub(super) fn sections<'t>(
+    out: &mut Collector<'_>,
+    parent: &Section<'t>,
+    name: &'static str,
+) -> Option<Vec<Section<'t>>> {
+    let Some(f) = parent.field(keys::last(name)) else {
         return Some(Vec::new());
     };
     let line = || Fix::Line(format!("[[{name}]]"));
@@ -223,261 +236,17 @@ fn sections<'t>(out: &mut Collector<'_>, top: &Section<'t>, name: &'static str) 
     good.then_some(list)
 }
 
-fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<PathSpec> {
-    let Some(s) = section(out, top, "path").ok()? else {
-        return missing(out, top, "path", "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"");
-    };
-    let rate = match s.field("rate") {
-        Some(f) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
-        None => missing(out, &s, "rate", "rate = \"20Mbit\""),
-    };
-    let rtt = match s.field("rtt") {
-        Some(f) => out.quantity(&f, "ms", Span::us(1), HOUR),
-        None => missing(out, &s, "rtt", "rtt = \"40ms\""),
-    };
-    let whole = rtt.unwrap_or(HOUR);
-    let delay_forward = optional(s.field("delay_forward"), Span::ns(whole.as_ns() / 2), |f| {
-        out.quantity(&f, "ms", Span::ZERO, whole)
-    });
-    let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
-    let fifo = || Choice {
-        kind: "fifo".into(),
-        params: known
-            .queues
-            .iter()
-            .find(|offer| offer.name == "fifo")
-            .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
-    };
-    let queue = match s.field("queue") {
-        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
-        None => Some(fifo()),
-    };
-    let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
-    let loss = optional(s.field("loss"), Loss::NONE, |f| loss(out, &f));
-    let offload = optional(s.field("offload"), false, |f| {
-        let offload = out.switch(&f)?;
-        if offload && matches!(link, Some(Link::Tbf { .. })) {
-            let problem = "does not go with tbf, which cuts super-packets; htb and serial pass them whole";
-            out.refuse(&f, problem, Fix::Value("false".into()));
-            return None;
-        }
-        Some(offload)
-    });
-    Some(PathSpec {
-        rate: rate?,
-        rtt: rtt?,
-        delay_forward: delay_forward?,
-        buffer: buffer?,
-        queue: queue?,
-        link: link?,
-        loss: loss?,
-        offload: offload?,
-    })
+/// What of the rest of the scenario matters to a flow.
+struct Ends {
+    /// Of the scenario.
+    end: Span,
+    /// Of the hosts.
+    ecn: EcnMode,
+    /// Has the path a reverse hop?
+    reverse: bool,
 }
 
-/// `"0.5bdp"`, `"170p"`, `"250kB"`.
-fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
-    const FORM: &str = "needs a unit: bdp, p (packets) or bytes";
-    let text = match &f.entry.node.value {
-        Value::String(text) => text.trim(),
-        Value::Integer(n) => {
-            // Small numbers were meant as products, middling ones as packets, large ones as bytes.
-            let fix = match n {
-                i128::MIN..=0 => "1bdp".into(),
-                1..=10 => format!("{n}bdp"),
-                11..=10_000 => format!("{n}p"),
-                n => format_bytes(Bytes::new(u64::try_from(*n).unwrap_or(u64::MAX).min(MOST_BUFFER.get()))),
-            };
-            out.refuse(f, FORM, Fix::Value(quote(&fix)));
-            return None;
-        }
-        Value::Float(x) => {
-            let x = if *x > 0.0 && *x <= MOST_BDP { *x } else { 1.0 };
-            out.refuse(f, FORM, Fix::Value(quote(&format!("{x}bdp"))));
-            return None;
-        }
-        _ => {
-            out.refuse(
-                f,
-                "is not a buffer: bdp, p (packets) or bytes",
-                Fix::Value("\"1bdp\"".into()),
-            );
-            return None;
-        }
-    };
-    let unit_at = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
-    let (number, unit) = (text[..unit_at].trim(), text[unit_at..].trim());
-    if number.is_empty() {
-        out.refuse(
-            f,
-            "is not a buffer: bdp, p (packets) or bytes",
-            Fix::Value("\"1bdp\"".into()),
-        );
-        return None;
-    }
-    match unit.to_lowercase().as_str() {
-        unit_text if keys::nearest(unit_text, ["bdp"].into_iter()).is_some() => {
-            let x: f64 = number.parse().unwrap_or(f64::NAN);
-            let good = x > 0.0 && x <= MOST_BDP;
-            if good && unit == "bdp" {
-                return Some(Buffer::Bdp(x));
-            }
-            let problem = if good {
-                "has a unit that is written bdp"
-            } else {
-                "must be above 0bdp and at most 10000bdp"
-            };
-            let fix = if good {
-                x
-            } else if x > MOST_BDP {
-                MOST_BDP
-            } else {
-                1.0
-            };
-            out.refuse(f, problem, Fix::Value(quote(&format!("{fix}bdp"))));
-            None
-        }
-        "p" | "pkt" | "pkts" | "packet" | "packets" => {
-            let n: Option<u64> = number.parse().ok();
-            match n {
-                Some(n @ 1..=10_000_000) if unit == "p" => return Some(Buffer::Packets(n)),
-                Some(n @ 1..=10_000_000) => {
-                    out.refuse(f, "has a unit that is written p", Fix::Value(quote(&format!("{n}p"))));
-                }
-                _ => {
-                    let near = number.parse::<f64>().map_or(1000.0, |x| libm::round(x).clamp(1.0, 1e7));
-                    out.refuse(
-                        f,
-                        "must be whole packets from 1p to 10000000p",
-                        Fix::Value(quote(&format!("{near}p"))),
-                    );
-                }
-            }
-            None
-        }
-        "" => {
-            let x: f64 = number.parse().unwrap_or(1.0);
-            let fix = if x > 0.0 && x <= 10.0 {
-                format!("{x}bdp")
-            } else {
-                "1bdp".into()
-            };
-            out.refuse(f, FORM, Fix::Value(quote(&fix)));
-            None
-        }
-        _ => match within(text, "kB", FRAME, MOST_BUFFER) {
-            Ok(n) => Some(Buffer::Bytes(n)),
-            Err(e) => {
-                out.refuse(
-                    f,
-                    e.problem.replace("known: ", "known: bdp, p, "),
-                    Fix::Value(quote(&e.fix)),
-                );
-                None
-            }
-        },
-    }
-}
-const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
-
-/// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
-fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
-    let (name, field) = out.kind(f, "link")?;
-    let parameters: &[&str] = match name {
-        "serial" => &[],
-        "tbf" | "htb" => &["burst"],
-        _ => {
-            let fix = keys::nearest(name, ["serial", "tbf", "htb"].into_iter()).unwrap_or("tbf");
-            let problem = "is not a known link; known: serial, tbf, htb";
-            out.refuse(field.as_ref().unwrap_or(f), problem, Fix::Value(quote(fix)));
-            return None;
-        }
-    };
-    let mut burst = tbf_burst(rate.unwrap_or_default());
-    if let Value::Table(table) = &f.entry.node.value {
-        for entry in table.entries.iter().filter(|e| e.key != "kind") {
-            let field = Field {
-                path: format!("{}.{}", f.path, entry.key),
-                entry,
-            };
-            if !parameters.contains(&field.name()) {
-                let fix = keys::nearest(&entry.key, ["burst"].into_iter().filter(|_| name != "serial"));
-                let problem = format!("is not a parameter of {name}; it has: {}", listed(parameters));
-                out.refuse(&field, problem, fix.map_or(Fix::None, Fix::Key));
-                return None;
-            }
-            burst = out.quantity(&field, "B", FRAME, Bytes::new(1_000_000_000))?;
-        }
-    }
-    Some(match name {
-        "tbf" => Link::Tbf { burst },
-        "htb" => Link::Htb { burst },
-        _ => Link::Serial,
-    })
-}
-
-/// `0.01`, `"1%"`, `{ probability = "1%", per = "packet" }`.
-fn loss(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Loss> {
-    let Value::Table(table) = &f.entry.node.value else {
-        let probability = out.probability(f)?;
-        return Some(Loss {
-            probability,
-            ..Loss::NONE
-        });
-    };
-    const KEYS: [&str; 2] = ["probability", "per"];
-    let units = LossUnit::ALL.map(LossUnit::word);
-    if table.get("kind").is_some() {
-        let problem = "(a model of loss) is not supported yet by this version; a probability is";
-        out.refuse(f, problem, Fix::Value("\"1%\"".into()));
-        return None;
-    }
-    let (mut probability, mut per, mut good) = (None, Loss::NONE.per, true);
-    for entry in &table.entries {
-        let field = Field {
-            path: format!("{}.{}", f.path, super::write::key(&entry.key)),
-            entry,
-        };
-        match field.name() {
-            "probability" => {
-                probability = out.probability(&field);
-                good &= probability.is_some();
-            }
-            "per" => match out.word(&field, &units, units[1]) {
-                Some(word) => {
-                    per = LossUnit::ALL
-                        .into_iter()
-                        .find(|unit| unit.word() == word)
-                        .unwrap_or(per)
-                }
-                None => good = false,
-            },
-            _ => {
-                let problem = format!("is not a parameter of loss; it has: {}", listed(&KEYS));
-                let fix = keys::nearest(&entry.key, KEYS.into_iter()).map_or(Fix::None, Fix::Key);
-                out.refuse(&field, problem, fix);
-                good = false;
-            }
-        }
-    }
-    if good && probability.is_none() {
-        let fix = format!("{{ probability = \"1%\", per = \"{}\" }}", per.word());
-        out.refuse(f, "has no probability", Fix::Value(fix));
-    }
-    let probability = probability.filter(|_| good)?;
-    Some(Loss { probability, per })
-}
-
-/// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is more.
-fn tbf_burst(rate: Rate) -> Bytes {
-    Bytes::new(3080)
-        .max(rate * Span::us(250))
-        .min(Bytes::new(1_000_000_000))
-}
-
-fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span, ecn: EcnMode) -> Option<Vec<FlowSpec>> {
+fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends) -> Option<Vec<FlowSpec>> {
     let list = sections(out, top, "flow")?;
     let mut flows = Vec::new();
     let mut ids = BTreeSet::new();
@@ -485,7 +254,7 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, end: Span, e
     let mut good = true;
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
-        let Some((template, count, named)) = flow(out, s, known, end, ecn) else {
+        let Some((template, count, named)) = flow(out, s, known, ends) else {
             good = false;
             continue;
         };
@@ -538,9 +307,13 @@ fn flow(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     known: &Known,
-    end: Span,
-    host_ecn: EcnMode,
+    ends: &Ends,
 ) -> Option<(FlowSpec, u64, Option<String>)> {
+    let &Ends {
+        end,
+        ecn: host_ecn,
+        reverse,
+    } = ends;
     let cc = match s.field("cc") {
         Some(f) => out.choice(&f, "congestion control", &known.ccs, LATER_CCS),
         None => missing(out, s, "cc", &cc_line(known)),
@@ -582,6 +355,21 @@ fn flow(
         }
         None
     });
+    let direction = optional(s.field("direction"), Direction::Down, |f| {
+        match out.word(&f, &["down", "up"], "up")? {
+            "up" if !reverse => {
+                out.refuse(
+                    &f,
+                    "needs a [path.reverse], where its data goes",
+                    Fix::Value("\"down\"".into()),
+                );
+                None
+            }
+            "up" => Some(Direction::Up),
+            _ => Some(Direction::Down),
+        }
+    });
+    let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
     let size = optional(s.field("size"), None, |f| {
         out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
             .map(Some)
@@ -616,6 +404,8 @@ fn flow(
         start: start?,
         stop: stop?,
         restart: restart?,
+        direction: direction?,
+        dscp: dscp?,
         ecn: ecn?,
         size: size?,
     };
@@ -640,9 +430,11 @@ fn probes(out: &mut Collector<'_>, top: &Section<'_>) -> Option<Vec<ProbeSpec>> 
             let interval = optional(s.field("interval"), Span::ms(20), |f| {
                 out.quantity(&f, "ms", Span::us(100), HOUR)
             });
+            let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
             Some(ProbeSpec {
                 kind: kind?,
                 interval: interval?,
+                dscp: dscp?,
             })
         })
         .collect();

@@ -5,6 +5,7 @@ use super::keys;
 use super::value::{Entry, Node, Table, Value};
 use super::write::{float, quote};
 use super::Choice;
+use crate::net::ElementKind;
 use crate::param::{self, Kind, Param, Params, Refusal};
 use crate::units::{self, Bytes, Rate, Span, UnitError};
 use alloc::format;
@@ -68,6 +69,16 @@ pub(super) struct Offer {
     pub params: &'static [Param],
     /// What must hold between them.
     pub check: fn(&Params) -> Result<(), Refusal>,
+}
+
+/// The models of an element, as a scenario may name them.
+pub(super) fn offers(kinds: &'static [ElementKind]) -> Vec<Offer> {
+    let offer = |k: &ElementKind| Offer {
+        name: k.name,
+        params: k.params,
+        check: k.check,
+    };
+    kinds.iter().map(offer).collect()
 }
 
 /// What has a dimension.
@@ -280,10 +291,6 @@ impl Collector<'_> {
     pub fn count(&mut self, f: &Field<'_>, least: u64, most: u64) -> Option<u64> {
         self.keep(f, count(f.node(), least, most))
     }
-    /// A probability.
-    pub fn probability(&mut self, f: &Field<'_>) -> Option<f64> {
-        self.keep(f, probability(f.node()))
-    }
     /// `true` or `false`.
     pub fn switch(&mut self, f: &Field<'_>) -> Option<bool> {
         let read = match f.node().value {
@@ -358,6 +365,33 @@ impl Collector<'_> {
         }
     }
 
+    /// One model of an element: a table, of the first kind where it names none; a name; or the bare value of that kind's first
+    /// parameter.
+    pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
+        let first = known.first()?;
+        let named = |name: &str| known.iter().any(|offer| offer.name == name);
+        let node = match &f.entry.node.value {
+            Value::Table(table) if table.get("kind").is_some() => return self.choice(f, what, known, &[]),
+            Value::String(name) if named(name) => return self.choice(f, what, known, &[]),
+            Value::Table(_) => None,
+            _ => Some(f.node()),
+        };
+        if let Some(node) = node {
+            let (Some(param), mut params) = (first.params.first(), Params::defaults(first.params)) else {
+                return None;
+            };
+            let field = Field {
+                path: f.path.clone(),
+                entry: f.entry,
+            };
+            debug_assert_eq!(node, field.node());
+            let value = self.param(&field, param)?;
+            params.set(param.name, value);
+            return self.checked(f, first, params);
+        }
+        self.parameters(f, first)
+    }
+
     /// A registered name, bare or as `{ kind = …, parameters }`. `known` gives the names and their tables.
     pub fn choice(
         &mut self,
@@ -401,6 +435,12 @@ impl Collector<'_> {
             }
             return None;
         };
+        self.parameters(f, offer)
+    }
+
+    /// The parameters of `offer` in a table, or none in a bare name.
+    fn parameters(&mut self, f: &Field<'_>, offer: &Offer) -> Option<Choice> {
+        let name = offer.name;
         let table = offer.params;
         let mut params = Params::defaults(table);
         let mut good = true;
@@ -432,12 +472,17 @@ impl Collector<'_> {
         if !good {
             return None;
         }
+        self.checked(f, offer, params)
+    }
+
+    /// Parameters that are right each for itself, if they are together.
+    fn checked(&mut self, f: &Field<'_>, offer: &Offer, params: Params) -> Option<Choice> {
         if let Err(refusal) = (offer.check)(&params) {
-            self.refuse_param(f, name, refusal);
+            self.refuse_param(f, offer.name, refusal);
             return None;
         }
         Some(Choice {
-            kind: name.into(),
+            kind: offer.name.into(),
             params,
         })
     }

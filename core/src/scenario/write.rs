@@ -1,10 +1,12 @@
 //! The way back: a scenario as a tree, as TOML and as JSON, canonical and with every default explicit, so that a run can
 //! carry what it was run from and be run again.
 
+use super::dscp;
+use super::hop::path_node;
 use super::value::{Node, Table, Tree, Value};
-use super::{Buffer, Choice, FlowSpec, Link, LossUnit, ProbeKind, Scenario};
+use super::{Choice, Direction, FlowSpec, ProbeKind, Scenario};
 use crate::param;
-use crate::units::{format_bytes, format_rate, format_span, Bytes};
+use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -24,7 +26,7 @@ impl Scenario {
         put(&mut top, "warmup", Node::string(format_span(self.warmup)));
         put(&mut top, "seed", Node::integer(self.seed));
         put(&mut top, "start_jitter", Node::string(format_span(self.start_jitter)));
-        put(&mut top, "path", self.path_node());
+        put(&mut top, "path", path_node(&self.path));
         put(&mut top, "host", self.host.node());
         if !self.flows.is_empty() {
             put(
@@ -44,6 +46,9 @@ impl Scenario {
                     }),
                 );
                 put(&mut e, "interval", Node::string(format_span(p.interval)));
+                if p.dscp > 0 {
+                    put(&mut e, "dscp", dscp::node(p.dscp));
+                }
                 Node::table(e)
             });
             put(&mut top, "probe", Node::array(probes.collect()));
@@ -60,46 +65,6 @@ impl Scenario {
     pub fn to_json(&self) -> String {
         self.to_tree().to_json()
     }
-
-    fn path_node(&self) -> Node {
-        let p = &self.path;
-        let mut e = Entries::new();
-        put(&mut e, "rate", Node::string(format_rate(p.rate)));
-        put(&mut e, "rtt", Node::string(format_span(p.rtt)));
-        put(&mut e, "delay_forward", Node::string(format_span(p.delay_forward)));
-        if let Some(buffer) = p.buffer {
-            let text = match buffer {
-                Buffer::Bytes(n) => format_bytes(n),
-                Buffer::Packets(n) => format!("{n}p"),
-                Buffer::Bdp(x) => format!("{x}bdp"),
-            };
-            put(&mut e, "buffer", Node::string(text));
-        }
-        put(&mut e, "queue", choice_node(&p.queue));
-        put(
-            &mut e,
-            "link",
-            match p.link {
-                Link::Serial => Node::string("serial"),
-                Link::Tbf { burst } => bucket("tbf", burst),
-                Link::Htb { burst } => bucket("htb", burst),
-            },
-        );
-        let probability = Node::float(p.loss.probability);
-        put(
-            &mut e,
-            "loss",
-            match p.loss.per {
-                LossUnit::SuperPacket => probability,
-                unit => Node::table(alloc::vec![
-                    ("probability".into(), probability),
-                    ("per".into(), Node::string(unit.word())),
-                ]),
-            },
-        );
-        put(&mut e, "offload", Node::bool(p.offload));
-        Node::table(e)
-    }
 }
 
 fn flow_node(flow: &FlowSpec) -> Node {
@@ -114,6 +79,12 @@ fn flow_node(flow: &FlowSpec) -> Node {
     if let Some(restart) = flow.restart {
         put(&mut e, "restart", Node::string(format_span(restart)));
     }
+    if flow.direction == Direction::Up {
+        put(&mut e, "direction", Node::string("up"));
+    }
+    if flow.dscp > 0 {
+        put(&mut e, "dscp", dscp::node(flow.dscp));
+    }
     put(&mut e, "ecn", Node::bool(flow.ecn));
     if let Some(size) = flow.size {
         put(&mut e, "size", Node::string(format_bytes(size)));
@@ -121,7 +92,7 @@ fn flow_node(flow: &FlowSpec) -> Node {
     Node::table(e)
 }
 
-fn choice_node(choice: &Choice) -> Node {
+pub(super) fn choice_node(choice: &Choice) -> Node {
     let mut e = Entries::new();
     for (name, value) in choice.params.iter() {
         put(&mut e, name, param_node(value));
@@ -259,11 +230,4 @@ pub(super) fn quote(text: &str) -> String {
     }
     out.push('"');
     out
-}
-
-fn bucket(kind: &str, burst: Bytes) -> Node {
-    Node::table(alloc::vec![
-        ("kind".into(), Node::string(kind)),
-        ("burst".into(), Node::string(format_bytes(burst))),
-    ])
 }

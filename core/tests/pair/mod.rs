@@ -2,13 +2,15 @@
 #![allow(dead_code)] // each test uses a part of it
 
 use narrows_core::cc::{self, CongestionControl};
+use narrows_core::net::loss;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
+use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
-use narrows_core::queue::{Limit, Sink, Why};
-use narrows_core::scenario::{Choice, Link, PathSpec};
+use narrows_core::queue::{Limit, Why};
+use narrows_core::scenario::{Choice, HopSpec, Link, PathSpec};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Bytes, Rate, Span, Time};
@@ -53,12 +55,10 @@ struct Arrivals {
     frames: VecDeque<(Port, Frame)>,
     drops: u64,
 }
-impl Sink<Frame> for Arrivals {
-    fn dropped(&mut self, _: Time, _: Frame, _: Why) {
+impl Out<Frame> for Arrivals {
+    fn dropped(&mut self, _: Time, _: u8, _: Frame, _: Why) {
         self.drops += 1;
     }
-}
-impl Out<Frame> for Arrivals {
     fn arrived(&mut self, _: Time, port: Port, frame: Frame) {
         self.frames.push_back((port, frame));
     }
@@ -106,23 +106,16 @@ impl Pair {
     /// A flow over `rate`, `rtt` (all of it on the way back), a drop-tail buffer and random loss.
     pub fn new(cc: &str, rate: Rate, rtt: Span, buffer: u64, loss: f64, size: Option<u64>, seed: u64) -> Pair {
         let burst = Bytes::new((rate.as_bit() / 8 / 4000).max(3080));
-        let spec = PathSpec {
-            rate,
-            rtt,
+        let set = [("probability", Value::Number(loss))];
+        let hop = HopSpec {
             delay_forward: Span::ZERO,
-            buffer: None,
-            queue: Choice {
-                kind: "fifo".into(),
-                params: Params::default(),
-            },
             link: Link::Tbf { burst },
-            offload: false,
-            loss: narrows_core::scenario::Loss {
-                probability: loss,
-                ..narrows_core::scenario::Loss::NONE
-            },
+            loss: (loss > 0.0).then(|| Choice::new("independent", loss::KINDS[0].params, &set)),
+            ..HopSpec::new(rate, rtt, Choice::new("fifo", &[], &[]))
         };
-        let path = Path::new(&spec, Box::new(Fifo::new(Limit::Bytes(Bytes::new(buffer)))), seed);
+        let spec = PathSpec::from(hop);
+        let fifo = Box::new(Fifo::new(Limit::Bytes(Bytes::new(buffer))));
+        let path = Path::new(&spec, vec![fifo], seed);
         let cfg = config();
         let mut pair = Pair {
             now: Time::ZERO,

@@ -34,7 +34,7 @@ impl Run {
         &self.json
     }
 
-    /// One of `samples`, `queue_samples`, `pings`.
+    /// One of `samples`, `queue_samples`, `class_samples`, `pings`.
     fn table(&self, name: &str) -> PyResult<Table> {
         let found = self.tables.iter().find(|(n, _)| *n == name);
         found
@@ -103,18 +103,19 @@ pub fn list_json() -> String {
 pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
     let scenario = parse_tree(tree)?.1;
     let path = scenario.path;
-    let mut rtts: Vec<f64> = scenario.flows.iter().map(|f| (path.rtt + f.rtt).as_ms()).collect();
+    let mut rtts: Vec<f64> = scenario.flows.iter().map(|f| (path.rtt() + f.rtt).as_ms()).collect();
     if rtts.is_empty() {
-        rtts.push(path.rtt.as_ms());
+        rtts.push(path.rtt().as_ms());
     }
     rtts.sort_by(f64::total_cmp);
     rtts.dedup();
-    let bytes = path.limit().map(|limit| match limit {
+    let bottleneck = path.bottleneck();
+    let bytes = path.limit(bottleneck).map(|limit| match limit {
         Limit::Bytes(bytes) => bytes.get(),
         Limit::Packets(packets) => packets * 1514,
     });
     let numbers = PyDict::new(py);
-    numbers.set_item("rate_mbit", path.rate.as_mbit())?;
+    numbers.set_item("rate_mbit", bottleneck.rate.as_mbit())?;
     numbers.set_item("rtts_ms", rtts)?;
     numbers.set_item("buffer_bdp", bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64))?;
     Ok(numbers)
@@ -204,7 +205,7 @@ fn run(
             let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
             Ok(Run {
                 json,
-                tables: table::of(done.samples, &ids)?,
+                tables: table::of(done.samples, &ids, &done.queues)?,
             })
         }
     }

@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::ArrowError;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{Samples, PHASES};
+use narrows_core::figures::{QueueFigures, Samples, PHASES};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -46,19 +46,22 @@ pub fn arrow(error: ArrowError) -> PyErr {
 }
 
 /// The tables of a run, by name. The vectors become Arrow's as they are; only what marks missing values is new.
-pub fn of(run: Samples, flow_ids: &[&str]) -> PyResult<Vec<(&'static str, RecordBatch)>> {
-    let Samples { flows, queue, pings } = run;
-    let flow = DictionaryArray::new(
-        UInt32Array::from(flows.flow),
-        Arc::new(StringArray::from(flow_ids.to_vec())),
-    );
+pub fn of(run: Samples, flow_ids: &[&str], queues: &[QueueFigures]) -> PyResult<Vec<(&'static str, RecordBatch)>> {
+    let Samples {
+        flows,
+        queue,
+        classes,
+        pings,
+    } = run;
+    let hops: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
+    let flow = named(flows.flow, flow_ids);
     let phase = DictionaryArray::new(
         UInt8Array::from(flows.phase),
         Arc::new(StringArray::from(PHASES.to_vec())),
     );
     let samples = table([
         ("t_s", column(Float64Array::from(flows.t_s)), GIVEN),
-        ("flow", Arc::new(flow), GIVEN),
+        ("flow", flow, GIVEN),
         ("cwnd_packets", column(UInt32Array::from(flows.cwnd_packets)), GIVEN),
         (
             "ssthresh_packets",
@@ -91,6 +94,7 @@ pub fn of(run: Samples, flow_ids: &[&str]) -> PyResult<Vec<(&'static str, Record
     ]);
     let queue_samples = table([
         ("t_s", column(Float64Array::from(queue.t_s)), GIVEN),
+        ("queue", named(queue.queue, &hops), GIVEN),
         ("backlog_bytes", column(UInt64Array::from(queue.backlog_bytes)), GIVEN),
         (
             "backlog_packets",
@@ -98,6 +102,38 @@ pub fn of(run: Samples, flow_ids: &[&str]) -> PyResult<Vec<(&'static str, Record
             GIVEN,
         ),
         ("drops", column(UInt64Array::from(queue.drops)), GIVEN),
+        ("marks", column(UInt64Array::from(queue.marks)), GIVEN),
+    ]);
+    // Classes are numbered within their queue, dictionaries name them across all.
+    let first: Vec<u32> = queues
+        .iter()
+        .scan(0, |next, q| {
+            let first = *next;
+            *next += q.classes.len() as u32;
+            Some(first)
+        })
+        .collect();
+    let names: Vec<&str> = queues
+        .iter()
+        .flat_map(|q| &q.classes)
+        .map(|c| c.name.as_str())
+        .collect();
+    let numbers = classes
+        .queue
+        .iter()
+        .zip(&classes.class)
+        .map(|(q, c)| first[*q as usize] + c);
+    let class = named(numbers.collect(), &names);
+    let class_samples = table([
+        ("t_s", column(Float64Array::from(classes.t_s)), GIVEN),
+        ("queue", named(classes.queue, &hops), GIVEN),
+        ("class", class, GIVEN),
+        ("backlog_bytes", column(UInt64Array::from(classes.backlog_bytes)), GIVEN),
+        (
+            "backlog_packets",
+            column(UInt64Array::from(classes.backlog_packets)),
+            GIVEN,
+        ),
     ]);
     let pings = table([
         ("t_s", column(Float64Array::from(pings.t_s)), GIVEN),
@@ -111,8 +147,15 @@ pub fn of(run: Samples, flow_ids: &[&str]) -> PyResult<Vec<(&'static str, Record
     Ok(vec![
         ("samples", samples?),
         ("queue_samples", queue_samples?),
+        ("class_samples", class_samples?),
         ("pings", pings?),
     ])
+}
+
+/// Numbers as the names that they stand for.
+fn named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
+    let names = Arc::new(StringArray::from(names.to_vec()));
+    Arc::new(DictionaryArray::new(UInt32Array::from(numbers), names))
 }
 
 const GIVEN: bool = false;

@@ -1,9 +1,10 @@
 //! Scenarios by hand.
 #![allow(dead_code)] // each test crate takes what it needs
 
-use narrows_core::param::Params;
+use narrows_core::net::loss;
+use narrows_core::param::{Params, Value};
 use narrows_core::scenario::{
-    Buffer, Choice, FlowSpec, HostSpec, Link, Loss, PathSpec, ProbeKind, ProbeSpec, Scenario,
+    Buffer, Choice, Direction, FlowSpec, HopSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario,
 };
 use narrows_core::units::{Rate, Span};
 use narrows_sim::{run, Options, Packet, Run};
@@ -13,6 +14,12 @@ pub fn choice(kind: &str) -> Choice {
         kind: kind.into(),
         params: Params::default(),
     }
+}
+
+/// Of super-packets, independently.
+pub fn loss(probability: f64) -> Option<Choice> {
+    let set = [("probability", Value::Number(probability))];
+    Some(Choice::new("independent", loss::KINDS[0].params, &set))
 }
 
 pub fn flow(id: &str, cc: &str) -> FlowSpec {
@@ -28,6 +35,8 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         start: Span::ZERO,
         stop: None,
         restart: None,
+        direction: Direction::Down,
+        dscp: 0,
         ecn: false,
         size: None,
     }
@@ -37,6 +46,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
     ProbeSpec {
         kind: ProbeKind::Ping,
         interval,
+        dscp: 0,
     }
 }
 
@@ -48,16 +58,10 @@ pub fn scenario(duration: Span) -> Scenario {
         warmup: Span::ns(duration.as_ns() / 5),
         seed: 1,
         start_jitter: Span::ms(20),
-        path: PathSpec {
-            rate: Rate::mbit(10),
-            rtt: Span::ms(20),
-            delay_forward: Span::ms(10),
+        path: PathSpec::from(HopSpec {
             buffer: Some(Buffer::Bdp(1.0)),
-            queue: choice("fifo"),
-            link: Link::Serial,
-            loss: Loss::NONE,
-            offload: false,
-        },
+            ..HopSpec::new(Rate::mbit(10), Span::ms(20), choice("fifo"))
+        }),
         host: HostSpec::default(),
         flows: Vec::new(),
         probes: Vec::new(),

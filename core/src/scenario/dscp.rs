@@ -1,0 +1,60 @@
+//! Differentiated-services code points by name (RFC 2474, 2597, 3246, 5865, 8622).
+
+use super::error::{Collector, Fix};
+use super::keys;
+use super::read::Field;
+use super::value::{Node, Value};
+use super::write::quote;
+
+/// Names and values.
+const NAMES: &[(&str, u8)] = &[
+    ("BE", 0),
+    ("LE", 1),
+    ("CS1", 8),
+    ("AF11", 10),
+    ("AF12", 12),
+    ("AF13", 14),
+    ("CS2", 16),
+    ("AF21", 18),
+    ("AF22", 20),
+    ("AF23", 22),
+    ("CS3", 24),
+    ("AF31", 26),
+    ("AF32", 28),
+    ("AF33", 30),
+    ("CS4", 32),
+    ("AF41", 34),
+    ("AF42", 36),
+    ("AF43", 38),
+    ("CS5", 40),
+    ("VA", 44),
+    ("EF", 46),
+    ("CS6", 48),
+    ("CS7", 56),
+];
+
+/// A code point by its name or number.
+pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
+    let Value::String(name) = &f.entry.node.value else {
+        return out.count(f, 0, 63).map(|n| n as u8);
+    };
+    let found = NAMES.iter().find(|(known, _)| known == name);
+    if found.is_none() {
+        let upper = NAMES
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(known, _)| *known);
+        let near = upper.or_else(|| keys::nearest(name, NAMES.iter().map(|(known, _)| *known)));
+        let problem = "is no code point: BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
+        out.refuse(f, problem, Fix::Value(quote(near.unwrap_or("EF"))));
+    }
+    found.map(|(_, value)| *value)
+}
+
+/// A code point as a scenario writes it.
+pub(super) fn node(dscp: u8) -> Node {
+    match NAMES.iter().find(|(_, value)| *value == dscp) {
+        Some((name, _)) => Node::string(*name),
+        None => Node::integer(dscp),
+    }
+}

@@ -1,0 +1,328 @@
+//! One hop of a path, there and back: `[path]` itself, each `[[path.hop]]`, `[path.reverse]`.
+
+use super::error::{Collector, Fix};
+use super::keys::{self, LATER_QUEUES};
+use super::parse::{missing, optional, section, sections, Known, FRAME, HOUR};
+use super::read::{listed, offers, within, Field, Section};
+use super::value::{Node, Value};
+use super::write::{choice_node, put, quote, Entries};
+use super::{Buffer, Choice, HopSpec, Link, PathSpec};
+use crate::net::{loss, ElementKind};
+use crate::param::Params;
+use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span};
+use alloc::format;
+use alloc::vec::Vec;
+
+const MOST_BDP: f64 = 10_000.0;
+/// More narrow places than any path has.
+const MOST_HOPS: usize = 16;
+
+/// `[path]`.
+pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<PathSpec> {
+    let Some(s) = section(out, top, "path").ok()? else {
+        return missing(out, top, "path", "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"");
+    };
+    let hops = match s.field("hop") {
+        None => hop(out, &s, known, true).map(|hop| alloc::vec![hop]),
+        Some(f) => {
+            let twice: Vec<&str> = keys::of("path.hop")
+                .map(|k| k.name)
+                .filter(|name| s.table.get(name).is_some())
+                .collect();
+            for name in &twice {
+                if let Some(f) = s.field(name) {
+                    out.refuse(&f, "belongs into a [[path.hop]] where the path has several", Fix::None);
+                }
+            }
+            let list = sections(out, &s, "path.hop")?;
+            if list.len() > MOST_HOPS {
+                out.refuse(&f, format!("has more than {MOST_HOPS} hops"), Fix::None);
+                return None;
+            }
+            let hops: Vec<Option<HopSpec>> = list.iter().map(|s| hop(out, s, known, true)).collect();
+            hops.into_iter()
+                .collect::<Option<Vec<HopSpec>>>()
+                .filter(|_| twice.is_empty())
+        }
+    };
+    let reverse = match section(out, &s, "path.reverse") {
+        Ok(Some(s)) => hop(out, &s, known, false).map(Some),
+        Ok(None) => Some(None),
+        Err(()) => None,
+    };
+    let tbf = hops.iter().flatten().any(|hop| matches!(hop.link, Link::Tbf { .. }));
+    let offload = optional(s.field("offload"), false, |f| {
+        let offload = out.switch(&f)?;
+        if offload && tbf {
+            let problem = "does not go with tbf, which cuts super-packets; htb and serial pass them whole";
+            out.refuse(&f, problem, Fix::Value("false".into()));
+            return None;
+        }
+        Some(offload)
+    });
+    Some(PathSpec {
+        hops: hops?,
+        reverse: reverse?,
+        offload: offload?,
+    })
+}
+
+/// The keys of a hop; `distant`: there is propagation behind it.
+fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -> Option<HopSpec> {
+    let rate = match s.field("rate") {
+        Some(f) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
+        None => missing(out, s, "rate", "rate = \"20Mbit\""),
+    };
+    let rtt = match s.field("rtt") {
+        _ if !distant => Some(Span::ZERO),
+        Some(f) => out.quantity(&f, "ms", Span::us(1), HOUR),
+        None => missing(out, s, "rtt", "rtt = \"40ms\""),
+    };
+    let whole = rtt.unwrap_or(HOUR);
+    let delay_forward = optional(
+        s.field("delay_forward").filter(|_| distant),
+        Span::ns(whole.as_ns() / 2),
+        |f| out.quantity(&f, "ms", Span::ZERO, whole),
+    );
+    let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
+    let fifo = || Choice {
+        kind: "fifo".into(),
+        params: known
+            .queues
+            .iter()
+            .find(|offer| offer.name == "fifo")
+            .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
+    };
+    let queue = match s.field("queue") {
+        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        None => Some(fifo()),
+    };
+    let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
+    let loss = element(out, s, "loss", loss::KINDS).map(|loss| loss.filter(|loss| !loss::is_none(loss)));
+    Some(HopSpec {
+        rate: rate?,
+        rtt: rtt?,
+        delay_forward: delay_forward?,
+        buffer: buffer?,
+        queue: queue?,
+        link: link?,
+        loss: loss?,
+    })
+}
+
+/// One model of what happens to packets, if the section has it.
+fn element(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    name: &str,
+    kinds: &'static [ElementKind],
+) -> Option<Option<Choice>> {
+    optional(s.field(name), None, |f| out.element(&f, name, &offers(kinds)).map(Some))
+}
+
+/// `"0.5bdp"`, `"170p"`, `"250kB"`.
+fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
+    const FORM: &str = "needs a unit: bdp, p (packets) or bytes";
+    let text = match &f.entry.node.value {
+        Value::String(text) => text.trim(),
+        Value::Integer(n) => {
+            // Small numbers were meant as products, middling ones as packets, large ones as bytes.
+            let fix = match n {
+                i128::MIN..=0 => "1bdp".into(),
+                1..=10 => format!("{n}bdp"),
+                11..=10_000 => format!("{n}p"),
+                n => format_bytes(Bytes::new(u64::try_from(*n).unwrap_or(u64::MAX).min(MOST_BUFFER.get()))),
+            };
+            out.refuse(f, FORM, Fix::Value(quote(&fix)));
+            return None;
+        }
+        Value::Float(x) => {
+            let x = if *x > 0.0 && *x <= MOST_BDP { *x } else { 1.0 };
+            out.refuse(f, FORM, Fix::Value(quote(&format!("{x}bdp"))));
+            return None;
+        }
+        _ => {
+            out.refuse(
+                f,
+                "is not a buffer: bdp, p (packets) or bytes",
+                Fix::Value("\"1bdp\"".into()),
+            );
+            return None;
+        }
+    };
+    let unit_at = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(text.len());
+    let (number, unit) = (text[..unit_at].trim(), text[unit_at..].trim());
+    if number.is_empty() {
+        out.refuse(
+            f,
+            "is not a buffer: bdp, p (packets) or bytes",
+            Fix::Value("\"1bdp\"".into()),
+        );
+        return None;
+    }
+    match unit.to_lowercase().as_str() {
+        unit_text if keys::nearest(unit_text, ["bdp"].into_iter()).is_some() => {
+            let x: f64 = number.parse().unwrap_or(f64::NAN);
+            let good = x > 0.0 && x <= MOST_BDP;
+            if good && unit == "bdp" {
+                return Some(Buffer::Bdp(x));
+            }
+            let problem = if good {
+                "has a unit that is written bdp"
+            } else {
+                "must be above 0bdp and at most 10000bdp"
+            };
+            let fix = if good {
+                x
+            } else if x > MOST_BDP {
+                MOST_BDP
+            } else {
+                1.0
+            };
+            out.refuse(f, problem, Fix::Value(quote(&format!("{fix}bdp"))));
+            None
+        }
+        "p" | "pkt" | "pkts" | "packet" | "packets" => {
+            let n: Option<u64> = number.parse().ok();
+            match n {
+                Some(n @ 1..=10_000_000) if unit == "p" => return Some(Buffer::Packets(n)),
+                Some(n @ 1..=10_000_000) => {
+                    out.refuse(f, "has a unit that is written p", Fix::Value(quote(&format!("{n}p"))));
+                }
+                _ => {
+                    let near = number.parse::<f64>().map_or(1000.0, |x| libm::round(x).clamp(1.0, 1e7));
+                    out.refuse(
+                        f,
+                        "must be whole packets from 1p to 10000000p",
+                        Fix::Value(quote(&format!("{near}p"))),
+                    );
+                }
+            }
+            None
+        }
+        "" => {
+            let x: f64 = number.parse().unwrap_or(1.0);
+            let fix = if x > 0.0 && x <= 10.0 {
+                format!("{x}bdp")
+            } else {
+                "1bdp".into()
+            };
+            out.refuse(f, FORM, Fix::Value(quote(&fix)));
+            None
+        }
+        _ => match within(text, "kB", FRAME, MOST_BUFFER) {
+            Ok(n) => Some(Buffer::Bytes(n)),
+            Err(e) => {
+                out.refuse(
+                    f,
+                    e.problem.replace("known: ", "known: bdp, p, "),
+                    Fix::Value(quote(&e.fix)),
+                );
+                None
+            }
+        },
+    }
+}
+const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
+
+/// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
+fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
+    let (name, field) = out.kind(f, "link")?;
+    let parameters: &[&str] = match name {
+        "serial" => &[],
+        "tbf" | "htb" => &["burst"],
+        _ => {
+            let fix = keys::nearest(name, ["serial", "tbf", "htb"].into_iter()).unwrap_or("tbf");
+            let problem = "is not a known link; known: serial, tbf, htb";
+            out.refuse(field.as_ref().unwrap_or(f), problem, Fix::Value(quote(fix)));
+            return None;
+        }
+    };
+    let mut burst = tbf_burst(rate.unwrap_or_default());
+    if let Value::Table(table) = &f.entry.node.value {
+        for entry in table.entries.iter().filter(|e| e.key != "kind") {
+            let field = Field {
+                path: format!("{}.{}", f.path, entry.key),
+                entry,
+            };
+            if !parameters.contains(&field.name()) {
+                let fix = keys::nearest(&entry.key, ["burst"].into_iter().filter(|_| name != "serial"));
+                let problem = format!("is not a parameter of {name}; it has: {}", listed(parameters));
+                out.refuse(&field, problem, fix.map_or(Fix::None, Fix::Key));
+                return None;
+            }
+            burst = out.quantity(&field, "B", FRAME, Bytes::new(1_000_000_000))?;
+        }
+    }
+    Some(match name {
+        "tbf" => Link::Tbf { burst },
+        "htb" => Link::Htb { burst },
+        _ => Link::Serial,
+    })
+}
+
+/// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is more.
+fn tbf_burst(rate: Rate) -> Bytes {
+    Bytes::new(3080)
+        .max(rate * Span::us(250))
+        .min(Bytes::new(1_000_000_000))
+}
+
+/// The hop as the entries of its section; `distant`: there is propagation behind it.
+pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
+    let mut e = Entries::new();
+    put(&mut e, "rate", Node::string(format_rate(hop.rate)));
+    if distant {
+        put(&mut e, "rtt", Node::string(format_span(hop.rtt)));
+        put(&mut e, "delay_forward", Node::string(format_span(hop.delay_forward)));
+    }
+    if let Some(buffer) = hop.buffer {
+        let text = match buffer {
+            Buffer::Bytes(n) => format_bytes(n),
+            Buffer::Packets(n) => format!("{n}p"),
+            Buffer::Bdp(x) => format!("{x}bdp"),
+        };
+        put(&mut e, "buffer", Node::string(text));
+    }
+    put(&mut e, "queue", choice_node(&hop.queue));
+    put(
+        &mut e,
+        "link",
+        match hop.link {
+            Link::Serial => Node::string("serial"),
+            Link::Tbf { burst } => bucket("tbf", burst),
+            Link::Htb { burst } => bucket("htb", burst),
+        },
+    );
+    for (name, element) in [("loss", &hop.loss)] {
+        if let Some(choice) = element {
+            put(&mut e, name, choice_node(choice));
+        }
+    }
+    e
+}
+
+/// `[path]`.
+pub(super) fn path_node(path: &PathSpec) -> Node {
+    let mut e = match path.hops.as_slice() {
+        [hop] => entries(hop, true),
+        hops => {
+            let hops = hops.iter().map(|hop| Node::table(entries(hop, true))).collect();
+            alloc::vec![("hop".into(), Node::array(hops))]
+        }
+    };
+    if let Some(hop) = &path.reverse {
+        put(&mut e, "reverse", Node::table(entries(hop, false)));
+    }
+    put(&mut e, "offload", Node::bool(path.offload));
+    Node::table(e)
+}
+
+fn bucket(kind: &str, burst: Bytes) -> Node {
+    Node::table(alloc::vec![
+        ("kind".into(), Node::string(kind)),
+        ("burst".into(), Node::string(format_bytes(burst))),
+    ])
+}
