@@ -308,6 +308,101 @@ fn a_discipline_is_woken_when_it_asks() {
     }
 }
 
+fn several(rates_mbit: &[u64]) -> Path<Frame> {
+    let hops: Vec<HopSpec> = rates_mbit
+        .iter()
+        .map(|rate| HopSpec::new(Rate::mbit(*rate), Span::ms(20), Choice::new("fifo", &[], &[])))
+        .collect();
+    let fifos = hops.iter().map(|_| Box::new(Fifo::new(Limit::Packets(100))) as _);
+    let fifos: Vec<Box<dyn QueueDiscipline<Frame>>> = fifos.collect();
+    let spec = PathSpec {
+        hops,
+        reverse: None,
+        offload: false,
+    };
+    Path::new(&spec, fifos, 1)
+}
+
+/// 1000 B take 1 ms at 8 Mbit/s, 2 ms at 4 Mbit/s; 10 ms lie behind each hop.
+#[test]
+fn hops_follow_each_other() {
+    let (mut path, mut log) = (several(&[8, 4, 8]), Log::default());
+    for number in 0..5 {
+        path.push(Time::ZERO, NEAR, frame(number, 1000), &mut log);
+    }
+    drain(&mut path, &mut log);
+    let arrived: Vec<_> = log.arrived.iter().map(|a| a.0).collect();
+    // 1 ms, then one each 2 ms behind the narrowest, then 1 ms, and 30 ms of distance.
+    let due: Vec<_> = (0..5).map(|n| us(1000 + 2000 * (n + 1) + 1000 + 30_000)).collect();
+    assert_eq!(arrived, due);
+    // The third of them waits nowhere but before the second hop: it comes a millisecond after the packet before it, which takes two.
+    let waits: Vec<_> = log.departed.iter().filter(|d| d.1 == 2).map(|d| d.2).collect();
+    assert_eq!(waits, [Span::ms(3), Span::ms(4), Span::ms(1)]);
+    path.push(us(50_000), FAR, frame(9, 66), &mut log);
+    drain(&mut path, &mut log);
+    assert_eq!(log.arrived.last(), Some(&(us(80_000), NEAR, 9)));
+}
+
+/// Hops that are asked late do everything at its own instant all the same.
+#[test]
+fn a_late_poll_of_several_hops_keeps_their_times() {
+    let (mut one, mut all) = (Log::default(), Log::default());
+    let (mut often, mut late) = (several(&[8, 4, 8]), several(&[8, 4, 8]));
+    for number in 0..50 {
+        often.push(Time::ZERO, NEAR, frame(number, 1000), &mut one);
+        late.push(Time::ZERO, NEAR, frame(number, 1000), &mut all);
+    }
+    drain(&mut often, &mut one);
+    late.poll(us(1_000_000), &mut all);
+    assert_eq!(one.departed, all.departed);
+    assert_eq!(all.arrived.len(), 50);
+}
+
+/// 66 B at 52.8 kbit/s: an ACK each 10 ms, behind a queue of three packets.
+#[test]
+fn the_way_back_may_have_a_queue_of_its_own() {
+    let mut spec = spec(SERIAL, 0.0);
+    spec.reverse = Some(HopSpec::new(
+        Rate::bit(52_800),
+        Span::ZERO,
+        Choice::new("fifo", &[], &[]),
+    ));
+    let fifo = || Box::new(Fifo::new(Limit::Packets(3)));
+    let (mut path, mut log) = (Path::new(&spec, vec![fifo(), fifo()], 1), Log::default());
+    for number in 0..9 {
+        path.push(Time::ZERO, FAR, frame(number, 66), &mut log);
+    }
+    path.push(Time::ZERO, NEAR, frame(9, 1000), &mut log);
+    drain(&mut path, &mut log);
+    assert_eq!(log.dropped.len(), 5);
+    let back: Vec<_> = log.arrived.iter().filter(|a| a.1 == NEAR).map(|a| a.0).collect();
+    assert_eq!(back, [us(20_000), us(30_000), us(40_000), us(50_000)]);
+    assert!(log.arrived.contains(&(us(11_000), FAR, 9)));
+}
+
+/// A class of htb asks its discipline when it may send, not before.
+#[test]
+fn htb_takes_nothing_out_before_it_may_send() {
+    let gate = Gate {
+        open: true,
+        inner: Fifo::new(Limit::Packets(9)),
+        due: None,
+    };
+    let htb = Link::Htb {
+        burst: Bytes::new(1514),
+    };
+    let (mut path, mut log) = (Path::new(&spec(htb, 0.0), vec![Box::new(gate)], 1), Log::default());
+    path.push(us(1), NEAR, frame(0, 2000), &mut log);
+    path.push(us(2), NEAR, frame(1, 2000), &mut log);
+    path.poll(us(5000), &mut log);
+    // The first left when the gate opened and owes 486 B; the second waits in the queue itself.
+    assert_eq!(log.departed.len(), 1);
+    path.poll(us(5485), &mut log);
+    assert_eq!(path.hops().next().unwrap().queue().backlog().packets, 1);
+    path.poll(us(5486), &mut log);
+    assert_eq!(log.departed[1].0, us(5486));
+}
+
 fn arrivals() -> impl Strategy<Value = Vec<(u64, bool, u64)>> {
     prop::collection::vec((0u64..3_000_000, prop::bool::weighted(0.8), 40u64..2000), 1..300)
 }
