@@ -140,7 +140,7 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
         let packet = self.store.packets.pop(self.list)?;
         let size = packet.size();
         self.store.backlog.remove(size);
-        self.store.memory -= memory(size);
+        self.store.memory -= packet.memory().get();
         self.store.bytes[self.index] -= size.get();
         Some(packet)
     }
@@ -225,12 +225,13 @@ impl<P: Packet> FqCodel<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
         let size = packet.size();
+        let memory = packet.memory().get();
         let hash = packet.flow_hash(self.seed);
         let index = (u64::from(hash) * self.flows.len() as u64) >> 32;
         let flow = &mut self.flows[index as usize];
         self.store.packets.push(&mut flow.list, packet);
         self.store.backlog.add(size);
-        self.store.memory += memory(size);
+        self.store.memory += memory;
         self.store.bytes[index as usize] += size.get();
         if !flow.listed {
             flow.listed = true;
@@ -290,9 +291,4 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
             Box::new(FqCodel::<P>::new(params, limit, place.seed))
         },
     }
-}
-
-/// TODO
-fn memory(size: Bytes) -> u64 {
-    size.get()
 }
