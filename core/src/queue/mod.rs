@@ -1,7 +1,10 @@
 //! Queue disciplines, one file each. A discipline decides which packet leaves next, which is dropped and which is marked;
 //! the link that serves it decides when.
 
+pub mod codel;
 pub mod fifo;
+pub mod fq_codel;
+pub mod pool;
 
 use crate::packet::Packet;
 use crate::param::{Param, Params, Refusal};
@@ -143,5 +146,5 @@ pub struct QueueKind<P> {
 
 /// The disciplines that narrows ships.
 pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
-    alloc::vec![fifo::kind()]
+    alloc::vec![fifo::kind(), codel::kind(), fq_codel::kind()]
 }

@@ -1,0 +1,362 @@
+//! CoDel: controls how long packets stand in a queue, by when they leave it. The law for the head of any queue, and `codel`, one
+//! such queue.
+//!
+//! Law: a head that has stood for `target` or longer, with more than one full frame behind it, has begun or goes on a bad spell.
+//! Once a spell is older than `interval`, one packet is dropped (marked, with `ecn`), and the next at `drop_next`, which moves
+//! on by `interval / √count` with each. A head below `target` ends it. Dropping that begins again within 16 intervals goes on at
+//! the count that it had gained then; else at 1.
+//!
+//! ```text
+//!            ┌────────── head stood < target, or <= 1514 B behind it ──────────┐
+//!            ▼                                                                 │
+//!   quiet ──▶ above since t ── head still above, now > t + interval ──▶ dropping: at drop_next one more
+//! ```
+//!
+//! Sources: RFC 8289; Linux 6.12 `codel`, packet by packet (`core/tests/queue_replay.rs`).
+//!
+//! As in Linux, and not in the RFC: the clock counts units of 1024 ns; a root is not worked out but followed by one Newton step
+//! per drop in 16 bits ([`newton_step`]), which is some per cent off after a jump of the count; a mark ends the turn; the count goes on
+//! from what the last spell added.
+//! Deviation: Linux's clock wraps after 73 minutes, so that what is 37 minutes old may count as to come; ours does not wrap.
+
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::{Ecn, Packet};
+use crate::param::{no_check, Kind, Param, Params};
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+/// The frame that may always stand behind the head: a device's MTU of 1500 B and its Ethernet header.
+pub const MTU: Bytes = Bytes::new(1514);
+
+/// `target`, of every discipline that has CoDel's law.
+pub const TARGET: Param = Param {
+    name: "target",
+    kind: Kind::Span(Span::ms(5), Span::us(1), Span::s(100)),
+    help: "how long a head may have stood in the queue",
+    source: "RFC 8289, Linux 6.12",
+};
+/// `interval`, likewise.
+pub const INTERVAL: Param = Param {
+    name: "interval",
+    kind: Kind::Span(Span::ms(100), Span::us(1), Span::s(100)),
+    help: "how long it may have stood longer before packets are dropped: an RTT that most flows are within",
+    source: "RFC 8289, Linux 6.12",
+};
+/// `ce_threshold`, likewise.
+pub const CE_THRESHOLD: Param = Param {
+    name: "ce_threshold",
+    kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(100)),
+    help: "ECN-capable packets that stood longer leave marked, whatever the law says; 0s: none do",
+    source: "Linux 6.12",
+};
+
+/// Parameters of `codel`.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Packets(1000, 1, 10_000_000),
+        help: "packets that may wait, where the path has no buffer",
+        source: "Linux 6.12 codel",
+    },
+    TARGET,
+    INTERVAL,
+    Param {
+        name: "ecn",
+        kind: Kind::Bool(false),
+        help: "mark ECN-capable packets instead of dropping them",
+        source: "Linux 6.12 codel",
+    },
+    CE_THRESHOLD,
+];
+
+/// Time in the law's unit of 1024 ns.
+type Tick = u64;
+
+fn ticks(span: Span) -> Tick {
+    span.as_ns() >> 10
+}
+
+fn tick(now: Time) -> Tick {
+    now.as_ns() >> 10
+}
+
+/// All that the law needs of a queue. Whoever has more than one queue builds this for each turn.
+pub trait Head<P> {
+    /// Takes the packet at the head.
+    fn pop(&mut self) -> Option<P>;
+    /// What stands behind the one taken last. Linux's disciplines count the whole discipline, mac80211 the one queue.
+    fn behind(&self) -> Bytes;
+}
+
+/// What the law is told once.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Law {
+    target: Tick,
+    interval: Tick,
+    ecn: bool,
+    ce_threshold: Tick,
+    /// Bits of the DS field, and what they must be for `ce_threshold` to hold.
+    ds: (u8, u8),
+}
+
+impl Law {
+    /// With these, and without a `ce_threshold`.
+    pub fn new(target: Span, interval: Span, ecn: bool) -> Law {
+        Law {
+            target: ticks(target),
+            interval: ticks(interval),
+            ecn,
+            ce_threshold: Tick::MAX,
+            ds: (0, 0),
+        }
+    }
+    /// The parameters `target`, `interval`, `ecn` and `ce_threshold` of a table.
+    pub fn of(params: &Params) -> Law {
+        let ce_threshold = params.span("ce_threshold");
+        Law {
+            ce_threshold: if ce_threshold == Span::ZERO {
+                Tick::MAX
+            } else {
+                ticks(ce_threshold)
+            },
+            ..Law::new(params.span("target"), params.span("interval"), params.bool("ecn"))
+        }
+    }
+    /// Lets `ce_threshold` hold only for packets whose DS field (the ECN bits are its lowest), under `mask`, is `selector`.
+    pub fn selecting(self, selector: u8, mask: u8) -> Law {
+        Law {
+            ds: (mask, selector),
+            ..self
+        }
+    }
+    fn selects<P: Packet>(&self, packet: &P) -> bool {
+        let ecn = match packet.ecn() {
+            Ecn::NotEct => 0,
+            Ecn::Ect1 => 1,
+            Ecn::Ect0 => 2,
+            Ecn::Ce => 3,
+        };
+        (packet.dscp() << 2 | ecn) & self.ds.0 == self.ds.1 || self.ds.0 == 0
+    }
+}
+
+/// One step of Newton's towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) / 2`, in units of 2⁻³².
+///
+/// Exact in every bit: where the guess is so far off that a step overshoots (`count · inverse² > 3`, which a fair queue's count
+/// can come to by leaps) the result wraps around as Linux's does, and is no root of anything.
+pub fn newton_step(inverse: u32, count: u32) -> u32 {
+    let inverse = u64::from(inverse);
+    let square = (inverse * inverse) >> 32;
+    let rest = (3u64 << 32).wrapping_sub(u64::from(count).wrapping_mul(square));
+    // A quarter of the rest, so that the product fits; the other half follows with the shift.
+    ((rest >> 2).wrapping_mul(inverse) >> 31) as u32
+}
+
+/// What the law remembers of a queue.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Vars {
+    /// When a bad spell is old enough to act; `None` while there is none.
+    first_above: Option<Tick>,
+    drop_next: Tick,
+    /// Drops (or marks) since dropping began, going on from spells before.
+    count: u32,
+    /// `count` when dropping began.
+    lastcount: u32,
+    /// The upper half of about `2³² / √count`.
+    inverse: u16,
+    dropping: bool,
+}
+
+impl Vars {
+    /// Packets of this queue were dropped by another law: presses harder from now on.
+    pub fn press(&mut self, packets: u32) {
+        self.count = self.count.wrapping_add(packets);
+    }
+
+    /// The packet that may leave now; what may not goes to `sink`.
+    #[inline]
+    pub fn dequeue<P: Packet, H: Head<P>>(
+        &mut self,
+        law: &Law,
+        head: &mut H,
+        now: Time,
+        sink: &mut dyn Sink<P>,
+    ) -> Option<P> {
+        let at = tick(now);
+        let Some(mut packet) = head.pop() else {
+            self.dropping = false;
+            self.first_above = None;
+            return None;
+        };
+        let mut stood = at.saturating_sub(tick(packet.enqueued_at()));
+        let act = self.judge(law, stood, head.behind(), at);
+        if self.dropping && act {
+            while self.dropping && at >= self.drop_next {
+                self.count = self.count.wrapping_add(1);
+                self.step();
+                if law.ecn && mark(&mut packet, now, sink) {
+                    self.drop_next = self.after(law, self.drop_next);
+                    break;
+                }
+                sink.dropped(now, packet, Why::Law);
+                (packet, self.dropping) = self.next(law, head, at, &mut stood)?;
+                if self.dropping {
+                    self.drop_next = self.after(law, self.drop_next);
+                }
+            }
+        } else if act {
+            let gained = self.count.wrapping_sub(self.lastcount);
+            if gained > 1 && at < self.drop_next.saturating_add(16 * law.interval) {
+                self.count = gained;
+                self.step();
+            } else {
+                self.count = 1;
+                self.inverse = u16::MAX;
+            }
+            self.lastcount = self.count;
+            self.drop_next = self.after(law, at);
+            self.dropping = true;
+            if !(law.ecn && mark(&mut packet, now, sink)) {
+                sink.dropped(now, packet, Why::Law);
+                packet = self.next(law, head, at, &mut stood)?.0;
+            }
+        } else {
+            self.dropping = false;
+        }
+        if stood > law.ce_threshold && law.selects(&packet) {
+            mark(&mut packet, now, sink);
+        }
+        Some(packet)
+    }
+
+    /// The head after one that was dropped, and whether it is to be dropped, too.
+    fn next<P: Packet, H: Head<P>>(
+        &mut self,
+        law: &Law,
+        head: &mut H,
+        at: Tick,
+        stood: &mut Tick,
+    ) -> Option<(P, bool)> {
+        let Some(packet) = head.pop() else {
+            self.first_above = None;
+            self.dropping = false;
+            return None;
+        };
+        *stood = at.saturating_sub(tick(packet.enqueued_at()));
+        Some((packet, self.judge(law, *stood, head.behind(), at)))
+    }
+
+    /// Has the queue been bad for so long that its head may be dropped?
+    #[inline]
+    fn judge(&mut self, law: &Law, stood: Tick, behind: Bytes, at: Tick) -> bool {
+        if stood < law.target || behind <= MTU {
+            self.first_above = None;
+            return false;
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(at + law.interval);
+                false
+            }
+            Some(ripe) => at > ripe,
+        }
+    }
+
+    fn step(&mut self) {
+        self.inverse = (newton_step(u32::from(self.inverse) << 16, self.count) >> 16) as u16;
+    }
+
+    /// `interval / √count` after `from`.
+    fn after(&self, law: &Law, from: Tick) -> Tick {
+        from.saturating_add((law.interval * (u64::from(self.inverse) << 16)) >> 32)
+    }
+}
+
+/// Marks a packet if it is ECN-capable; one that was marked before counts as marked.
+pub fn mark<P: Packet>(packet: &mut P, now: Time, sink: &mut dyn Sink<P>) -> bool {
+    match packet.ecn() {
+        Ecn::NotEct => return false,
+        Ecn::Ce => {}
+        Ecn::Ect0 | Ecn::Ect1 => {
+            packet.set_ce();
+            sink.marked(now, packet, Why::Law);
+        }
+    }
+    true
+}
+
+/// A plain queue under CoDel's law.
+pub struct Codel<P> {
+    limit: Limit,
+    law: Law,
+    vars: Vars,
+    queue: Plain<P>,
+}
+
+/// First in, first out.
+struct Plain<P> {
+    packets: VecDeque<P>,
+    backlog: Backlog,
+}
+
+impl<P: Packet> Head<P> for Plain<P> {
+    #[inline]
+    fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.backlog.remove(packet.size());
+        Some(packet)
+    }
+    #[inline]
+    fn behind(&self) -> Bytes {
+        self.backlog.bytes
+    }
+}
+
+impl<P> Codel<P> {
+    /// An empty queue.
+    pub fn new(limit: Limit, law: Law) -> Codel<P> {
+        Codel {
+            limit,
+            law,
+            vars: Vars::default(),
+            queue: Plain {
+                packets: VecDeque::new(),
+                backlog: Backlog::default(),
+            },
+        }
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Codel<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let size = packet.size();
+        if self.limit.admits(self.queue.backlog, size) {
+            self.queue.backlog.add(size);
+            self.queue.packets.push_back(packet);
+        } else {
+            sink.dropped(now, packet, Why::Overflow);
+        }
+    }
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        self.vars.dequeue(&self.law, &mut self.queue, now, sink)
+    }
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "codel",
+        help: "drops or marks packets when the queue has been standing for an interval",
+        source: "RFC 8289, Linux 6.12 codel",
+        params: PARAMS,
+        check: no_check,
+        make: |params: &Params, place: &Place| {
+            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            Box::new(Codel::<P>::new(limit, Law::of(params)))
+        },
+    }
+}

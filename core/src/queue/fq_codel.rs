@@ -1,0 +1,294 @@
+//! FQ-CoDel: a queue for each flow, served in turn, each under CoDel's law; flows that have just begun go first.
+//!
+//! Law: flows hash to `flows` queues. A queue that gets its first packet joins the new ones with a deficit of `quantum`. Served is the first
+//! new queue, else the first old one: with a deficit of 0 or less it gets a `quantum` and goes behind the old ones; otherwise CoDel
+//! ([`codel`](super::codel)) picks its packet, whose size is taken off. A queue found empty goes behind the old ones if it was new and there are any,
+//! so that nobody stays new by sending now and then; otherwise it leaves. When `limit` or `memory_limit` is exceeded,
+//! the queue of most bytes loses half of them at its head, `drop_batch` packets at most, and its CoDel counts each as a drop.
+//!
+//! Sources: RFC 8290; Linux 6.12 `fq_codel`, packet by packet (`core/tests/queue_replay.rs`).
+//!
+//! As in Linux, and not in the RFC: what may always stand behind a head ([`MTU`](super::codel::MTU)) is compared with the
+//! backlog of all queues, so CoDel may drop the only packet of a thin flow; the count grows by a batch at once, after which
+//! the root of [`newton_step`](super::codel::newton_step) may be none.
+
+use super::codel::{Head, Law, Vars, CE_THRESHOLD, INTERVAL, MTU, TARGET};
+use super::pool::{List, Pool};
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::Packet;
+use crate::param::{no_check, Kind, Param, Params};
+use crate::units::{Bytes, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Packets(10_240, 1, 10_000_000),
+        help: "packets that may wait in all queues, where the path has no buffer",
+        source: "Linux 6.12 fq_codel",
+    },
+    Param {
+        name: "flows",
+        kind: Kind::Count(1024, 1, 65_536),
+        help: "queues that flows are hashed to",
+        source: "Linux 6.12 fq_codel",
+    },
+    TARGET,
+    INTERVAL,
+    Param {
+        name: "quantum",
+        kind: Kind::Bytes(MTU, Bytes::new(256), Bytes::new(1 << 20)),
+        help: "bytes that a queue may send in its turn",
+        source: "Linux 6.12 fq_codel: the device's MTU and its Ethernet header",
+    },
+    Param {
+        name: "ecn",
+        kind: Kind::Bool(true),
+        help: "mark ECN-capable packets instead of dropping them",
+        source: "Linux 6.12 fq_codel",
+    },
+    CE_THRESHOLD,
+    Param {
+        name: "ce_threshold_selector",
+        kind: Kind::Count(0, 0, 255),
+        help: "ce_threshold holds for packets whose DS field, under the mask, is this",
+        source: "Linux 6.12 fq_codel",
+    },
+    Param {
+        name: "ce_threshold_mask",
+        kind: Kind::Count(0, 0, 255),
+        help: "bits of the DS field that ce_threshold_selector is compared with (the lowest two are ECN's); 0: none",
+        source: "Linux 6.12 fq_codel",
+    },
+    Param {
+        name: "memory_limit",
+        kind: Kind::Bytes(Bytes::new(32 << 20), Bytes::new(1), Bytes::new(1 << 31)),
+        help: "memory that all queues may take, as Linux counts it",
+        source: "Linux 6.12 fq_codel",
+    },
+    Param {
+        name: "drop_batch",
+        kind: Kind::Packets(64, 1, 1_000_000),
+        help: "packets that the fullest queue loses at most when the limit is exceeded",
+        source: "Linux 6.12 fq_codel",
+    },
+];
+
+/// No queue.
+const NONE: u32 = u32::MAX;
+
+/// One queue.
+#[derive(Clone)]
+struct Flow {
+    list: List,
+    /// The queue behind it among the new or old ones.
+    next: u32,
+    listed: bool,
+    /// Bytes it may still send in this turn.
+    deficit: i64,
+    vars: Vars,
+}
+
+/// Queues in the order of service.
+#[derive(Copy, Clone)]
+struct Ring {
+    head: u32,
+    tail: u32,
+}
+
+impl Ring {
+    const EMPTY: Ring = Ring { head: NONE, tail: NONE };
+    fn push(&mut self, flows: &mut [Flow], index: u32) {
+        flows[index as usize].next = NONE;
+        match flows.get_mut(self.tail as usize) {
+            Some(last) => last.next = index,
+            None => self.head = index,
+        }
+        self.tail = index;
+    }
+    fn pop(&mut self, flows: &[Flow]) {
+        if let Some(first) = flows.get(self.head as usize) {
+            self.head = first.next;
+            if self.head == NONE {
+                self.tail = NONE;
+            }
+        }
+    }
+}
+
+/// What all queues have in common.
+struct Store<P> {
+    packets: Pool<P>,
+    backlog: Backlog,
+    memory: u64,
+    /// Bytes by queue, apart from the queues because the search for the fullest reads nothing else.
+    bytes: Vec<u64>,
+}
+
+/// One queue for the time of its turn.
+struct Turn<'a, P> {
+    store: &'a mut Store<P>,
+    list: &'a mut List,
+    index: usize,
+}
+
+impl<P: Packet> Head<P> for Turn<'_, P> {
+    #[inline]
+    fn pop(&mut self) -> Option<P> {
+        let packet = self.store.packets.pop(self.list)?;
+        let size = packet.size();
+        self.store.backlog.remove(size);
+        self.store.memory -= packet.memory().get();
+        self.store.bytes[self.index] -= size.get();
+        Some(packet)
+    }
+    #[inline]
+    fn behind(&self) -> Bytes {
+        self.store.backlog.bytes
+    }
+}
+
+/// Queues in turn.
+pub struct FqCodel<P> {
+    limit: Limit,
+    memory_limit: u64,
+    drop_batch: u64,
+    quantum: i64,
+    seed: u64,
+    law: Law,
+    flows: Vec<Flow>,
+    new: Ring,
+    old: Ring,
+    store: Store<P>,
+}
+
+impl<P: Packet> FqCodel<P> {
+    /// Empty queues; `limit` of all of them together, `seed` of the hash.
+    pub fn new(params: &Params, limit: Limit, seed: u64) -> FqCodel<P> {
+        let flows = params.count("flows").clamp(1, 65_536) as usize;
+        let [selector, mask] = ["ce_threshold_selector", "ce_threshold_mask"].map(|name| params.count(name) as u8);
+        let flow = Flow {
+            list: List::default(),
+            next: NONE,
+            listed: false,
+            deficit: 0,
+            vars: Vars::default(),
+        };
+        FqCodel {
+            limit,
+            memory_limit: params.bytes("memory_limit").get(),
+            drop_batch: params.packets("drop_batch"),
+            // Without one no queue would ever be served.
+            quantum: params.bytes("quantum").get().clamp(1, 1 << 30) as i64,
+            seed,
+            law: Law::of(params).selecting(selector, mask),
+            flows: alloc::vec![flow; flows],
+            new: Ring::EMPTY,
+            old: Ring::EMPTY,
+            store: Store {
+                packets: Pool::default(),
+                backlog: Backlog::default(),
+                memory: 0,
+                bytes: alloc::vec![0; flows],
+            },
+        }
+    }
+
+    /// Drops from the head of the queue that has most bytes, the first of several.
+    #[cold]
+    fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
+        let most = self.store.bytes.iter().copied().max().unwrap_or(0);
+        let Some(index) = self.store.bytes.iter().position(|bytes| *bytes == most) else {
+            return;
+        };
+        let flow = &mut self.flows[index];
+        let mut turn = Turn {
+            store: &mut self.store,
+            list: &mut flow.list,
+            index,
+        };
+        let (mut bytes, mut packets) = (0, 0);
+        while packets < self.drop_batch && (packets == 0 || bytes < most / 2) {
+            let Some(packet) = turn.pop() else {
+                break;
+            };
+            bytes += packet.size().get();
+            packets += 1;
+            sink.dropped(now, packet, Why::Overflow);
+        }
+        flow.vars.press(packets as u32);
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let size = packet.size();
+        let memory = packet.memory().get();
+        let hash = packet.flow_hash(self.seed);
+        let index = (u64::from(hash) * self.flows.len() as u64) >> 32;
+        let flow = &mut self.flows[index as usize];
+        self.store.packets.push(&mut flow.list, packet);
+        self.store.backlog.add(size);
+        self.store.memory += memory;
+        self.store.bytes[index as usize] += size.get();
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = self.quantum;
+            self.new.push(&mut self.flows, index as u32);
+        }
+        if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
+            self.make_room(now, sink);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        loop {
+            let is_new = self.new.head != NONE;
+            let stays = is_new && self.old.head != NONE;
+            let ring = if is_new { &mut self.new } else { &mut self.old };
+            let index = ring.head;
+            let flow = self.flows.get_mut(index as usize)?;
+            if flow.deficit <= 0 {
+                flow.deficit += self.quantum;
+                ring.pop(&self.flows);
+                self.old.push(&mut self.flows, index);
+                continue;
+            }
+            let mut turn = Turn {
+                store: &mut self.store,
+                list: &mut flow.list,
+                index: index as usize,
+            };
+            if let Some(packet) = flow.vars.dequeue(&self.law, &mut turn, now, sink) {
+                flow.deficit -= packet.size().get() as i64;
+                return Some(packet);
+            }
+            flow.listed = stays;
+            ring.pop(&self.flows);
+            if stays {
+                self.old.push(&mut self.flows, index);
+            }
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.store.backlog
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "fq_codel",
+        help: "a queue for each flow, served in turn, each under CoDel's law",
+        source: "RFC 8290, Linux 6.12 fq_codel",
+        params: PARAMS,
+        check: no_check,
+        make: |params: &Params, place: &Place| {
+            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            Box::new(FqCodel::<P>::new(params, limit, place.seed))
+        },
+    }
+}

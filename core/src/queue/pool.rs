@@ -1,0 +1,120 @@
+//! The packets of many queues in one store: what a fair queue needs to hold a thousand of them without a thousand buffers.
+//!
+//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the packets. Both ends cost one
+//! access, places are used again, and the store never holds more places than there were packets at once.
+
+use alloc::vec::Vec;
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+struct Place<P> {
+    packet: Option<P>,
+    /// The place behind it in its list, or among the free ones.
+    next: u32,
+}
+
+/// Packets of any number of lists.
+pub struct Pool<P> {
+    places: Vec<Place<P>>,
+    free: u32,
+}
+
+/// A queue of packets in a [`Pool`]; it is only good together with the pool that its packets were pushed to.
+#[derive(Copy, Clone, Debug)]
+pub struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for List {
+    fn default() -> List {
+        List { head: NONE, tail: NONE }
+    }
+}
+
+impl<P> Default for Pool<P> {
+    fn default() -> Pool<P> {
+        Pool {
+            places: Vec::new(),
+            free: NONE,
+        }
+    }
+}
+
+impl List {
+    /// Has it no packets?
+    pub fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+}
+
+impl<P> Pool<P> {
+    /// Puts `packet` at the tail of `list`.
+    #[inline]
+    pub fn push(&mut self, list: &mut List, packet: P) {
+        let at = self.free;
+        let full = Place {
+            packet: Some(packet),
+            next: NONE,
+        };
+        let at = match self.places.get_mut(at as usize) {
+            Some(place) => {
+                self.free = place.next;
+                *place = full;
+                at
+            }
+            None => {
+                self.places.push(full);
+                (self.places.len() - 1) as u32
+            }
+        };
+        match self.places.get_mut(list.tail as usize) {
+            Some(last) => last.next = at,
+            None => list.head = at,
+        }
+        list.tail = at;
+    }
+    /// Takes the packet at the head of `list`.
+    #[inline]
+    pub fn pop(&mut self, list: &mut List) -> Option<P> {
+        let at = list.head;
+        let place = self.places.get_mut(at as usize)?;
+        list.head = place.next;
+        if list.head == NONE {
+            list.tail = NONE;
+        }
+        place.next = self.free;
+        self.free = at;
+        place.packet.take()
+    }
+    /// The packet at the head of `list`.
+    #[inline]
+    pub fn front(&self, list: &List) -> Option<&P> {
+        self.places.get(list.head as usize)?.packet.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_their_order_and_places_are_used_again() {
+        let mut pool = Pool::default();
+        let mut lists = [List::default(); 3];
+        for n in 0..1000 {
+            pool.push(&mut lists[n % 3], n);
+            if n >= 10 {
+                let of = (n - 10) % 3;
+                assert_eq!(pool.front(&lists[of]), Some(&(n - 10)));
+                assert_eq!(pool.pop(&mut lists[of]), Some(n - 10));
+            }
+        }
+        assert_eq!(pool.places.len(), 11);
+        for list in &mut lists {
+            while pool.pop(list).is_some() {}
+            assert!(list.is_empty() && pool.front(list).is_none());
+        }
+    }
+}

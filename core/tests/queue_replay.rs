@@ -1,0 +1,24 @@
+//! Queue disciplines against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`).
+//!
+//! Those here have no randomness, so every packet must fare as it did there.
+
+#[path = "common/trace.rs"]
+mod trace;
+
+use trace::Recording;
+
+/// Disciplines without randomness.
+const EXACT: &[&str] = &["codel", "fq_codel"];
+
+#[test]
+fn every_packet_fares_as_in_linux() {
+    let mut wrong = String::new();
+    for recording in Recording::of(EXACT) {
+        let agreement = recording.compare(&recording.play(&mut *recording.discipline(1)));
+        println!("{}: {agreement:?}", recording.name);
+        if agreement.times < agreement.packets {
+            wrong += &format!("{}: {agreement:?}\n", recording.name);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
