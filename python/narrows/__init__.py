@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
     from narrows.runs import Run, run
-    from narrows.scenario import Flow, Host, Path, Ping, Scenario, load
+    from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario, load
 
 __all__ = [
     "EngineError",
     "Flow",
+    "Hop",
     "Host",
     "NarrowsError",
     "OutputError",
@@ -42,7 +43,7 @@ _HOMES = {
     "narrows._core": ("__version__",),
     "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
     "narrows.runs": ("Run", "run"),
-    "narrows.scenario": ("Flow", "Host", "Path", "Ping", "Scenario", "load"),
+    "narrows.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "load"),
 }
 """Where each name lives. It is imported when it is asked for: the command starts before all that it needs."""
 

@@ -59,8 +59,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     if not file.exists():
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
-    queue = figures["scenario"]["path"]["queue"]
-    kind = queue["kind"] if isinstance(queue, dict) else queue
+    kind = figures["queue"]["kind"]
     here = _core.path_numbers(figures["scenario"])
 
     def apart(a: float | None, b: float | None) -> float:

@@ -23,7 +23,7 @@ Engine = Literal["sim"]
 Progress = Callable[[float, float], object]
 """Called now and then with the virtual time and the scenario's duration, in seconds."""
 
-_TABLES = ("samples", "queue_samples", "pings")
+_TABLES = ("samples", "queue_samples", "class_samples", "pings")
 _SPREADS = {"rtt_ms": "rtt_{}_ms", "cwnd_packets": "cwnd_{}_packets", "limits": "{}"}
 
 
@@ -85,8 +85,13 @@ class Run:
 
     @property
     def queue_samples(self) -> pa.Table:
-        """The bottleneck's queue over time."""
+        """The queues over time, a row per queue and sample."""
         return self._table("queue_samples")
+
+    @property
+    def class_samples(self) -> pa.Table:
+        """The classes or bands of queues that have some, a row per class and sample."""
+        return self._table("class_samples")
 
     @property
     def pings(self) -> pa.Table:

@@ -20,13 +20,16 @@ Tree = dict[str, Any]
 """A scenario as nested tables, the same as a scenario file."""
 
 
+def _fields(value: Any) -> dict[str, object]:
+    given = ((f.name, getattr(value, f.name)) for f in fields(value))
+    return {name: _tree(v) for name, v in given if v is not None}
+
+
 def _tree(value: object) -> object:
     if isinstance(value, Choice):
         return value.tree()
     if is_dataclass(value):
-        own = {"kind": value.kind} if isinstance(value, Ping) else {}
-        given = ((f.name, getattr(value, f.name)) for f in fields(value))
-        return own | {name: _tree(v) for name, v in given if v is not None}
+        return ({"kind": value.kind} if isinstance(value, Ping) else {}) | _fields(value)
     if isinstance(value, Mapping):
         return {name: _tree(v) for name, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -34,33 +37,78 @@ def _tree(value: object) -> object:
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Path:
-    """Everything between the two hosts.
+Element = str | float | Mapping[str, Value]
+"""What happens to packets beside queueing: a model with its parameters, or the bare value of its first parameter."""
 
-    >>> Path(rate="50Mbit", rtt="40ms", buffer="1bdp", queue=queue.Fifo())
-    Path(rate='50Mbit', rtt='40ms', delay_forward=None, buffer='1bdp', queue=Fifo(), link=None, loss=None, offload=None)
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """One narrow place in one direction, and the propagation behind it.
+
+    >>> Hop(rate="5Mbit", queue="fq_codel").rate
+    '5Mbit'
 
     Attributes:
-        rate: Of the bottleneck (`"50Mbit"`).
-        rtt: Two-way propagation (`"40ms"`).
+        rate: Of its link (`"50Mbit"`).
+        rtt: Two-way propagation behind it (`"40ms"`); a reverse hop has none.
         delay_forward: The part of it towards the receiver; half of it by default.
         buffer: `"1.5bdp"`, `"250kB"`, `"170p"`; by default what the discipline has in Linux.
-        queue: The discipline at the bottleneck; `"fifo"` by default.
-        link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`, or `"htb"`.
-        loss: The probability of loss before the bottleneck (`"1%"` or `0.01`); ACKs are spared. What a sender hands
-            down at once is lost at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}`
-            draws for each packet.
+        queue: The discipline; `"fifo"` by default.
+        link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`, `"htb"` and others of
+            `narrows list links`.
+        loss: What is lost before the queue (`"1%"` or `0.01`); ACKs are spared. What a sender hands down at once is lost
+            at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}` draws for each
+            packet, `{"kind": "gilbert_elliott"}` loses in bursts.
+        corrupt: What arrives damaged (`"0.1%"`), so that its receiver drops it.
+        duplicate: What arrives twice.
+        policer: What lets pass a rate only (`{"rate": "2Mbit", "burst": "62.5kB"}`), before the queue.
+        jitter: A delay that varies, behind the queue (`"5ms"`).
+        reorder: What comes later than its turn (`{"probability": "1%", "late": "5ms"}`).
+        steps: Rates over time (`[{"at": "10s", "rate": "5Mbit"}]`).
+        outages: When nothing leaves (`[{"at": "20s", "lasts": "2s"}]`).
+        trace: A file of the rate over time (CSV, or mahimahi's), instead of `rate`.
     """
 
-    rate: str
-    rtt: str
+    rate: str | None = None
+    rtt: str | None = None
     delay_forward: str | None = None
     buffer: str | None = None
     queue: Chosen | None = None
     link: str | Mapping[str, Value] | None = None
-    loss: str | float | Mapping[str, Value] | None = None
+    loss: Element | None = None
+    corrupt: Element | None = None
+    duplicate: Element | None = None
+    policer: Element | None = None
+    jitter: Element | None = None
+    reorder: Element | None = None
+    steps: Sequence[Mapping[str, str]] | None = None
+    outages: Sequence[Mapping[str, str]] | None = None
+    trace: str | Mapping[str, Value] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path(Hop):
+    """Everything between the two hosts: one hop, or several.
+
+    >>> Path(rate="50Mbit", rtt="40ms", buffer="1bdp", queue=queue.Fifo()).tree()
+    {'rate': '50Mbit', 'rtt': '40ms', 'buffer': '1bdp', 'queue': {'kind': 'fifo'}}
+    >>> up = Hop(rate="5Mbit", queue="fq_codel")
+    >>> Path(rate="100Mbit", rtt="20ms", reverse=up).tree()["reverse"]
+    {'rate': '5Mbit', 'queue': 'fq_codel'}
+
+    Attributes:
+        hop: Several hops, in the order of the data; the path has no rate of its own then.
+        reverse: What ACKs, answers and flows that go up meet; nothing but distance by default.
+        offload: Super-packets cross the path whole.
+    """
+
+    hop: Sequence[Hop] | None = None
+    reverse: Hop | None = None
     offload: bool | None = None
+
+    def tree(self) -> Tree:
+        """The section of a scenario file."""
+        return cast("Tree", _fields(self))
 
 
 @dataclass(frozen=True)
@@ -78,6 +126,8 @@ class Flow:
         start: When it connects; at once by default, moved by up to one RTT (see `Scenario.start_jitter`).
         stop: When it stops sending.
         restart: When it writes again, on the same connection.
+        direction: Which way its data goes: `"down"`, or `"up"` over the path's reverse hop.
+        dscp: Differentiated-services code point of its packets (`"EF"` or `46`).
         ecn: Its ends negotiate explicit congestion notification.
         size: A transfer of so much (`"1MB"`); unbounded by default.
     """
@@ -90,6 +140,8 @@ class Flow:
     start: str | None = None
     stop: str | None = None
     restart: str | None = None
+    direction: str | None = None
+    dscp: str | int | None = None
     ecn: bool | None = None
     size: str | None = None
 
@@ -99,11 +151,12 @@ class Ping:
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     >>> Ping(interval="20ms")
-    Ping(interval='20ms')
+    Ping(interval='20ms', dscp=None)
     """
 
     kind: ClassVar[str] = "ping"
     interval: str | None = None
+    dscp: str | int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,12 +271,18 @@ def _chosen(what: str, value: object) -> Chosen:
     return cast("Chosen", value)
 
 
+def _hop(tree: Tree) -> dict[str, Any]:
+    return tree | ({"queue": _chosen("queue", tree["queue"])} if "queue" in tree else {})
+
+
 def from_tree(tree: Tree) -> Scenario:
     """The objects for nested tables that the core has accepted."""
     rest = dict(tree)
-    path = dict(rest.pop("path"))
-    if "queue" in path:
-        path["queue"] = _chosen("queue", path["queue"])
+    path = _hop(rest.pop("path"))
+    if "hop" in path:
+        path["hop"] = tuple(Hop(**_hop(hop)) for hop in path["hop"])
+    if "reverse" in path:
+        path["reverse"] = Hop(**_hop(path["reverse"]))
     flows = [Flow(**{**flow, "cc": _chosen("cc", flow["cc"])}) for flow in rest.pop("flow", [])]
     probes = [Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])]
     host = rest.pop("host", None)

@@ -85,10 +85,15 @@ def _table(out: Console, names: Sequence[str], *columns: str) -> Table:
     return table
 
 
+def _waits(queue: Figures, spread: Sequence[str]) -> list[str]:
+    """What waits in a queue or a class of one: how long, and how many on average."""
+    return [number(queue["delay_ms"][k]) for k in spread] + [number(queue["backlog_packets"]["mean"])]
+
+
 def show(figures: Figures, stream: TextIO | None = None) -> None:
     """Prints a run: a sentence, a row per flow, the queue, the probes."""
     out = console(stream)
-    flows, queue = figures["flows"], figures["queue"]
+    flows = figures["flows"]
     out.print(sentence(figures), style="bold")
     out.print()
     sized = any("size" in flow for flow in figures["scenario"].get("flow", []))
@@ -119,12 +124,17 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     out.print()
 
     spread = ("mean", "p50", "p95", "p99")
-    waiting = _table(out, ("",), "mean ms", "p50 ms", "p95 ms", "p99 ms", "")
-    counts = f"{queue['drops']} dropped, {queue['marks']} marked"
-    waiting.add_row("queue delay", *(number(queue["delay_ms"][k]) for k in spread), counts)
+    waiting = _table(out, ("",), "mean ms", "p50 ms", "p95 ms", "p99 ms", "packets", "")
+    queues = figures["queues"]
+    for queue in queues:
+        counts = f"{queue['drops']} dropped, {queue['marks']} marked"
+        name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
+        waiting.add_row(name, *_waits(queue, spread), counts)
+        for part in queue.get("classes", []):
+            waiting.add_row(f"  {part['name']}", *_waits(part, spread), "")
     for probe in figures["probes"]:
         answered = f"{probe['received']} of {probe['sent']} answered"
-        waiting.add_row(f"{probe['kind']} RTT", *(number(probe["rtt_ms"][k]) for k in spread), answered)
+        waiting.add_row(f"{probe['kind']} RTT", *(number(probe["rtt_ms"][k]) for k in spread), "", answered)
     out.print(waiting)
     if len(flows) > 1:
         out.print(
