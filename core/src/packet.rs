@@ -38,4 +38,10 @@ pub trait Packet {
     fn dscp(&self) -> u8 {
         0
     }
+    /// Sets the differentiated-services code point; the lower six bits count.
+    fn set_dscp(&mut self, _dscp: u8) {}
+    /// When the sender wants it to leave (its earliest departure time), where it says so.
+    fn departure(&self) -> Option<Time> {
+        None
+    }
 }
