@@ -43,8 +43,12 @@ pub trait Packet {
     fn dscp(&self) -> u8 {
         0
     }
-    /// Sets the code point.
+    /// Sets the differentiated-services code point; the lower six bits count.
     fn set_dscp(&mut self, _dscp: u8) {}
     /// A bit of it flips: its receiver will not take it.
     fn damage(&mut self) {}
+    /// When the sender wants it to leave (its earliest departure time), where it says so.
+    fn departure(&self) -> Option<Time> {
+        None
+    }
 }

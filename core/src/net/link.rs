@@ -8,8 +8,10 @@
 //! - [`TokenBucket`] that owes: one class of Linux's `htb`. The head of the queue leaves as soon as nothing is owed any
 //!   more, whatever its size, and is paid for afterwards. Source: Linux 6.12 `sch_htb`.
 //! - [`TokenBucket`] that does not: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of them; the head of the queue leaves at
-//!   once while they suffice, else at the very instant when they do. The bucket starts full. Source: tc-tbf(8),
-//!   Linux 6.12 `sch_tbf`; Linux keeps tokens in whole nanoseconds, here the remainder is kept as well.
+//!   once while they suffice, else at the very instant when they do. The bucket starts full. With a peak rate a second bucket
+//!   of `mtu` bytes fills at that rate: a packet needs both. Source: tc-tbf(8), Linux 6.12 `sch_tbf`; Linux keeps tokens in whole
+//!   nanoseconds, here the remainder is kept as well.
+//! - [`Shaper`](super::shape::Shaper): what routers call shaping, a bucket that is filled once in each interval.
 
 use crate::units::{Bytes, Rate, Span, Time};
 
@@ -59,7 +61,27 @@ pub struct TokenBucket {
     tokens: u64,
     /// What has left without being paid for; `None` where that is not allowed.
     owed: Option<u64>,
+    /// The bucket of the peak rate.
+    peak: Option<Peak>,
     at: Time,
+}
+
+/// A second bucket beside the first.
+#[derive(Copy, Clone, Debug)]
+struct Peak {
+    bits: u64,
+    depth: u64,
+    tokens: u64,
+}
+
+/// How many bytes `tbf` lets wait where it is told a `latency` instead of a limit: no packet waits longer at the rate, nor at the peak
+/// rate, if there is one with its `mtu`. Source: tc-tbf(8).
+pub fn limit_for(latency: Span, rate: Rate, burst: Bytes, peak: Option<(Rate, Bytes)>) -> Bytes {
+    let limit = rate * latency + burst;
+    match peak {
+        Some((peak, mtu)) => limit.min(peak * latency + mtu),
+        None => limit,
+    }
 }
 
 impl TokenBucket {
@@ -70,7 +92,20 @@ impl TokenBucket {
             burst,
             tokens: work(burst),
             owed: None,
+            peak: None,
             at: Time::ZERO,
+        }
+    }
+    /// The same that sends no more than `mtu` bytes at once and then no faster than at `peak`.
+    pub fn with_peak(self, peak: Rate, mtu: Bytes) -> TokenBucket {
+        let peak = Peak {
+            bits: peak.as_bit().max(1),
+            depth: work(mtu),
+            tokens: work(mtu),
+        };
+        TokenBucket {
+            peak: Some(peak),
+            ..self
         }
     }
     /// A full bucket of `burst` bytes that lets packets go while nothing is owed.
@@ -82,7 +117,8 @@ impl TokenBucket {
     }
     /// Would a packet of `size` wait forever?
     pub fn never_passes(&self, size: Bytes) -> bool {
-        self.owed.is_none() && size > self.burst
+        let too_long = |peak: Peak| work(size) > peak.depth;
+        self.owed.is_none() && (size > self.burst || self.peak.is_some_and(too_long))
     }
     /// Is nothing owed at `now`? Otherwise, when.
     pub fn ready(&mut self, now: Time) -> Result<(), Time> {
@@ -100,25 +136,38 @@ impl TokenBucket {
         if let Some(owed) = &mut self.owed {
             *owed = owed.saturating_add(lacking);
         }
+        if let Some(peak) = &mut self.peak {
+            peak.tokens = peak.tokens.saturating_sub(work(size));
+        }
     }
     /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
     pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
         self.ready(now)?;
-        if self.owed.is_none() && work(size) > self.tokens {
-            return Err(now + Span::ns((work(size) - self.tokens).div_ceil(self.bits)));
+        if self.owed.is_none() {
+            let wait = |tokens: u64, bits: u64| work(size).saturating_sub(tokens).div_ceil(bits);
+            let peak = self.peak.map_or(0, |peak| wait(peak.tokens, peak.bits));
+            let wait = wait(self.tokens, self.bits).max(peak);
+            if wait > 0 {
+                return Err(now + Span::ns(wait));
+            }
         }
         self.charge(now, size);
         Ok(())
     }
     /// What has come in since it was looked at last: debts are paid first.
     fn earn(&mut self, now: Time) {
-        let mut earned = now.since(self.at).as_ns().saturating_mul(self.bits);
+        let passed = now.since(self.at).as_ns();
+        let mut earned = passed.saturating_mul(self.bits);
         if let Some(owed) = &mut self.owed {
             let paid = earned.min(*owed);
             *owed -= paid;
             earned -= paid;
         }
         self.tokens = self.tokens.saturating_add(earned).min(work(self.burst));
+        if let Some(peak) = &mut self.peak {
+            let tokens = peak.tokens.saturating_add(passed.saturating_mul(peak.bits));
+            peak.tokens = tokens.min(peak.depth);
+        }
         self.at = self.at.max(now);
     }
 }
@@ -126,6 +175,7 @@ impl TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn a_million_small_packets_at_100_gbit_take_exactly_their_time() {
@@ -169,6 +219,33 @@ mod tests {
         // 1500 B at 1 B/us.
         assert_eq!(bucket.take(now, Bytes::new(1500)), Err(now + Span::us(1500)));
         assert_eq!(bucket.take(now + Span::us(1500), Bytes::new(1500)), Ok(()));
+    }
+
+    #[test]
+    fn a_peak_spreads_the_burst() {
+        // 1 B/us, and 2 B/us within a burst.
+        let mut bucket = TokenBucket::new(Rate::mbit(8), Bytes::new(6000)).with_peak(Rate::mbit(16), Bytes::new(1500));
+        let mut now = Time::from_ns(5_000_000_000);
+        let begin = now;
+        let mut left = Vec::new();
+        while left.len() < 12 {
+            match bucket.take(now, Bytes::new(1500)) {
+                Ok(()) => left.push(now.since(begin)),
+                Err(later) => now = later,
+            }
+        }
+        // The burst lasts until n packets x 1500 us = 6000 us + n packets x 750 us, then the rate holds.
+        let us = [0, 750, 1500, 2250, 3000, 3750, 4500, 6000, 7500, 9000, 10_500, 12_000];
+        assert_eq!(left, us.map(Span::us));
+        assert!(bucket.never_passes(Bytes::new(1501)) && !bucket.never_passes(Bytes::new(1500)));
+    }
+
+    #[test]
+    fn a_latency_becomes_a_limit() {
+        let (rate, burst) = (Rate::mbit(8), Bytes::new(6000));
+        assert_eq!(limit_for(Span::ms(50), rate, burst, None), Bytes::new(56_000));
+        let peak = Some((Rate::mbit(8), Bytes::new(1600)));
+        assert_eq!(limit_for(Span::ms(50), rate, burst, peak), Bytes::new(51_600));
     }
 
     #[test]

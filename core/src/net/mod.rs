@@ -7,6 +7,8 @@ pub mod interface;
 pub mod link;
 pub mod loss;
 pub mod path;
+pub mod policer;
+pub mod shape;
 
 use crate::param::{Param, Params, Refusal};
 use crate::queue::Why;
