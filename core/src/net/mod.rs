@@ -1,6 +1,7 @@
 //! What lies between hosts: networks are folds too.
 
 pub mod access;
+pub mod chance;
 pub mod delay;
 pub mod interface;
 pub mod link;
