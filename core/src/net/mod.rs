@@ -4,9 +4,11 @@ pub mod access;
 pub mod chance;
 pub mod delay;
 pub mod interface;
+pub mod jitter;
 pub mod link;
 pub mod loss;
 pub mod path;
+pub mod reorder;
 
 use crate::param::{Param, Params, Refusal};
 use crate::queue::Sink;
