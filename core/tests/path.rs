@@ -63,6 +63,7 @@ impl Out<Frame> for Log {
 const SERIAL: Link = Link::Serial;
 const TBF: Link = Link::Tbf {
     burst: Bytes::new(3000),
+    peak: None,
 };
 
 /// 8 Mbit/s: a byte per microsecond; 10 ms there, 10 ms back.

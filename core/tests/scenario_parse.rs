@@ -35,7 +35,8 @@ fn a_full_file_means_what_it_says() {
         (p.link, p.loss.as_ref().map(|l| l.params.number("probability"))),
         (
             Link::Tbf {
-                burst: Bytes::new(20_000)
+                burst: Bytes::new(20_000),
+                peak: None
             },
             Some(0.01)
         )
@@ -115,13 +116,15 @@ fn a_bucket_without_a_burst_holds_two_frames_or_a_quarter_of_a_millisecond() {
     assert_eq!(
         burst("20Mbit"),
         Link::Tbf {
-            burst: Bytes::new(3080)
+            burst: Bytes::new(3080),
+            peak: None
         }
     );
     assert_eq!(
         burst("1Gbit"),
         Link::Tbf {
-            burst: Bytes::new(31_250)
+            burst: Bytes::new(31_250),
+            peak: None
         }
     );
 }

@@ -58,7 +58,7 @@ prop_compose! {
         let per = if path.5 { "packet" } else { "superpacket" };
         let set = [("probability", Value::Number(path.4)), ("per", Value::Word(per.into()))];
         s.path.hops[0].loss = Some(Choice::new("independent", loss::KINDS[0].params, &set));
-        s.path.hops[0].link = burst.map_or(Link::Serial, |b| Link::Tbf { burst: Bytes::new(b) });
+        s.path.hops[0].link = burst.map_or(Link::Serial, |b| Link::Tbf { burst: Bytes::new(b), peak: None });
         s.path.hops[0].queue.params.set("target", Value::Span(Span::ns(shelf.0)));
         s.path.hops[0].queue.params.set("beta", Value::Number(shelf.1));
         s.path.hops[0].queue.params.set("ecn", Value::Bool(shelf.2));

@@ -230,6 +230,15 @@ impl Acks {
         };
         Packet::ack(flow, &ack, place)
     }
+    /// A second packet that says what this one does.
+    pub fn copy(&mut self, packet: &Packet) -> Packet {
+        let ack = self.places[packet.word as usize];
+        let copy = self.packet(packet.flow, ack);
+        Packet {
+            word: copy.word,
+            ..*packet
+        }
+    }
     /// What an ACK says that is still under way.
     pub fn look(&self, packet: &Packet) -> &AckSegment {
         &self.places[packet.word as usize]

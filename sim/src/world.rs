@@ -178,6 +178,16 @@ impl Out<Packet> for Watch {
         self.queues[usize::from(hop)].dropped(why);
         self.forget(&packet);
     }
+    fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
+        match packet.kind() {
+            Kind::Data => Some(*packet),
+            Kind::Ack => Some(self.acks.copy(packet)),
+            Kind::Ping | Kind::Pong => {
+                self.pings += 1;
+                Some(*packet)
+            }
+        }
+    }
     fn marked(&mut self, _now: Time, hop: u8, _packet: &Packet, _why: Why) {
         self.queues[usize::from(hop)].marked();
     }

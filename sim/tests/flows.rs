@@ -107,6 +107,7 @@ fn interrupted(cc: &str, gap: u64) -> Run {
     s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(250_000)));
     s.path.hops[0].link = Link::Tbf {
         burst: Bytes::new(3080),
+        peak: None,
     };
     let mut f = flow(cc, cc);
     (f.stop, f.restart) = (Some(Span::s(10)), Some(Span::s(10 + gap)));

@@ -22,6 +22,7 @@ fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
     // A token bucket that is never empty takes no time.
     s.path.hops[0].link = Link::Tbf {
         burst: Bytes::new(3080),
+        peak: None,
     };
     assert!((play(&s).probes[0].rtt_ms.p99 - 20.0).abs() < 1e-9);
 }

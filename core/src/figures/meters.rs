@@ -291,7 +291,8 @@ impl ProbeMeter {
     /// The answer to ping `number` is back.
     pub fn received(&mut self, now: Time, number: u64) {
         if let Some((sent, rtt)) = usize::try_from(number).ok().and_then(|i| self.sent.get_mut(i)) {
-            *rtt = Some(now.since(*sent));
+            // Of a packet that is there twice the first counts.
+            rtt.get_or_insert(now.since(*sent));
         }
     }
     /// The figures; round-trip times of pings sent from `warmup` on.

@@ -1,8 +1,11 @@
 //! One hop: what happens to the packets of one direction at one narrow place.
 //!
 //! ```text
-//!   ──▶ loss ──▶ queue ──▶ link ──▶ the line behind it
+//!   ──▶ loss ──▶ corruption ──▶ duplication ──▶ policer ──▶ queue ──▶ link ──▶ the wire behind it (jitter, reordering, propagation)
 //! ```
+//!
+//! A second copy goes right behind the first, through policer and queue like any other. A damaged packet uses the path to
+//! its end, where its receiver throws it away.
 //!
 //! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket:
 //!
@@ -17,15 +20,18 @@
 //!
 //! **At one instant**: the discipline's wake-up, then the link's departures, then what enters.
 
-use super::delay::Line;
+use super::chance::Chance;
+use super::delay::Wire;
 use super::link::{Serial, TokenBucket};
 use super::loss::LossModel;
+use super::policer::{Judgement, Policer};
+use super::shape::Shaper;
 use super::Out;
 use crate::packet::Packet;
 use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
 use crate::rng::Rng;
-use crate::scenario::{HopSpec, Link};
-use crate::units::{Span, Time};
+use crate::scenario::{Choice, HopSpec, Link};
+use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
 
@@ -36,18 +42,65 @@ enum Server {
     Bucket(TokenBucket),
     /// `htb`.
     Owing(TokenBucket),
+    /// A router's shaper.
+    Shaper(Shaper),
+}
+
+impl Server {
+    fn new(spec: &HopSpec) -> Server {
+        match spec.link {
+            Link::Serial => Server::Serial(Serial::new(spec.rate)),
+            Link::Tbf { burst, peak } => {
+                let bucket = TokenBucket::new(spec.rate, burst);
+                Server::Bucket(match peak {
+                    Some((peak, mtu)) => bucket.with_peak(peak, mtu),
+                    None => bucket,
+                })
+            }
+            Link::Htb { burst } => Server::Owing(TokenBucket::owing(spec.rate, burst)),
+            Link::ShapeAverage { bc, be } => Server::Shaper(Shaper::average(spec.rate, bc, be)),
+            Link::ShapePeak { bc, be } => Server::Shaper(Shaper::peak(spec.rate, bc, be)),
+        }
+    }
+    /// Would a packet of `size` wait forever?
+    fn never_passes(&self, size: Bytes) -> bool {
+        match self {
+            Server::Bucket(bucket) => bucket.never_passes(size),
+            Server::Shaper(shaper) => shaper.never_passes(size),
+            Server::Serial(_) | Server::Owing(_) => false,
+        }
+    }
+    /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
+    fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
+        match self {
+            Server::Bucket(bucket) => bucket.take(now, size),
+            Server::Shaper(shaper) => shaper.take(now, size),
+            Server::Serial(_) | Server::Owing(_) => Ok(()),
+        }
+    }
 }
 
 /// What may happen to a packet before the queue; boxed, for most paths have none of it.
 struct Before {
     loss: Option<LossModel>,
+    corrupt: Option<Chance>,
+    duplicate: Option<Chance>,
+    policer: Option<Policer>,
 }
 
 impl Before {
     fn new(spec: &HopSpec, seed: u64, name: &str) -> Option<Box<Before>> {
         let rng = |part: &str| Rng::named(seed, &format!("{name}/{part}"));
-        let loss = spec.loss.as_ref().and_then(|model| LossModel::new(model, rng("loss")));
-        loss.is_some().then(|| Box::new(Before { loss }))
+        let chance = |choice: &Option<Choice>, part| choice.as_ref().and_then(|c| Chance::of(&c.params, rng(part)));
+        let loss = spec.loss.as_ref();
+        let before = Before {
+            loss: loss.and_then(|model| LossModel::new(&model.kind, &model.params, rng("loss"))),
+            corrupt: chance(&spec.corrupt, "corrupt"),
+            duplicate: chance(&spec.duplicate, "duplicate"),
+            policer: spec.policer.as_ref().map(|c| Policer::new(&c.kind, &c.params)),
+        };
+        let none = before.loss.is_none() && before.corrupt.is_none() && before.duplicate.is_none();
+        (!none || before.policer.is_some()).then(|| Box::new(before))
     }
 }
 
@@ -66,7 +119,7 @@ impl<P, O: Out<P>> Sink<P> for Here<'_, O> {
     }
 }
 
-/// One hop in one direction. What leaves goes onto the line that the caller hands in.
+/// One hop in one direction. What leaves goes onto the wire that the caller hands in.
 pub struct Hop<P> {
     /// When the discipline wants to be woken; `Time::MAX` for never.
     queue_due: Time,
@@ -91,11 +144,7 @@ impl<P: Packet> Hop<P> {
             server_due: Time::MAX,
             classful: !queue.classes().is_empty(),
             queue,
-            server: match spec.link {
-                Link::Serial => Server::Serial(Serial::new(spec.rate)),
-                Link::Tbf { burst } => Server::Bucket(TokenBucket::new(spec.rate, burst)),
-                Link::Htb { burst } => Server::Owing(TokenBucket::owing(spec.rate, burst)),
-            },
+            server: Server::new(spec),
             held: None,
             before: Before::new(spec, seed, name),
             number,
@@ -110,7 +159,7 @@ impl<P: Packet> Hop<P> {
     /// What waits for the link: the discipline's backlog, and the head that a token bucket has taken out of it.
     pub fn backlog(&self) -> Backlog {
         let mut backlog = self.queue.backlog();
-        if let (Server::Bucket(_), Some(head)) = (&self.server, &self.held) {
+        if let (Server::Bucket(_) | Server::Shaper(_), Some(head)) = (&self.server, &self.held) {
             backlog.add(head.size());
         }
         backlog
@@ -139,7 +188,7 @@ impl<P: Packet> Hop<P> {
     }
 
     /// Everything of its own up to `now`.
-    pub fn serve<O: Out<P>>(&mut self, now: Time, line: &mut Line<P>, out: &mut O) {
+    pub fn serve<O: Out<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         loop {
             let at = self.due();
             if at > now || at == Time::MAX {
@@ -149,39 +198,62 @@ impl<P: Packet> Hop<P> {
                 let mut here = Here { hop: self.number, out };
                 self.queue.on_wakeup(at, &mut here);
                 if self.server_due == Time::MAX {
-                    self.start(at, line, out);
+                    self.start(at, wire, out);
                 }
                 // A discipline that asks again for the instant it was just given would stop the clock.
                 self.rearm(at + Span::ns(1));
             } else {
                 if let Server::Serial(_) = self.server {
                     if let Some(packet) = self.held.take() {
-                        self.depart(at, packet, line, out);
+                        self.depart(at, packet, wire, out);
                     }
                 }
-                self.start(at, line, out);
+                self.start(at, wire, out);
                 self.rearm(at);
             }
         }
     }
 
     /// `packet` enters; `serve` has been called for `now`.
-    pub fn push<O: Out<P>>(&mut self, now: Time, mut packet: P, line: &mut Line<P>, out: &mut O) {
-        if let Some(before) = &mut self.before {
-            if before.loss.as_mut().is_some_and(|loss| loss.is_lost(packet.joined())) {
-                return out.dropped(now, self.number, packet, Why::Loss);
+    #[inline]
+    pub fn push<O: Out<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
+        match self.before {
+            None => self.enter(now, packet, wire, out),
+            Some(_) => self.happen(now, packet, wire, out),
+        }
+    }
+
+    /// What happens to a packet before the queue.
+    #[cold]
+    fn happen<O: Out<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
+        let Some(before) = &mut self.before else { return };
+        if before.loss.as_mut().is_some_and(|loss| loss.is_lost(packet.joined())) {
+            return out.dropped(now, self.number, packet, Why::Loss);
+        }
+        if before.corrupt.as_mut().is_some_and(Chance::happens) {
+            packet.damage();
+        }
+        let twice = before.duplicate.as_mut().is_some_and(Chance::happens);
+        let copy = if twice { out.duplicate(&packet) } else { None };
+        for mut packet in [Some(packet), copy].into_iter().flatten() {
+            let policer = self.before.as_mut().and_then(|before| before.policer.as_mut());
+            match policer.map_or(Judgement::Pass, |policer| policer.judge(now, &mut packet)) {
+                Judgement::Pass | Judgement::Remarked => self.enter(now, packet, wire, out),
+                Judgement::Drop => out.dropped(now, self.number, packet, Why::Policer),
             }
         }
-        if let Server::Bucket(bucket) = &self.server {
-            if bucket.never_passes(packet.size()) {
-                return out.dropped(now, self.number, packet, Why::Overflow);
-            }
+    }
+
+    /// `packet` comes to the queue.
+    fn enter<O: Out<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
+        if self.server.never_passes(packet.size()) {
+            return out.dropped(now, self.number, packet, Why::Overflow);
         }
         packet.set_enqueued_at(now);
         let mut here = Here { hop: self.number, out };
         self.queue.enqueue(now, packet, &mut here);
         if self.server_due == Time::MAX {
-            self.start(now, line, out);
+            self.start(now, wire, out);
         }
         self.rearm(now);
     }
@@ -198,14 +270,14 @@ impl<P: Packet> Hop<P> {
     }
 
     /// The server is free: the next packet gets it.
-    fn start<O: Out<P>>(&mut self, now: Time, line: &mut Line<P>, out: &mut O) {
+    fn start<O: Out<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         self.server_due = Time::MAX;
         loop {
             match &mut self.server {
                 Server::Serial(_) => {
                     let Some(packet) = self.dequeue(now, out) else { return };
-                    if let Server::Serial(wire) = &mut self.server {
-                        self.server_due = wire.serve(now, packet.size());
+                    if let Server::Serial(serial) = &mut self.server {
+                        self.server_due = serial.serve(now, packet.size());
                     }
                     self.held = Some(packet);
                     return;
@@ -221,9 +293,9 @@ impl<P: Packet> Hop<P> {
                     if let Server::Owing(bucket) = &mut self.server {
                         bucket.charge(now, packet.size());
                     }
-                    self.depart(now, packet, line, out);
+                    self.depart(now, packet, wire, out);
                 }
-                Server::Bucket(_) => {
+                Server::Bucket(_) | Server::Shaper(_) => {
                     let peeked = if self.held.is_none() { self.queue.peek() } else { None };
                     let size = match peeked {
                         Some(size) => size,
@@ -237,11 +309,9 @@ impl<P: Packet> Hop<P> {
                             }
                         }
                     };
-                    if let Server::Bucket(bucket) = &mut self.server {
-                        if let Err(later) = bucket.take(now, size) {
-                            self.server_due = later;
-                            return;
-                        }
+                    if let Err(later) = self.server.take(now, size) {
+                        self.server_due = later;
+                        return;
                     }
                     let head = if peeked.is_some() {
                         self.dequeue(now, out)
@@ -249,7 +319,7 @@ impl<P: Packet> Hop<P> {
                         self.held.take()
                     };
                     match head {
-                        Some(packet) => self.depart(now, packet, line, out),
+                        Some(packet) => self.depart(now, packet, wire, out),
                         None => return,
                     }
                 }
@@ -257,13 +327,13 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    fn depart<O: Out<P>>(&mut self, now: Time, packet: P, line: &mut Line<P>, out: &mut O) {
+    fn depart<O: Out<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
         let class = if self.classful {
             self.queue.class_served() as u8
         } else {
             0
         };
         out.departed(now, self.number, class, &packet);
-        line.push(now, packet);
+        wire.push(now, packet);
     }
 }

@@ -13,7 +13,115 @@
 //!   nanoseconds, here the remainder is kept as well.
 //! - [`Shaper`](super::shape::Shaper): what routers call shaping, a bucket that is filled once in each interval.
 
+use super::ElementKind;
+use crate::param::{no_check, Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span, Time};
+use alloc::string::String;
+
+/// The kinds of links, in a scenario's words.
+pub const KINDS: &[ElementKind] = &[
+    ElementKind {
+        name: "serial",
+        help: "a wire: one packet after the other, each for its time",
+        source: "closed form",
+        params: &[],
+        check: no_check,
+    },
+    ElementKind {
+        name: "tbf",
+        help: "a token bucket, as tc's tbf",
+        source: "tc-tbf(8), Linux 6.12 sch_tbf",
+        params: TBF,
+        check: check_tbf,
+    },
+    ElementKind {
+        name: "htb",
+        help: "one class of tc's htb: a packet leaves when those before it are paid for, and is paid for afterwards",
+        source: "Linux 6.12 sch_htb",
+        params: &[BURST],
+        check: check_burst,
+    },
+    ElementKind {
+        name: "shape_average",
+        help: "a router's shaper: bc bytes in each interval of bc / rate, be more after idleness",
+        source: SHAPING,
+        params: SHAPE,
+        check: check_shape,
+    },
+    ElementKind {
+        name: "shape_peak",
+        help: "a router's shaper: bc + be bytes in each interval of bc / rate; it targets rate x (1 + be / bc)",
+        source: SHAPING,
+        params: SHAPE,
+        check: check_shape,
+    },
+];
+
+const SHAPING: &str = "Cisco, Policing and Shaping Overview (IOS 15.1)";
+const MOST: Bytes = Bytes::new(1_000_000_000);
+/// A full frame, which any bucket must hold.
+const FRAME: Bytes = Bytes::new(1514);
+
+const BURST: Param = Param {
+    name: "burst",
+    kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
+    help:
+        "bytes that may leave back to back after idleness; 0: a quarter of a millisecond of the rate, at least 3080 B",
+    source: "tc-tbf(8), tc-htb(8)",
+};
+const TBF: &[Param] = &[
+    BURST,
+    Param {
+        name: "peakrate",
+        kind: Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::mbit(10_000_000)),
+        help: "how fast a burst may leave; 0: at once",
+        source: "tc-tbf(8)",
+    },
+    Param {
+        name: "mtu",
+        kind: Kind::Bytes(FRAME, FRAME, MOST),
+        help: "bytes that may leave back to back at peakrate",
+        source: "tc-tbf(8)",
+    },
+];
+const SHAPE: &[Param] = &[
+    Param {
+        name: "bc",
+        kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
+        help: "committed burst: what comes in each interval; must be given",
+        source: SHAPING,
+    },
+    Param {
+        name: "be",
+        kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
+        help: "excess burst",
+        source: SHAPING,
+    },
+];
+
+/// A bucket holds a full frame, or nothing that size would ever leave.
+fn holds_a_frame(params: &Params, param: &'static str) -> Result<(), Refusal> {
+    if params.bytes(param) >= FRAME {
+        return Ok(());
+    }
+    Err(Refusal {
+        param,
+        problem: String::from("must hold a full frame, 1514B"),
+        fix: String::from("\"1514B\""),
+    })
+}
+fn check_burst(params: &Params) -> Result<(), Refusal> {
+    match params.bytes("burst") {
+        Bytes::ZERO => Ok(()),
+        _ => holds_a_frame(params, "burst"),
+    }
+}
+fn check_tbf(params: &Params) -> Result<(), Refusal> {
+    check_burst(params)
+}
+fn check_shape(params: &Params) -> Result<(), Refusal> {
+    holds_a_frame(params, "bc")
+}
 
 /// Bit-nanoseconds in a byte.
 const PER_BYTE: u64 = 8_000_000_000;

@@ -4,67 +4,227 @@
 //! lost whole or not at all (measured on Linux 6.12: at 50 Mbit/s, 0.1 % loss takes segments in pairs and more, also where
 //! the interface has its offloads off, for TCP's bursts are cut after the queue). That is what `loss` means; loss on a wire,
 //! drawn for each packet, is `per = "packet"`.
+//!
+//! - `independent`: each is lost with a probability; [`Chance`] says what its correlation does.
+//! - `gilbert_elliott`: a chain of two states steps once for each unit. In the good one a unit is lost with `loss_good`, in the bad
+//!   one with `loss_bad`; then good turns bad with `p`, bad good with `r`. So `p / (p + r)` of all units meet the bad state, `1 / r` in a
+//!   row, and with the defaults (Gilbert's model) these are the loss rate and the mean burst: `mean_loss` and `mean_burst` say the same
+//!   the other way round. It starts good.
+//!
+//! Sources: tc-netem(8) `loss random`, `loss gemodel`, Linux 6.12 `sch_netem` (its 1−h is `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
 
+use super::chance::{of_2_64, Chance, CORRELATION};
 use super::ElementKind;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{no_check, Kind, Param, Params, Refusal};
 use crate::rng::Rng;
 use crate::scenario::Choice;
+use alloc::string::String;
 
-/// Its kinds.
-pub const KINDS: &[ElementKind] = &[ElementKind {
-    name: "independent",
-    help: "each is lost independently of the others",
-    source: "Linux 6.12 netem",
-    params: INDEPENDENT,
-    check: no_check,
-}];
+const PER: Param = Param {
+    name: "per",
+    kind: Kind::Word(&["superpacket", "packet"]),
+    help: "what is lost at once: all that the sender hands down at once, or each packet by itself",
+    source: "measured on Linux 6.12",
+};
 
 const INDEPENDENT: &[Param] = &[
     Param {
         name: "probability",
         kind: Kind::Probability(0.0),
-        help: "of each unit",
-        source: "",
+        help: "of each to be lost",
+        source: "tc-netem(8)",
+    },
+    CORRELATION,
+    PER,
+];
+
+const GILBERT_ELLIOTT: &[Param] = &[
+    Param {
+        name: "p",
+        kind: Kind::Probability(0.0),
+        help: "of the good state to turn bad; needed unless mean_loss and mean_burst are given",
+        source: "tc-netem(8) gemodel p",
     },
     Param {
-        name: "per",
-        kind: Kind::Word(&["superpacket", "packet"]),
-        help: "what is lost at once",
-        source: "",
+        name: "r",
+        kind: Kind::Probability(0.0),
+        help: "of the bad state to turn good; 0: 1 - p, which makes losses independent",
+        source: "tc-netem(8) gemodel r",
+    },
+    Param {
+        name: "loss_bad",
+        kind: Kind::Probability(1.0),
+        help: "of each to be lost in the bad state",
+        source: "tc-netem(8) gemodel 1-h",
+    },
+    Param {
+        name: "loss_good",
+        kind: Kind::Probability(0.0),
+        help: "of each to be lost in the good state",
+        source: "tc-netem(8) gemodel 1-k",
+    },
+    Param {
+        name: "mean_loss",
+        kind: Kind::Probability(0.0),
+        help: "of all to be lost, in place of p and r; 0: they say it",
+        source: "p / (p + r)",
+    },
+    Param {
+        name: "mean_burst",
+        kind: Kind::Number(0.0, 0.0, 1e9),
+        help: "lost in a row, at least 1, in place of p and r; 0: they say it",
+        source: "1 / r",
+    },
+    PER,
+];
+
+/// The models of loss.
+pub const KINDS: &[ElementKind] = &[
+    ElementKind {
+        name: "independent",
+        help: "each is lost with a probability",
+        source: "tc-netem(8) loss random, Linux 6.12 sch_netem",
+        params: INDEPENDENT,
+        check: no_check,
+    },
+    ElementKind {
+        name: "gilbert_elliott",
+        help: "losses in bursts: a good and a bad state that take turns",
+        source: "tc-netem(8) loss gemodel, Linux 6.12 sch_netem; Gilbert 1960, Elliott 1963",
+        params: GILBERT_ELLIOTT,
+        check,
     },
 ];
 
-/// Does it never lose anything?
-pub fn is_none(model: &Choice) -> bool {
-    model.kind == KINDS[0].name && model.params.number("probability") <= 0.0
+/// Is the model given once, and by a pair that can be?
+fn check(params: &Params) -> Result<(), Refusal> {
+    let [p, r, loss, burst] = ["p", "r", "mean_loss", "mean_burst"].map(|name| params.number(name));
+    let refuse = |param, problem: &str, fix: String| {
+        Err(Refusal {
+            param,
+            problem: String::from(problem),
+            fix,
+        })
+    };
+    if loss == 0.0 && burst == 0.0 {
+        return if p > 0.0 {
+            Ok(())
+        } else {
+            refuse(
+                "p",
+                "must be above 0 where there is no mean_loss",
+                String::from("\"1%\""),
+            )
+        };
+    }
+    if p > 0.0 || r > 0.0 {
+        let other = if loss > 0.0 { "mean_loss" } else { "mean_burst" };
+        return refuse(other, "says again what p and r say", String::from("0"));
+    }
+    if params.number("loss_bad") != 1.0 {
+        return refuse("loss_bad", "must be 1 with mean_loss", String::from("\"100%\""));
+    }
+    if params.number("loss_good") != 0.0 {
+        return refuse("loss_good", "must be 0 with mean_loss", String::from("0.0"));
+    }
+    if loss == 0.0 {
+        return refuse("mean_loss", "must be above 0 with mean_burst", String::from("\"1%\""));
+    }
+    if burst < 1.0 {
+        return refuse("mean_burst", "must be at least 1 with mean_loss", String::from("1.0"));
+    }
+    if loss > burst / (1.0 + burst) {
+        let least = libm::ceil(loss / (1.0 - loss)).min(1e9);
+        let problem = "is too short for so much loss: there is at least one unit between two bursts";
+        return if loss < 1.0 {
+            refuse("mean_burst", problem, alloc::format!("{least:?}"))
+        } else {
+            refuse(
+                "mean_loss",
+                "leaves nothing between two bursts",
+                String::from("\"50%\""),
+            )
+        };
+    }
+    Ok(())
 }
 
-/// Each is lost independently of the others.
+/// The chain of two states.
 #[derive(Clone, Debug)]
-pub struct LossModel {
-    whole: bool,
-    lost_before: bool,
-    threshold: u64,
+struct GilbertElliott {
+    bad: bool,
+    /// In good and bad, of 2⁶⁴: lost, and turning to the other.
+    lost: [u64; 2],
+    turns: [u64; 2],
     rng: Rng,
 }
 
-impl LossModel {
-    /// `None` where nothing is ever lost.
-    pub fn new(model: &Choice, rng: Rng) -> Option<LossModel> {
-        let params: &Params = &model.params;
-        let probability = params.number("probability");
-        (probability > 0.0).then(|| LossModel {
-            whole: params.word("per") != "packet",
-            lost_before: false,
-            threshold: (probability * 18_446_744_073_709_551_616.0) as u64,
+impl GilbertElliott {
+    fn new(params: &Params, rng: Rng) -> Option<GilbertElliott> {
+        let [mut p, mut r, loss, burst] = ["p", "r", "mean_loss", "mean_burst"].map(|name| params.number(name));
+        if loss > 0.0 {
+            r = 1.0 / burst.max(1.0);
+            p = (r * loss / (1.0 - loss)).min(1.0);
+        } else if r == 0.0 {
+            r = 1.0 - p;
+        }
+        let lost = [params.number("loss_good"), params.number("loss_bad")];
+        let ever = lost[0] > 0.0 || (p > 0.0 && lost[1] > 0.0);
+        ever.then(|| GilbertElliott {
+            bad: false,
+            lost: lost.map(of_2_64),
+            turns: [p, r].map(of_2_64),
             rng,
+        })
+    }
+    fn happens(&mut self) -> bool {
+        let state = usize::from(self.bad);
+        let lost = self.rng.next_u64() < self.lost[state];
+        self.bad ^= self.rng.next_u64() < self.turns[state];
+        lost
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Law {
+    Independent(Chance),
+    GilbertElliott(GilbertElliott),
+}
+
+/// One of [`KINDS`].
+#[derive(Clone, Debug)]
+pub struct LossModel {
+    per_packet: bool,
+    lost_before: bool,
+    law: Law,
+}
+
+impl LossModel {
+    /// The model named `kind` (an unknown name means the first of [`KINDS`]); `None` where nothing is ever lost.
+    pub fn new(kind: &str, params: &Params, rng: Rng) -> Option<LossModel> {
+        let law = match kind {
+            "gilbert_elliott" => Law::GilbertElliott(GilbertElliott::new(params, rng)?),
+            _ => Law::Independent(Chance::of(params, rng)?),
+        };
+        Some(LossModel {
+            per_packet: params.word("per") == "packet",
+            lost_before: false,
+            law,
         })
     }
     /// Is the next packet lost? `joined`: it shares a super-packet with the one before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
-        if !(joined && self.whole) {
-            self.lost_before = self.rng.next_u64() < self.threshold;
+        if !joined || self.per_packet {
+            self.lost_before = match &mut self.law {
+                Law::Independent(chance) => chance.happens(),
+                Law::GilbertElliott(chain) => chain.happens(),
+            };
         }
         self.lost_before
     }
+}
+
+/// Does it never lose anything?
+pub fn is_none(model: &Choice) -> bool {
+    LossModel::new(&model.kind, &model.params, Rng::named(0, "")).is_none()
 }

@@ -1,13 +1,16 @@
 //! What lies between hosts: networks are folds too.
 
 pub mod access;
+pub mod chance;
 pub mod delay;
 pub mod hop;
 pub mod interface;
+pub mod jitter;
 pub mod link;
 pub mod loss;
 pub mod path;
 pub mod policer;
+pub mod reorder;
 pub mod shape;
 
 use crate::param::{Param, Params, Refusal};
@@ -44,6 +47,10 @@ pub trait Out<P> {
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
     /// `packet` is gone.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why);
+    /// A second `packet` like this one is there; `None` where the driver cannot make one.
+    fn duplicate(&mut self, _packet: &P) -> Option<P> {
+        None
+    }
     /// `packet` was marked CE and goes on.
     fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: Why) {}
 }

@@ -13,8 +13,9 @@
 //! the links. That is why nobody is asked to poll for a departure behind which something else arrives first; who wants to
 //! see the queues as they are `now` polls before.
 
-use super::delay::Line;
+use super::delay::{Line, Wire};
 use super::hop::Hop;
+use super::jitter::Jitter;
 use super::{Network, Out, Port, FAR, NEAR};
 use crate::packet::Packet;
 use crate::queue::{Place, QueueDiscipline};
@@ -30,9 +31,9 @@ use alloc::vec::Vec;
 struct Way<P> {
     hops: Vec<Hop<P>>,
     /// Behind each hop but the last: to the next one.
-    between: Vec<Line<P>>,
+    between: Vec<Wire<P>>,
     /// Behind the last one: to the port.
-    out: Line<P>,
+    out: Wire<P>,
 }
 
 impl<P: Packet> Way<P> {
@@ -41,26 +42,26 @@ impl<P: Packet> Way<P> {
         Way {
             hops: Vec::new(),
             between: Vec::new(),
-            out: Line::new(delay),
+            out: Wire::Line(Line::new(delay)),
         }
     }
-    /// Hops, each with the distance behind it.
-    fn of(hops: Vec<(Hop<P>, Span)>) -> Way<P> {
+    /// Hops, each with what lies behind it.
+    fn of(hops: Vec<(Hop<P>, Wire<P>)>) -> Way<P> {
         let mut way = Way::distance(Span::ZERO);
         let last = hops.len().saturating_sub(1);
-        for (i, (hop, delay)) in hops.into_iter().enumerate() {
+        for (i, (hop, wire)) in hops.into_iter().enumerate() {
             way.hops.push(hop);
             if i == last {
-                way.out = Line::new(delay);
+                way.out = wire;
             } else {
-                way.between.push(Line::new(delay));
+                way.between.push(wire);
             }
         }
         way
     }
     fn len(&self) -> u64 {
         let hops: u64 = self.hops.iter().map(Hop::len).sum();
-        let lines: usize = self.between.iter().map(Line::len).sum();
+        let lines: usize = self.between.iter().map(Wire::len).sum();
         hops + (lines + self.out.len()) as u64
     }
     #[inline]
@@ -96,7 +97,7 @@ impl<P: Packet> Way<P> {
     fn serve_several<O: Out<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let own = self.hops.iter().map(Hop::due).enumerate();
-            let handed = self.between.iter().map(Line::next).enumerate();
+            let handed = self.between.iter().map(Wire::next).enumerate();
             let first = |(i, at): (usize, Time)| (at, i);
             let (hop_at, hop) = own.map(first).min().unwrap_or((Time::MAX, 0));
             let (line_at, line) = handed.map(first).min().unwrap_or((Time::MAX, 0));
@@ -128,7 +129,7 @@ impl<P: Packet> Way<P> {
                 next.min(hop.wakeup())
             }
             hops => {
-                let lines = self.between.iter().map(Line::next).min().unwrap_or(Time::MAX);
+                let lines = self.between.iter().map(Wire::next).min().unwrap_or(Time::MAX);
                 hops.iter()
                     .map(Hop::due)
                     .min()
@@ -174,6 +175,22 @@ pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
     hops.zip(hop_names(spec)).map(place).collect()
 }
 
+/// What lies behind a hop called `name`.
+fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> Wire<P> {
+    if hop.jitter.is_none() && hop.reorder.is_none() {
+        return Wire::Line(Line::new(delay));
+    }
+    let rng = |part: &str| Rng::named(seed, &format!("{name}/{part}"));
+    let mut wire = Jitter::new(delay);
+    if let Some(jitter) = &hop.jitter {
+        wire = wire.varying(&jitter.kind, &jitter.params, rng("jitter"));
+    }
+    if let Some(reorder) = &hop.reorder {
+        wire = wire.reordering(&reorder.params, rng("reorder"));
+    }
+    Wire::Jitter(Box::new(wire))
+}
+
 impl<P: Packet> Path<P> {
     /// An empty path. `queues` are the disciplines of its [`places`], `seed` is the scenario's.
     pub fn new(spec: &PathSpec, queues: Vec<Box<dyn QueueDiscipline<P>>>, seed: u64) -> Path<P> {
@@ -182,7 +199,8 @@ impl<P: Packet> Path<P> {
         let mut hops = Vec::new();
         for (number, (hop, queue)) in spec.hops.iter().zip(&mut queues).enumerate() {
             let forward = hop.delay_forward.min(hop.rtt);
-            hops.push((Hop::new(hop, queue, number as u8, seed, &names[number]), forward));
+            let wire = behind(hop, forward, seed, &names[number]);
+            hops.push((Hop::new(hop, queue, number as u8, seed, &names[number]), wire));
         }
         let distance = spec.rtt() - spec.delay_forward();
         let back = match (&spec.reverse, queues.next()) {
@@ -190,7 +208,7 @@ impl<P: Packet> Path<P> {
                 let number = hops.len();
                 Way::of(alloc::vec![(
                     Hop::new(hop, queue, number as u8, seed, &names[number]),
-                    distance
+                    behind(hop, distance, seed, &names[number])
                 )])
             }
             _ => Way::distance(distance),

@@ -325,6 +325,17 @@ fn check_two(params: &Params) -> Result<(), Refusal> {
     given(params, "pir", "pbs")
 }
 
+/// The rate that a policer lets pass in the long run.
+pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
+    let name = match kind {
+        "police" if params.word("exceed") != "drop" => return None,
+        "police" => "rate",
+        "trtcm" if params.word("yellow") != "drop" => "pir",
+        _ => "cir",
+    };
+    Some(params.rate(name)).filter(|rate| *rate > Rate::default())
+}
+
 /// How packets are measured.
 #[derive(Clone, Debug)]
 enum Meter {

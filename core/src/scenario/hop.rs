@@ -3,14 +3,15 @@
 use super::error::{Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
 use super::parse::{missing, optional, section, sections, Known, FRAME, HOUR};
-use super::read::{listed, offers, within, Field, Section};
+use super::read::{offers, within, Field, Section};
 use super::value::{Node, Value};
 use super::write::{choice_node, put, quote, Entries};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
-use crate::net::{loss, ElementKind};
+use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
 use crate::param::Params;
 use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 const MOST_BDP: f64 = 10_000.0;
@@ -50,11 +51,14 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         Ok(None) => Some(None),
         Err(()) => None,
     };
-    let tbf = hops.iter().flatten().any(|hop| matches!(hop.link, Link::Tbf { .. }));
+    let tbf = hops
+        .iter()
+        .flatten()
+        .any(|hop| !matches!(hop.link, Link::Serial | Link::Htb { .. }));
     let offload = optional(s.field("offload"), false, |f| {
         let offload = out.switch(&f)?;
         if offload && tbf {
-            let problem = "does not go with tbf, which cuts super-packets; htb and serial pass them whole";
+            let problem = "does not go with its link, which cuts super-packets; htb and serial pass them whole";
             out.refuse(&f, problem, Fix::Value("false".into()));
             return None;
         }
@@ -99,6 +103,11 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
     let loss = element(out, s, "loss", loss::KINDS).map(|loss| loss.filter(|loss| !loss::is_none(loss)));
+    let corrupt = element(out, s, "corrupt", chance::CORRUPT);
+    let duplicate = element(out, s, "duplicate", chance::DUPLICATE);
+    let policer = element(out, s, "policer", policer::KINDS);
+    let jitter = element(out, s, "jitter", jitter::KINDS);
+    let reorder = element(out, s, "reorder", reorder::KINDS);
     Some(HopSpec {
         rate: rate?,
         rtt: rtt?,
@@ -107,6 +116,11 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         queue: queue?,
         link: link?,
         loss: loss?,
+        corrupt: corrupt?,
+        duplicate: duplicate?,
+        policer: policer?,
+        jitter: jitter?,
+        reorder: reorder?,
     })
 }
 
@@ -229,36 +243,18 @@ const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
 
 /// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
 fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
-    let (name, field) = out.kind(f, "link")?;
-    let parameters: &[&str] = match name {
-        "serial" => &[],
-        "tbf" | "htb" => &["burst"],
-        _ => {
-            let fix = keys::nearest(name, ["serial", "tbf", "htb"].into_iter()).unwrap_or("tbf");
-            let problem = "is not a known link; known: serial, tbf, htb";
-            out.refuse(field.as_ref().unwrap_or(f), problem, Fix::Value(quote(fix)));
-            return None;
-        }
+    let Choice { kind, params } = out.choice(f, "link", &offers(link::KINDS), &[])?;
+    let burst = match params.bytes("burst") {
+        Bytes::ZERO => tbf_burst(rate.unwrap_or_default()),
+        burst => burst,
     };
-    let mut burst = tbf_burst(rate.unwrap_or_default());
-    if let Value::Table(table) = &f.entry.node.value {
-        for entry in table.entries.iter().filter(|e| e.key != "kind") {
-            let field = Field {
-                path: format!("{}.{}", f.path, entry.key),
-                entry,
-            };
-            if !parameters.contains(&field.name()) {
-                let fix = keys::nearest(&entry.key, ["burst"].into_iter().filter(|_| name != "serial"));
-                let problem = format!("is not a parameter of {name}; it has: {}", listed(parameters));
-                out.refuse(&field, problem, fix.map_or(Fix::None, Fix::Key));
-                return None;
-            }
-            burst = out.quantity(&field, "B", FRAME, Bytes::new(1_000_000_000))?;
-        }
-    }
-    Some(match name {
-        "tbf" => Link::Tbf { burst },
+    let (bc, be) = (params.bytes("bc"), params.bytes("be"));
+    let peak = Some((params.rate("peakrate"), params.bytes("mtu"))).filter(|(rate, _)| *rate > Rate::default());
+    Some(match kind.as_str() {
+        "tbf" => Link::Tbf { burst, peak },
         "htb" => Link::Htb { burst },
+        "shape_average" => Link::ShapeAverage { bc, be },
+        "shape_peak" => Link::ShapePeak { bc, be },
         _ => Link::Serial,
     })
 }
@@ -292,11 +288,32 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
         "link",
         match hop.link {
             Link::Serial => Node::string("serial"),
-            Link::Tbf { burst } => bucket("tbf", burst),
-            Link::Htb { burst } => bucket("htb", burst),
+            Link::Tbf { burst, peak } => {
+                let mut parts = alloc::vec![("burst", format_bytes(burst))];
+                if let Some((rate, mtu)) = peak {
+                    parts.extend([("peakrate", format_rate(rate)), ("mtu", format_bytes(mtu))]);
+                }
+                kind("tbf", parts)
+            }
+            Link::Htb { burst } => kind("htb", alloc::vec![("burst", format_bytes(burst))]),
+            Link::ShapeAverage { bc, be } => kind(
+                "shape_average",
+                alloc::vec![("bc", format_bytes(bc)), ("be", format_bytes(be))],
+            ),
+            Link::ShapePeak { bc, be } => kind(
+                "shape_peak",
+                alloc::vec![("bc", format_bytes(bc)), ("be", format_bytes(be))],
+            ),
         },
     );
-    for (name, element) in [("loss", &hop.loss)] {
+    for (name, element) in [
+        ("loss", &hop.loss),
+        ("corrupt", &hop.corrupt),
+        ("duplicate", &hop.duplicate),
+        ("policer", &hop.policer),
+        ("jitter", &hop.jitter),
+        ("reorder", &hop.reorder),
+    ] {
         if let Some(choice) = element {
             put(&mut e, name, choice_node(choice));
         }
@@ -320,9 +337,9 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
     Node::table(e)
 }
 
-fn bucket(kind: &str, burst: Bytes) -> Node {
-    Node::table(alloc::vec![
-        ("kind".into(), Node::string(kind)),
-        ("burst".into(), Node::string(format_bytes(burst))),
-    ])
+/// A kind with quantities.
+fn kind(kind: &str, parts: Vec<(&str, String)>) -> Node {
+    let mut e = alloc::vec![("kind".into(), Node::string(kind))];
+    e.extend(parts.into_iter().map(|(name, text)| (name.into(), Node::string(text))));
+    Node::table(e)
 }

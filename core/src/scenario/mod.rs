@@ -37,6 +37,8 @@ pub use error::{Error, Errors};
 pub use host::{HostSpec, Nic};
 pub use value::Tree;
 
+use crate::net::policer;
+use crate::net::shape::Shaper;
 use crate::param::{Param, Params, Value};
 use crate::queue::Limit;
 use crate::units::{Bytes, Rate, Span};
@@ -95,6 +97,16 @@ pub struct HopSpec {
     pub link: Link,
     /// What is lost at random before the queue: one of [`loss::KINDS`](crate::net::loss::KINDS).
     pub loss: Option<Choice>,
+    /// What arrives damaged: one of [`chance::CORRUPT`](crate::net::chance::CORRUPT).
+    pub corrupt: Option<Choice>,
+    /// What arrives twice: one of [`chance::DUPLICATE`](crate::net::chance::DUPLICATE).
+    pub duplicate: Option<Choice>,
+    /// What may pass before the queue: one of [`policer::KINDS`](crate::net::policer::KINDS).
+    pub policer: Option<Choice>,
+    /// How propagation varies: one of [`jitter::KINDS`](crate::net::jitter::KINDS).
+    pub jitter: Option<Choice>,
+    /// What comes later than its turn: one of [`reorder::KINDS`](crate::net::reorder::KINDS).
+    pub reorder: Option<Choice>,
 }
 
 /// A buffer as the scenario says it.
@@ -109,6 +121,15 @@ pub enum Buffer {
 }
 
 impl HopSpec {
+    /// The rate at which it sends in the long run: what its link targets, or a policer before it lets pass.
+    pub fn target(&self) -> Rate {
+        let link = match self.link {
+            Link::ShapePeak { bc, be } => Shaper::peak(self.rate, bc, be).target(),
+            _ => self.rate,
+        };
+        let policed = self.policer.as_ref().and_then(|c| policer::passes(&c.kind, &c.params));
+        policed.map_or(link, |rate| rate.min(link))
+    }
     /// A serial link of `rate` behind `queue`, half of `rtt` each way, and nothing else.
     pub fn new(rate: Rate, rtt: Span, queue: Choice) -> HopSpec {
         HopSpec {
@@ -119,6 +140,11 @@ impl HopSpec {
             queue,
             link: Link::Serial,
             loss: None,
+            corrupt: None,
+            duplicate: None,
+            policer: None,
+            jitter: None,
+            reorder: None,
         }
     }
 }
@@ -146,7 +172,7 @@ impl PathSpec {
     }
     /// The number of the narrowest hop on the way there; the first of equals.
     pub fn narrowest(&self) -> usize {
-        let rates = self.hops.iter().enumerate().map(|(i, hop)| (hop.rate, i));
+        let rates = self.hops.iter().enumerate().map(|(i, hop)| (hop.target(), i));
         rates.min().map_or(0, |(_, i)| i)
     }
     /// The narrowest hop on the way there.
@@ -159,9 +185,9 @@ impl PathSpec {
         // At most `rtt`, so it fits.
         Span::ns((forward / u128::from(self.rtt().as_ns().max(1))) as u64)
     }
-    /// The rate of the narrowest hop × the whole rtt.
+    /// What the narrowest hop sends in a whole rtt.
     pub fn bdp(&self) -> Bytes {
-        self.bottleneck().rate * self.rtt()
+        self.bottleneck().target() * self.rtt()
     }
     /// The buffer of `hop` with `bdp` resolved to bytes, its own rate × the whole rtt (at least one full frame).
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
@@ -205,11 +231,27 @@ pub enum Link {
     Tbf {
         /// Bytes that may leave back to back after idleness.
         burst: Bytes,
+        /// How fast they may, and bytes that may leave back to back at that.
+        peak: Option<(Rate, Bytes)>,
     },
     /// One class of tc's htb: a packet leaves when the ones before it are paid for, and is paid for afterwards.
     Htb {
         /// Bytes that may leave back to back after idleness, and one packet more.
         burst: Bytes,
+    },
+    /// A router's `shape average`: the rate is its CIR.
+    ShapeAverage {
+        /// Committed burst: what comes in each interval of bc / CIR.
+        bc: Bytes,
+        /// Excess burst: what may go in addition after idleness.
+        be: Bytes,
+    },
+    /// A router's `shape peak`: it targets CIR × (1 + be / bc).
+    ShapePeak {
+        /// Committed burst: it and `be` come in each interval of bc / CIR.
+        bc: Bytes,
+        /// Excess burst.
+        be: Bytes,
     },
 }
 

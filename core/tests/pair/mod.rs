@@ -109,7 +109,7 @@ impl Pair {
         let set = [("probability", Value::Number(loss))];
         let hop = HopSpec {
             delay_forward: Span::ZERO,
-            link: Link::Tbf { burst },
+            link: Link::Tbf { burst, peak: None },
             loss: (loss > 0.0).then(|| Choice::new("independent", loss::KINDS[0].params, &set)),
             ..HopSpec::new(rate, rtt, Choice::new("fifo", &[], &[]))
         };

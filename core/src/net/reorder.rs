@@ -1,0 +1,70 @@
+//! Packets that fall behind: with a probability one comes `late` later than its turn, and what follows overtakes it.
+//!
+//! [`Jitter`](super::jitter::Jitter) carries it out. Source: RFC 4737 (a packet is reordered when one that was sent after it arrives
+//! before it). Deviation from Linux's `netem`, whose `reorder` lets a packet skip the delay that all others have: there what is
+//! reordered comes early and by no more than that delay; here it comes late by a time of its own, as over a longer way, by a retry of a
+//! radio link, or through another of several parallel links. The draw and its correlation are netem's ([`Chance`]).
+
+use super::chance::{Chance, CORRELATION};
+use super::ElementKind;
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::rng::Rng;
+use crate::units::Span;
+use alloc::string::String;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "probability",
+        kind: Kind::Probability(0.0),
+        help: "of each packet to come late",
+        source: "tc-netem(8)",
+    },
+    Param {
+        name: "late",
+        kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(10)),
+        help: "how much later than its turn; needed",
+        source: "RFC 4737",
+    },
+    CORRELATION,
+];
+
+/// The models of reordering.
+pub const KINDS: &[ElementKind] = &[ElementKind {
+    name: "late",
+    help: "a packet comes later than its turn with a probability",
+    source: "RFC 4737; the draws of tc-netem(8)",
+    params: PARAMS,
+    check,
+}];
+
+fn check(params: &Params) -> Result<(), Refusal> {
+    if params.number("probability") > 0.0 && params.span("late") == Span::ZERO {
+        return Err(Refusal {
+            param: "late",
+            problem: String::from("must be above 0: nothing overtakes a packet that is not late"),
+            fix: String::from("\"1ms\""),
+        });
+    }
+    Ok(())
+}
+
+/// Which packets are late, and by how much.
+#[derive(Clone, Debug)]
+pub struct Reorder {
+    chance: Chance,
+    late: Span,
+}
+
+impl Reorder {
+    /// With the values of [`PARAMS`]; `None` where nothing is ever late.
+    pub fn new(params: &Params, rng: Rng) -> Option<Reorder> {
+        let late = params.span("late");
+        let chance = Chance::of(params, rng)?;
+        (late > Span::ZERO).then_some(Reorder { chance, late })
+    }
+    /// By how much the next packet is late; `None` if it is not.
+    pub fn lateness(&mut self) -> Option<Span> {
+        self.chance.happens().then_some(self.late)
+    }
+}
