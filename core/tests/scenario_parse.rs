@@ -201,10 +201,10 @@ fn loss_is_of_super_packets_or_of_packets() {
     assert_eq!((params.number("probability"), params.word("per")), (0.01, "packet"));
     assert!(s
         .to_toml()
-        .contains("loss = { kind = \"independent\", per = \"packet\", probability = 0.01 }\n"));
+        .contains("loss = { kind = \"independent\", correlation = 0.0, per = \"packet\", probability = 0.01 }\n"));
     assert!(s
         .to_json()
-        .contains("\"loss\":{\"kind\":\"independent\",\"per\":\"packet\",\"probability\":0.01}"));
+        .contains("\"loss\":{\"kind\":\"independent\",\"correlation\":0.0,\"per\":\"packet\",\"probability\":0.01}"));
     assert_eq!(good(&s.to_toml()), s);
 }
 

@@ -191,10 +191,10 @@ impl Recording {
     /// A discipline as the recording's, its randomness from `seed`.
     pub fn discipline(&self, seed: u64) -> Box<dyn QueueDiscipline<Frame>> {
         let registry = Registry::<Frame>::standard();
-        let choice = &self.scenario.path.queue;
+        let choice = &self.scenario.path.bottleneck().queue;
         let place = Place {
             limit: None,
-            rate: self.scenario.path.rate,
+            rate: self.scenario.path.bottleneck().rate,
             hz: 1000,
             seed,
         };
