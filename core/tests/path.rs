@@ -1,7 +1,7 @@
 //! A path against closed forms, and what must hold for any arrivals.
 
-use narrows_core::net::loss;
 use narrows_core::net::path::Path;
+use narrows_core::net::{chance, jitter, loss, policer, ElementKind};
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Value;
@@ -39,7 +39,13 @@ impl Packet for Frame {
         Ecn::NotEct
     }
     fn set_ce(&mut self) {}
+    fn damage(&mut self) {
+        self.number += DAMAGED;
+    }
 }
+
+/// Added to the number of a damaged packet.
+const DAMAGED: u64 = 1 << 32;
 
 #[derive(Default, Debug, PartialEq)]
 struct Log {
@@ -49,6 +55,9 @@ struct Log {
 }
 
 impl Out<Frame> for Log {
+    fn duplicate(&mut self, p: &Frame) -> Option<Frame> {
+        Some(p.clone())
+    }
     fn dropped(&mut self, now: Time, _hop: u8, p: Frame, why: Why) {
         self.dropped.push((now, p.number, why));
     }
@@ -402,6 +411,87 @@ fn htb_takes_nothing_out_before_it_may_send() {
     assert_eq!(path.hops().next().unwrap().queue().backlog().packets, 1);
     path.poll(us(5486), &mut log);
     assert_eq!(log.departed[1].0, us(5486));
+}
+
+fn made(kind: &str, kinds: &'static [ElementKind], set: &[(&'static str, Value)]) -> Option<Choice> {
+    let table = kinds.iter().find(|k| k.name == kind).unwrap().params;
+    Some(Choice::new(kind, table, set))
+}
+
+fn only(hop: HopSpec, packets: u64) -> (Path<Frame>, Log) {
+    let fifo = Box::new(Fifo::new(Limit::Packets(1 << 20)));
+    let (mut path, mut log) = (Path::new(&hop.into(), vec![fifo], 3), Log::default());
+    for number in 0..packets {
+        path.push(Time::ZERO, NEAR, frame(number, 1000), &mut log);
+    }
+    (path, log)
+}
+
+/// Corruption spares the queue nothing; a copy goes right behind the first; both with their probability.
+#[test]
+fn some_packets_are_damaged_and_some_are_there_twice() {
+    let p = |x| [("probability", Value::Number(x))];
+    let (mut path, mut log) = only(
+        HopSpec {
+            corrupt: made("independent", chance::CORRUPT, &p(0.1)),
+            duplicate: made("independent", chance::DUPLICATE, &p(0.2)),
+            ..hop(SERIAL, 0.0, "packet")
+        },
+        50_000,
+    );
+    drain(&mut path, &mut log);
+    let numbers: Vec<u64> = log.arrived.iter().map(|a| a.2 % DAMAGED).collect();
+    let twice = numbers.windows(2).filter(|two| two[0] == two[1]).count();
+    assert_eq!(numbers.len(), 50_000 + twice);
+    assert!(numbers.is_sorted() && twice.abs_diff(10_000) < 300, "{twice}");
+    let mut damaged: Vec<u64> = log.arrived.iter().map(|a| a.2).filter(|n| *n >= DAMAGED).collect();
+    damaged.dedup();
+    assert!(damaged.len().abs_diff(5000) < 220, "{}", damaged.len());
+}
+
+/// A policer drops before the queue, and says so.
+#[test]
+fn a_policer_comes_before_the_queue() {
+    let set = [
+        ("rate", Value::Rate(Rate::mbit(2))),
+        ("burst", Value::Bytes(Bytes::new(5000))),
+        ("header", Value::Bytes(Bytes::ZERO)),
+    ];
+    let policed = HopSpec {
+        policer: made("police", policer::KINDS, &set),
+        ..hop(SERIAL, 0.0, "packet")
+    };
+    assert_eq!(policed.target(), Rate::mbit(2));
+    let (mut path, mut log) = only(policed, 9);
+    drain(&mut path, &mut log);
+    assert_eq!(log.departed.len(), 5);
+    assert!(log.dropped.iter().all(|d| d.2 == Why::Policer) && log.dropped.len() == 4);
+}
+
+/// Variation lies behind the queue: departures are exact, arrivals within the spread, in order unless they may overtake.
+#[test]
+fn jitter_lies_behind_the_queue() {
+    for ordered in [true, false] {
+        let set = [("spread", Value::Span(Span::ms(5))), ("ordered", Value::Bool(ordered))];
+        let varying = HopSpec {
+            jitter: made("uniform", jitter::KINDS, &set),
+            ..hop(SERIAL, 0.0, "packet")
+        };
+        let (mut path, mut log) = only(varying, 500);
+        drain(&mut path, &mut log);
+        for (number, departed) in log.departed.iter().enumerate() {
+            assert_eq!(departed.0, us(1000 * (number as u64 + 1)));
+        }
+        for (at, _, number) in &log.arrived {
+            let late = at.since(us(1000 * (number + 1)));
+            // One that keeps its turn may wait for one that is late.
+            let most = if ordered { 30 } else { 15 };
+            assert!(late >= Span::ms(5) && late <= Span::ms(most), "{number}: {late:?}");
+        }
+        let numbers: Vec<u64> = log.arrived.iter().map(|a| a.2).collect();
+        assert_eq!(numbers.is_sorted(), ordered);
+        assert_eq!(numbers.len(), 500);
+    }
 }
 
 fn arrivals() -> impl Strategy<Value = Vec<(u64, bool, u64)>> {

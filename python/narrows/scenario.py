@@ -55,7 +55,7 @@ class Hop:
         buffer: `"1.5bdp"`, `"250kB"`, `"170p"`; by default what the discipline has in Linux.
         queue: The discipline; `"fifo"` by default.
         link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`, `"htb"` and others of
-            `narrows list links`.
+            `narrows list link`.
         loss: What is lost before the queue (`"1%"` or `0.01`); ACKs are spared. What a sender hands down at once is lost
             at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}` draws for each
             packet, `{"kind": "gilbert_elliott"}` loses in bursts.

@@ -195,7 +195,7 @@ def test_a_run_imports_no_plotting_or_data_frame_library(tiny: Path) -> None:
 
 def test_list_without_a_kind_lists_both(cli: Cli) -> None:
     assert cli("list").stdout.splitlines()[0] == "cc:"
-    assert set(json.loads(cli("list", "--json").stdout)) == {"cc", "queues"}
+    assert {"cc", "queues", "link", "policer"} < set(json.loads(cli("list", "--json").stdout))
 
 
 def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(cli: Cli, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ pub const KEYS: &[Key] = &[
         "loss",
         "probability or { kind, parameters }",
         "none",
-        "0 to 1, or 0% to 100%, or a kind of `narrows list losses`; per superpacket (the default) or packet",
+        "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or packet",
         "before the bottleneck, in the data direction: of each super-packet (a burst shares its fate) or of each packet",
     ),
     later("path", "trace", "a rate that follows a file"),
@@ -195,7 +195,7 @@ pub const KEYS: &[Key] = &[
         "policer",
         "{ rate, burst } or { kind, parameters }",
         "none",
-        "a kind of `narrows list policers`",
+        "a kind of `narrows list policer`",
         "what lets pass a rate and no more, before the queue",
     ),
     key(

@@ -6,6 +6,7 @@ use super::keys::KEYS;
 use super::value::{Node, Tree};
 use super::write::param_node;
 use crate::kernel::RULES;
+use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Value};
 use crate::registry::Registry;
@@ -13,7 +14,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// `{"cc": […], "queue": […], "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
+/// What a hop has beside its queue, by the key that names it.
+const ELEMENTS: &[(&str, &[ElementKind])] = &[
+    ("link", link::KINDS),
+    ("policer", policer::KINDS),
+    ("loss", loss::KINDS),
+    ("corrupt", chance::CORRUPT),
+    ("duplicate", chance::DUPLICATE),
+    ("jitter", jitter::KINDS),
+    ("reorder", reorder::KINDS),
+];
+
+/// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
 /// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words`, `help` and `source`; a key
 /// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
 /// `name`, `since`, `help` and `source`.
@@ -58,12 +70,16 @@ pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
             ])
         })
         .collect();
-    Tree::new(alloc::vec![
-        ("cc".into(), Node::array(ccs)),
-        ("queue".into(), Node::array(queues)),
+    let mut lists = alloc::vec![("cc".into(), Node::array(ccs)), ("queue".into(), Node::array(queues))];
+    for (name, kinds) in ELEMENTS {
+        let kinds = kinds.iter().map(|k| kind(k.name, k.help, k.source, k.params));
+        lists.push(((*name).into(), Node::array(kinds.collect())));
+    }
+    lists.extend([
         ("scenario".into(), Node::array(keys)),
         ("rules".into(), Node::array(rules)),
-    ])
+    ]);
+    Tree::new(lists)
 }
 
 /// [`describe`] as JSON.
