@@ -74,18 +74,21 @@ pub enum Verdict {
     Mark(Time),
     /// It had not come out when the recording ended.
     Waits,
+    /// It came out never, or after the recording ended.
+    Unknown,
 }
 
 impl Verdict {
     /// The same, but for the time?
     pub fn agrees(self, other: Verdict) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+        let unknown = [self, other].contains(&Verdict::Unknown);
+        unknown || std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
     /// When it came out.
     pub fn departure(self) -> Option<Time> {
         match self {
             Verdict::Pass(at) | Verdict::Mark(at) => Some(at),
-            Verdict::Drop | Verdict::Waits => None,
+            Verdict::Drop | Verdict::Waits | Verdict::Unknown => None,
         }
     }
 }
@@ -126,9 +129,14 @@ impl Recording {
                 (_, Some(("rate", _))) => rate = line,
                 (_, Some(("clock_ns", value))) => now_ns = num(value),
                 (_, Some(("step_ns", value))) => step_ns = num(value),
-                (Some(b'w'), _) => words[1..]
-                    .iter()
-                    .for_each(|n| verdicts[num(n) as usize] = Verdict::Waits),
+                (Some(sign @ (b'w' | b'?')), _) => {
+                    let verdict = if *sign == b'w' {
+                        Verdict::Waits
+                    } else {
+                        Verdict::Unknown
+                    };
+                    words[1..].iter().for_each(|n| verdicts[num(n) as usize] = verdict);
+                }
                 (Some(sign @ (b'+' | b'-')), _) => {
                     now_ns += num(&words[0][1..]) * step_ns;
                     let now = Time::from_ns(now_ns);
@@ -250,7 +258,7 @@ impl Recording {
             agreement.verdicts += usize::from(ours.agrees(*linux));
             let near = match (ours.departure(), linux.departure()) {
                 (Some(a), Some(b)) => a.since(b).max(b.since(a)) <= Span::us(1),
-                (a, b) => a == b,
+                (a, b) => a == b || *linux == Verdict::Unknown,
             };
             agreement.times += usize::from(near && ours.agrees(*linux));
             if agreement.first.is_none() && !(near && ours.agrees(*linux)) {
