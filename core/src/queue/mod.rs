@@ -3,6 +3,7 @@
 
 pub mod codel;
 pub mod fifo;
+pub mod fq;
 pub mod fq_codel;
 pub mod pool;
 
@@ -146,5 +147,5 @@ pub struct QueueKind<P> {
 
 /// The disciplines that narrows ships.
 pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
-    alloc::vec![fifo::kind(), codel::kind(), fq_codel::kind()]
+    alloc::vec![fifo::kind(), codel::kind(), fq::kind(), fq_codel::kind()]
 }

@@ -40,8 +40,9 @@ impl Packet for Frame {
         self.enqueued_at = now;
     }
     /// Where a discipline has 1024 buckets (or a power of two below), flow `n` is in bucket `n`: a filter did that in Linux.
+    /// `fq` looks at the lowest bits instead.
     fn flow_hash(&self, _seed: u64) -> u32 {
-        self.flow << 22
+        self.flow << 22 | self.flow
     }
     fn ecn(&self) -> Ecn {
         self.ecn
@@ -220,7 +221,7 @@ impl Recording {
             while let Some(at) = queue.next_wakeup().filter(|at| *at <= now) {
                 queue.on_wakeup(at, &mut played);
                 assert!(
-                    queue.next_wakeup() > Some(at),
+                    queue.next_wakeup().is_none_or(|next| next > at),
                     "{}: it asks again for {at:?}",
                     self.name
                 );
