@@ -1,10 +1,11 @@
-//! Golden tables: what the simulator answers to three questions, to be read by a person and compared by a machine.
+//! Golden tables: what the simulator answers to four questions, to be read by a person and compared by a machine.
 //!
 //! | table | question |
 //! |---|---|
 //! | `golden/buffer.txt` | how large should a buffer be? |
 //! | `golden/rate_rtt.txt` | does CUBIC fill a path, whatever its rate and RTT? |
 //! | `golden/loss.txt` | how much random loss does each bear? |
+//! | `golden/queue.txt` | what does each queue discipline make of flows that fill it? |
 //!
 //! A table that changes is a result that changes: say so in the CHANGELOG.
 
@@ -77,6 +78,23 @@ fn loss() -> (String, Vec<Row>) {
     ("cc     loss_pct".into(), rows)
 }
 
+/// Every discipline there is, as it comes: with its own limit, without ECN.
+fn queue() -> (String, Vec<Row>) {
+    let mut rows = Vec::new();
+    for cc in ["cubic", "bbr"] {
+        for kind in registry().queues() {
+            let text = format!(
+                "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nqueue = \"{}\"\n\
+                 [[flow]]\ncc = \"{cc}\"\ncount = 4\n",
+                kind.name
+            );
+            let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
+            rows.push((format!("{cc:5}  {:8}", kind.name), scenario));
+        }
+    }
+    ("cc     queue   ".into(), rows)
+}
+
 /// What `f` answers for each item, worked out on as many threads as there are cores.
 fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -90,9 +108,10 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec
     })
 }
 
-fn table(about: &str, (columns, rows): (String, Vec<Row>)) -> String {
-    let mut text =
-        format!("# {about}\n# 30 s, seed 1, fifo; after 6 s of warm-up but retransmits, which are of the whole run.\n");
+fn table(about: &str, all: &str, (columns, rows): (String, Vec<Row>)) -> String {
+    let mut text = format!(
+        "# {about}\n# 30 s, seed 1, {all}; after 6 s of warm-up but retransmits, which are of the whole run.\n"
+    );
     writeln!(text, "{columns}  {FIGURES}").unwrap();
     let figures = in_parallel(&rows, |(_, scenario)| figures(&play(scenario)));
     for ((row, _), figures) in rows.iter().zip(figures) {
@@ -138,7 +157,19 @@ fn check(name: &str, now: &str) {
 fn how_large_should_a_buffer_be() {
     check(
         "buffer.txt",
-        &table("How large should a buffer be? 20 Mbit/s, 40 ms.", buffer()),
+        &table("How large should a buffer be? 20 Mbit/s, 40 ms.", "fifo", buffer()),
+    );
+}
+
+#[test]
+fn what_does_a_queue_make_of_flows_that_fill_it() {
+    check(
+        "queue.txt",
+        &table(
+            "What does each queue discipline make of flows that fill it? Four flows, 20 Mbit/s, 40 ms.",
+            "as they come",
+            queue(),
+        ),
     );
 }
 
@@ -148,6 +179,7 @@ fn does_cubic_fill_any_path() {
         "rate_rtt.txt",
         &table(
             "Does CUBIC fill a path, whatever its rate and RTT? One flow, 1 BDP.",
+            "fifo",
             rate_rtt(),
         ),
     );
@@ -159,6 +191,7 @@ fn how_much_loss_does_each_bear() {
         "loss.txt",
         &table(
             "How much random loss does each bear? One flow, 20 Mbit/s, 40 ms, 1 BDP.",
+            "fifo",
             loss(),
         ),
     );
