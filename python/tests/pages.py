@@ -7,6 +7,7 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- made: rules -->            what releases of Linux changed, as `narrows list rules --json` has it
     <!-- made: keys later -->       the keys that the format knows and this version does not
     <!-- made: file PATH -->        a file, as a block of code
+    <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row each
     <!-- end -->
 
 In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
@@ -27,6 +28,7 @@ from pathlib import Path
 
 from conftest import NARROWS, ROOT
 
+import narrows as nw
 from narrows import _core
 
 RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
@@ -126,8 +128,37 @@ def _made(what: str, *of: str) -> str:
             _later(keys) if of[0] == "later" else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
         )
     (file,) = of
+    if what == "runs":
+        return _runs(ROOT / file)
     language = {"rs": "rust", "py": "python", "toml": "toml"}[file.rpartition(".")[2]]
     return f"```{language}\n{(ROOT / file).read_text(encoding='utf-8')}```\n"
+
+
+def _runs(folder: Path) -> str:
+    """A row for each scenario that has a ping: the longest wait first."""
+    rows: list[tuple[float, str]] = []
+    for file in sorted(folder.glob("*.toml")):
+        run = nw.run(file).json
+        if not run["probes"]:
+            continue
+        ping, queue = run["probes"][0]["rtt_ms"], run["queue"]
+        goodput = sum(flow["goodput_mbit"] for flow in run["flows"])
+        again = sum(flow["retransmits"] for flow in run["flows"])
+        link = f"[`{file.stem}`]({Path('../..') / file.relative_to(ROOT)})"
+        cells = (
+            link,
+            f"{goodput:.1f}",
+            f"{run['fairness']['jain']:.3f}",
+            f"{ping['p50']:.0f}",
+            f"{ping['p95']:.0f}",
+            f"{queue['delay_ms']['p50']:.1f}",
+            f"{queue['drops']}",
+            f"{queue['marks']}",
+            f"{again}",
+        )
+        rows.append((-ping["p50"], _row(*cells)))
+    heads = ("queue", "goodput Mbit/s", "Jain", "ping p50 ms", "ping p95 ms", "queue delay p50 ms", "drops", "marks")
+    return _table(*heads, "sent again") + "".join(row for _, row in sorted(rows))
 
 
 def _row(*cells: str) -> str:

@@ -1,0 +1,171 @@
+//! A hop whose rate varies: steps, outages, a trace from a file.
+
+use super::error::{Collector, Fix};
+use super::parse::{sections, DAY};
+use super::read::{Field, Section};
+use super::value::{Node, Value};
+use super::write::quote;
+use super::{TraceFile, Varying};
+use crate::net::trace::Trace;
+use crate::units::{format_rate, format_span, Rate, Span};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Steps and outages of one hop.
+const MOST_STEPS: usize = 100_000;
+
+/// What a scenario's files are read by: the text of a file, or what is wrong with it in a person's words. Names are as the scenario
+/// has them; where they are relative to is the driver's to know.
+pub type Files<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
+/// For drivers that have no files.
+pub fn no_files(_: &str) -> Result<String, String> {
+    Err("cannot be read here".into())
+}
+
+/// Whether and how a hop's rate varies; `end` is the scenario's. `None` where something is wrong.
+pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Box<Varying>>> {
+    let steps = list(out, s, "path.steps", |out, step| {
+        Some((time(out, step, "at", "10s")?, rate(out, step)?))
+    });
+    let outages = list(out, s, "path.outages", |out, outage| {
+        Some((time(out, outage, "at", "10s")?, time(out, outage, "lasts", "2s")?))
+    });
+    let trace = match s.field("trace") {
+        Some(f) => trace(out, &f).map(Some),
+        None => Some(None),
+    };
+    let (steps, outages, trace) = (steps?, outages?, trace?);
+    if let (Some(_), Some(f)) = (&trace, s.field("steps")) {
+        out.refuse(&f, "does not go with a trace, which says every rate", Fix::None);
+        return None;
+    }
+    if let (Some(TraceFile { trace, .. }), Some(f)) = (&trace, s.field("outages")) {
+        if let Trace::Opportunities(_) = trace {
+            out.refuse(&f, "does not go with a packet-delivery trace: leave its lines out instead", Fix::None);
+            return None;
+        }
+    }
+    let none = steps.is_empty() && outages.is_empty() && trace.is_none();
+    Some((!none).then(|| Box::new(Varying { steps, outages, trace })))
+}
+
+/// A list of small sections.
+fn list<'t, T>(
+    out: &mut Collector<'_>,
+    s: &Section<'t>,
+    name: &'static str,
+    mut read: impl FnMut(&mut Collector<'_>, &Section<'t>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let list = sections(out, s, name)?;
+    if list.len() > MOST_STEPS {
+        let problem = format!("has more than {MOST_STEPS} entries; a trace may have more");
+        out.missing(s.path.clone(), s.at.as_ref(), problem, "trace = \"rates.csv\"".into());
+        return None;
+    }
+    // All of them are read, so that all mistakes are told.
+    let read: Vec<Option<T>> = list.iter().map(|entry| read(out, entry)).collect();
+    read.into_iter().collect()
+}
+
+fn time(out: &mut Collector<'_>, s: &Section<'_>, name: &str, example: &str) -> Option<Span> {
+    match s.field(name) {
+        Some(f) => out.quantity(&f, "s", Span::ZERO, DAY),
+        None => {
+            let line = format!("{name} = \"{example}\"");
+            out.missing(s.path_of(name), s.at.as_ref(), "is missing", line);
+            None
+        }
+    }
+}
+
+fn rate(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Rate> {
+    match s.field("rate") {
+        Some(f) => out.quantity(&f, "Mbit", Rate::bit(0), Rate::mbit(10_000_000)),
+        None => {
+            out.missing(s.path_of("rate"), s.at.as_ref(), "is missing", "rate = \"5Mbit\"".into());
+            None
+        }
+    }
+}
+
+/// `"file"` or `{ file = "file", repeat = false }`.
+fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
+    let (file, repeats) = match &f.entry.node.value {
+        Value::Table(table) => {
+            let s = Section {
+                name: "path.trace",
+                path: f.path.clone(),
+                table,
+                at: f.entry.key_at.clone(),
+            };
+            out.known_keys(&s);
+            let repeats = match s.field("repeat") {
+                Some(f) => out.switch(&f)?,
+                None => true,
+            };
+            match s.field("file") {
+                Some(f) => (f, repeats),
+                None => {
+                    out.refuse(f, "has no file", Fix::Value("{ file = \"rates.csv\" }".into()));
+                    return None;
+                }
+            }
+        }
+        _ => (
+            Field {
+                path: f.path.clone(),
+                entry: f.entry,
+            },
+            true,
+        ),
+    };
+    let name = String::from(out.text(&file, 4096)?);
+    let text = match (out.files)(&name) {
+        Ok(text) => text,
+        Err(problem) => {
+            out.refuse(&file, problem, Fix::None);
+            return None;
+        }
+    };
+    match Trace::read(&text, repeats) {
+        Ok(trace) => Some(TraceFile { name, repeats, trace }),
+        Err(e) => {
+            let line = match e.line {
+                0 => String::new(),
+                n => format!("line {n} "),
+            };
+            out.refuse(&file, format!(": {line}{}; {}", e.problem, e.fix), Fix::None);
+            None
+        }
+    }
+}
+
+/// What is written of it, by key.
+pub(super) fn nodes(varying: &Varying) -> Vec<(&'static str, Node)> {
+    let span = |span: &Span| Node::string(format_span(*span));
+    let pair = |a: (&str, Node), b: (&str, Node)| Node::table(alloc::vec![(a.0.into(), a.1), (b.0.into(), b.1)]);
+    let mut nodes = Vec::new();
+    if let Some(file) = &varying.trace {
+        let name = ("file", Node::string(file.name.clone()));
+        nodes.push(("trace", pair(name, ("repeat", Node::bool(file.repeats)))));
+    }
+    let mut list = |name, entries: Vec<Node>| {
+        if !entries.is_empty() {
+            nodes.push((name, Node::array(entries)));
+        }
+    };
+    let step = |(at, rate): &(Span, Rate)| pair(("at", span(at)), ("rate", Node::string(format_rate(*rate))));
+    list("steps", varying.steps.iter().map(step).collect());
+    let outage = |(at, lasts): &(Span, Span)| pair(("at", span(at)), ("lasts", span(lasts)));
+    list("outages", varying.outages.iter().map(outage).collect());
+    nodes
+}
+
+/// A rate beside a trace says the same twice.
+pub(super) fn refuse_rate(out: &mut Collector<'_>, f: &Field<'_>, trace: &TraceFile) {
+    let line = format!("trace = {}", quote(&trace.name));
+    out.refuse(f, "does not go with a trace, which says every rate", Fix::Line(line));
+}
