@@ -2,9 +2,14 @@
 //! the link that serves it decides when.
 
 pub mod codel;
+pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
+pub mod fq_pie;
+pub mod pfifo_fast;
+pub mod pie;
 pub mod pool;
+pub mod turns;
 
 use crate::packet::Packet;
 use crate::param::{Param, Params, Refusal};
@@ -146,5 +151,13 @@ pub struct QueueKind<P> {
 
 /// The disciplines that narrows ships.
 pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
-    alloc::vec![fifo::kind(), codel::kind(), fq_codel::kind()]
+    alloc::vec![
+        fifo::kind(),
+        codel::kind(),
+        fq_codel::kind(),
+        pie::kind(),
+        fq_pie::kind(),
+        drr::kind(),
+        pfifo_fast::kind()
+    ]
 }
