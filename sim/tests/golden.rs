@@ -5,13 +5,14 @@
 //! | `golden/buffer.txt` | how large should a buffer be? |
 //! | `golden/rate_rtt.txt` | does CUBIC fill a path, whatever its rate and RTT? |
 //! | `golden/loss.txt` | how much random loss does each bear? |
-//! | `golden/queue.txt` | what does each queue discipline make of flows that fill it? |
+//! | `golden/queue.txt` | what does each queue discipline make of a standing queue? |
 //!
 //! A table that changes is a result that changes: say so in the CHANGELOG.
 
 mod common;
 
 use common::{json, play, registry};
+use narrows_core::param::Params;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 use std::fmt::Write;
@@ -78,21 +79,33 @@ fn loss() -> (String, Vec<Row>) {
     ("cc     loss_pct".into(), rows)
 }
 
-/// Every discipline there is, as it comes: with its own limit, without ECN.
+/// Every discipline with the parameters that it has by default; ECN is asked for where it can mark.
 fn queue() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
-    for cc in ["cubic", "bbr"] {
-        for kind in registry().queues() {
+    for kind in registry().queues() {
+        if (kind.check)(&Params::defaults(kind.params)).is_err() {
+            continue;
+        }
+        let marks = kind.params.iter().any(|param| param.name == "ecn");
+        for (flows, ecn) in [(1, false), (4, false), (4, true)] {
+            if ecn && !marks {
+                continue;
+            }
+            let queue = if marks {
+                format!("{{ kind = \"{}\", ecn = {ecn} }}", kind.name)
+            } else {
+                format!("\"{}\"", kind.name)
+            };
             let text = format!(
-                "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nqueue = \"{}\"\n\
-                 [[flow]]\ncc = \"{cc}\"\ncount = 4\n",
-                kind.name
+                "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nqueue = {queue}\n\
+                 [[flow]]\ncc = \"cubic\"\ncount = {flows}\necn = {ecn}\n"
             );
             let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
-            rows.push((format!("{cc:5}  {:8}", kind.name), scenario));
+            let ecn = if ecn { "yes" } else { "no" };
+            rows.push((format!("{:10}  {flows:5}  {ecn:3}", kind.name), scenario));
         }
     }
-    ("cc     queue   ".into(), rows)
+    ("queue       flows  ecn".into(), rows)
 }
 
 /// What `f` answers for each item, worked out on as many threads as there are cores.
@@ -193,6 +206,17 @@ fn how_much_loss_does_each_bear() {
             "How much random loss does each bear? One flow, 20 Mbit/s, 40 ms, 1 BDP.",
             "fifo",
             loss(),
+        ),
+    );
+}
+
+#[test]
+fn what_does_each_discipline_make_of_a_standing_queue() {
+    check(
+        "queue.txt",
+        &table(
+            "What does each queue discipline make of a standing queue? CUBIC, 20 Mbit/s, 40 ms.",
+            queue(),
         ),
     );
 }

@@ -2,10 +2,15 @@
 //! the link that serves it decides when.
 
 pub mod codel;
+pub mod drr;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
+pub mod fq_pie;
+pub mod pfifo_fast;
+pub mod pie;
 pub mod pool;
+pub mod turns;
 
 use crate::packet::Packet;
 use crate::param::{Param, Params, Refusal};
@@ -147,5 +152,15 @@ pub struct QueueKind<P> {
 
 /// The disciplines that narrows ships.
 pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
-    alloc::vec![fifo::kind(), codel::kind(), fq::kind(), fq_codel::kind()]
+    // Alphabetical but for the first, which is everybody's default.
+    alloc::vec![
+        fifo::kind(),
+        codel::kind(),
+        drr::kind(),
+        fq::kind(),
+        fq_codel::kind(),
+        fq_pie::kind(),
+        pfifo_fast::kind(),
+        pie::kind(),
+    ]
 }
