@@ -137,6 +137,29 @@ fn corrections_by_line() {
             "link = { kind = \"tbf\", burst = \"3kB\" }",
         ),
         ("delay_forward = \"50ms\"", "delay_forward = \"40ms\""),
+        ("jitter = 5", "jitter = \"5ms\""),
+        (
+            "jitter = { kind = \"norml\", spread = \"5ms\" }",
+            "jitter = { kind = \"normal\", spread = \"5ms\" }",
+        ),
+        ("duplicate = 2", "duplicate = \"2%\""),
+        (
+            "policer = { rate = \"2Mbit\" }",
+            "policer = { rate = \"2Mbit\", burst = \"62.5kB\" }",
+        ),
+        (
+            "link = \"shape_peak\"",
+            "link = { kind = \"shape_peak\", bc = \"1514B\" }",
+        ),
+        (
+            "steps = [{ at = 10, rate = \"5Mbit\" }]",
+            "steps = [{ at = \"10s\", rate = \"5Mbit\" }]",
+        ),
+        ("steps = [{ at = \"10s\" }]", "rate = \"5Mbit\""),
+        (
+            "outages = [{ at = \"10s\", last = \"2s\" }]",
+            "outages = [{ at = \"10s\", lasts = \"2s\" }]",
+        ),
         ("[host]\niw = 0", "iw = 1"),
         ("[host]\nhz = 5000", "hz = 1000"),
         ("[host]\nlike = \"linux-4.14\"", "like = \"linux-4.15\""),
@@ -286,7 +309,7 @@ fn without_text_the_key_is_the_place() {
         ("path".into(), path),
         ("flow".into(), Node::array(vec![flow])),
     ]);
-    let errors = Scenario::from_tree(&tree, "", None, &registry()).unwrap_err();
+    let errors = Scenario::from_tree(&tree, "", None, &registry(), &narrows_core::scenario::no_files).unwrap_err();
     let text = errors.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "path.rtt = 40 needs a unit");

@@ -221,5 +221,8 @@ fn a_tree_from_another_language_goes_through_the_same_parser() {
         ("path".into(), path),
         ("flow".into(), Node::array(vec![flow])),
     ]);
-    assert_eq!(Scenario::from_tree(&tree, "", None, &registry()).unwrap(), good(LEAST));
+    assert_eq!(
+        Scenario::from_tree(&tree, "", None, &registry(), &no_files).unwrap(),
+        good(LEAST)
+    );
 }

@@ -2,7 +2,7 @@
 
 mod common;
 use common::registry;
-use narrows_core::scenario::Scenario;
+use narrows_core::scenario::{Scenario, Tree};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,10 @@ fn every_shipped_scenario_is_read_and_says_its_question() {
     for path in found {
         let text = fs::read_to_string(&path).unwrap();
         let name = path.display().to_string();
-        let scenario = Scenario::from_toml(&text, &name, &registry()).unwrap_or_else(|e| panic!("{e}"));
+        let tree = Tree::from_toml(&text, &name).unwrap_or_else(|e| panic!("{e}"));
+        let beside = |file: &str| fs::read_to_string(path.with_file_name(file)).map_err(|e| e.to_string());
+        let scenario = Scenario::from_tree(&tree, &name, Some(&text), &registry(), &beside);
+        let scenario = scenario.unwrap_or_else(|e| panic!("{e}"));
         assert!(!scenario.title.is_empty(), "{name}");
         let first = text.lines().next().unwrap_or("");
         assert!(

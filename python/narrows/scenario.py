@@ -271,18 +271,25 @@ def _chosen(what: str, value: object) -> Chosen:
     return cast("Chosen", value)
 
 
-def _hop(tree: Tree) -> dict[str, Any]:
-    return tree | ({"queue": _chosen("queue", tree["queue"])} if "queue" in tree else {})
+def _hop(tree: Tree, folder: FilePath) -> dict[str, Any]:
+    hop = dict(tree)
+    if "queue" in hop:
+        hop["queue"] = _chosen("queue", hop["queue"])
+    if isinstance(hop.get("trace"), dict):
+        hop["trace"] = hop["trace"] | {"file": str(folder / hop["trace"]["file"])}
+    elif "trace" in hop:
+        hop["trace"] = str(folder / hop["trace"])
+    return hop
 
 
-def from_tree(tree: Tree) -> Scenario:
-    """The objects for nested tables that the core has accepted."""
+def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
+    """The objects for nested tables that the core has accepted; files that they name lie in `folder`."""
     rest = dict(tree)
-    path = _hop(rest.pop("path"))
+    path = _hop(rest.pop("path"), folder)
     if "hop" in path:
-        path["hop"] = tuple(Hop(**_hop(hop)) for hop in path["hop"])
+        path["hop"] = tuple(Hop(**_hop(hop, folder)) for hop in path["hop"])
     if "reverse" in path:
-        path["reverse"] = Hop(**_hop(path["reverse"]))
+        path["reverse"] = Hop(**_hop(path["reverse"], folder))
     flows = [Flow(**{**flow, "cc": _chosen("cc", flow["cc"])}) for flow in rest.pop("flow", [])]
     probes = [Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])]
     host = rest.pop("host", None)
@@ -315,4 +322,4 @@ def load(file: str | PathLike[str]) -> Scenario:
         ScenarioError: If it is not right: every mistake at once.
         NarrowsError: If it cannot be read.
     """
-    return from_tree(_core.toml_to_tree(read(file), name_of(file)))
+    return from_tree(_core.toml_to_tree(read(file), name_of(file)), FilePath(file).parent)

@@ -2,7 +2,8 @@
 //! for whoever has no Python at hand; people use `narrows run`.
 
 use narrows_core::registry::Registry;
-use narrows_core::scenario::Scenario;
+use narrows_core::scenario::{Scenario, Tree};
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -26,7 +27,10 @@ fn main() -> ExitCode {
 fn run(file: &str, seed: Option<String>) -> Result<String, String> {
     let registry = Registry::standard();
     let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
-    let mut scenario = Scenario::from_toml(&text, file, &registry).map_err(|e| e.to_string())?;
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let files = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string());
+    let tree = Tree::from_toml(&text, file).map_err(|e| e.to_string())?;
+    let mut scenario = Scenario::from_tree(&tree, file, Some(&text), &registry, &files).map_err(|e| e.to_string())?;
     if let Some(seed) = seed {
         scenario.seed = seed.parse().map_err(|_| format!("{seed}: a seed is a whole number"))?;
     }

@@ -24,8 +24,10 @@ use super::chance::Chance;
 use super::delay::Wire;
 use super::link::{Serial, TokenBucket};
 use super::loss::LossModel;
+use super::opportunities::Opportunities;
 use super::policer::{Judgement, Policer};
 use super::shape::Shaper;
+use super::trace::Trace;
 use super::Out;
 use crate::packet::Packet;
 use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
@@ -38,6 +40,8 @@ use alloc::format;
 /// What serves the queue.
 enum Server {
     Serial(Serial),
+    /// A packet-delivery trace.
+    Opportunities(Box<Opportunities>),
     /// `tbf`.
     Bucket(TokenBucket),
     /// `htb`.
@@ -48,16 +52,28 @@ enum Server {
 
 impl Server {
     fn new(spec: &HopSpec) -> Server {
+        let varying = spec.varying.as_ref();
+        let profile = varying.and_then(|v| v.profile(spec.rate));
+        let follow = |bucket: TokenBucket| match profile.clone() {
+            Some(profile) => bucket.following(profile),
+            None => bucket,
+        };
+        if let Some(Trace::Opportunities(o)) = varying.and_then(|v| v.trace.as_ref()).map(|file| &file.trace) {
+            return Server::Opportunities(Box::new(o.clone()));
+        }
         match spec.link {
-            Link::Serial => Server::Serial(Serial::new(spec.rate)),
+            Link::Serial => Server::Serial(match profile {
+                Some(profile) => Serial::following(profile),
+                None => Serial::new(spec.rate),
+            }),
             Link::Tbf { burst, peak } => {
-                let bucket = TokenBucket::new(spec.rate, burst);
+                let bucket = follow(TokenBucket::new(spec.rate, burst));
                 Server::Bucket(match peak {
                     Some((peak, mtu)) => bucket.with_peak(peak, mtu),
                     None => bucket,
                 })
             }
-            Link::Htb { burst } => Server::Owing(TokenBucket::owing(spec.rate, burst)),
+            Link::Htb { burst } => Server::Owing(follow(TokenBucket::owing(spec.rate, burst))),
             Link::ShapeAverage { bc, be } => Server::Shaper(Shaper::average(spec.rate, bc, be)),
             Link::ShapePeak { bc, be } => Server::Shaper(Shaper::peak(spec.rate, bc, be)),
         }
@@ -67,7 +83,7 @@ impl Server {
         match self {
             Server::Bucket(bucket) => bucket.never_passes(size),
             Server::Shaper(shaper) => shaper.never_passes(size),
-            Server::Serial(_) | Server::Owing(_) => false,
+            Server::Serial(_) | Server::Opportunities(_) | Server::Owing(_) => false,
         }
     }
     /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
@@ -75,7 +91,7 @@ impl Server {
         match self {
             Server::Bucket(bucket) => bucket.take(now, size),
             Server::Shaper(shaper) => shaper.take(now, size),
-            Server::Serial(_) | Server::Owing(_) => Ok(()),
+            Server::Serial(_) | Server::Opportunities(_) | Server::Owing(_) => Ok(()),
         }
     }
 }
@@ -203,7 +219,7 @@ impl<P: Packet> Hop<P> {
                 // A discipline that asks again for the instant it was just given would stop the clock.
                 self.rearm(at + Span::ns(1));
             } else {
-                if let Server::Serial(_) = self.server {
+                if let Server::Serial(_) | Server::Opportunities(_) = self.server {
                     if let Some(packet) = self.held.take() {
                         self.depart(at, packet, wire, out);
                     }
@@ -274,11 +290,13 @@ impl<P: Packet> Hop<P> {
         self.server_due = Time::MAX;
         loop {
             match &mut self.server {
-                Server::Serial(_) => {
+                Server::Serial(_) | Server::Opportunities(_) => {
                     let Some(packet) = self.dequeue(now, out) else { return };
-                    if let Server::Serial(serial) = &mut self.server {
-                        self.server_due = serial.serve(now, packet.size());
-                    }
+                    self.server_due = match &mut self.server {
+                        Server::Serial(wire) => wire.serve(now, packet.size()),
+                        Server::Opportunities(link) => link.serve(now, packet.size()),
+                        Server::Bucket(_) | Server::Owing(_) | Server::Shaper(_) => now,
+                    };
                     self.held = Some(packet);
                     return;
                 }

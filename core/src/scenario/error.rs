@@ -1,6 +1,7 @@
 //! Errors of a scenario: each says where, what, and what to write instead. All of them are told at once.
 
 use super::value::{Node, Table, Value};
+use super::varying::Files;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -203,16 +204,18 @@ pub(super) enum Fix {
 pub(super) struct Collector<'a> {
     pub file: &'a str,
     pub source: Option<&'a str>,
+    pub files: &'a Files<'a>,
     /// With the byte they start at, to be told in the order of the file.
     errors: Vec<(usize, Error)>,
     omitted: usize,
 }
 
 impl<'a> Collector<'a> {
-    pub fn new(file: &'a str, source: Option<&'a str>) -> Collector<'a> {
+    pub fn new(file: &'a str, source: Option<&'a str>, files: &'a Files<'a>) -> Collector<'a> {
         Collector {
             file,
             source,
+            files,
             errors: Vec::new(),
             omitted: 0,
         }

@@ -2,9 +2,10 @@
 
 use super::error::{Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
-use super::parse::{missing, optional, section, sections, Known, FRAME, HOUR};
+use super::parse::{missing, optional, section, sections, Known, DAY, FRAME, HOUR};
 use super::read::{offers, within, Field, Section};
 use super::value::{Node, Value};
+use super::varying;
 use super::write::{choice_node, put, quote, Entries};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
 use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
@@ -73,9 +74,18 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
 
 /// The keys of a hop; `distant`: there is propagation behind it.
 fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -> Option<HopSpec> {
-    let rate = match s.field("rate") {
-        Some(f) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
-        None => missing(out, s, "rate", "rate = \"20Mbit\""),
+    let varying = varying::read(out, s);
+    let trace = varying.as_ref().and_then(|v| v.as_ref()?.trace.as_ref());
+    let rate = match (s.field("rate"), trace) {
+        (Some(f), Some(trace)) => {
+            varying::refuse_rate(out, &f, trace);
+            None
+        }
+        (Some(f), None) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
+        (None, Some(file)) => Some(file.trace.mean(DAY).max(Rate::bit(1))),
+        // A trace that is wrong has been told.
+        (None, None) if s.field("trace").is_some() => None,
+        (None, None) => missing(out, s, "rate", "rate = \"20Mbit\""),
     };
     let rtt = match s.field("rtt") {
         _ if !distant => Some(Span::ZERO),
@@ -102,6 +112,27 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         None => Some(fifo()),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
+    if let (Some(Some(_)), Some(Link::ShapeAverage { .. } | Link::ShapePeak { .. }), Some(f)) =
+        (&varying, link, s.field("link"))
+    {
+        out.refuse(
+            &f,
+            "keeps a constant rate, and the hop's varies",
+            Fix::Value("\"tbf\"".into()),
+        );
+        return None;
+    }
+    if let (Some(Some(v)), Some(f)) = (&varying, s.field("link")) {
+        let opportunities = v.profile(Rate::default()).is_none();
+        if opportunities && link != Some(Link::Serial) {
+            out.refuse(
+                &f,
+                "does not go with a packet-delivery trace, which says when packets leave",
+                Fix::Value("\"serial\"".into()),
+            );
+            return None;
+        }
+    }
     let loss = element(out, s, "loss", loss::KINDS).map(|loss| loss.filter(|loss| !loss::is_none(loss)));
     let corrupt = element(out, s, "corrupt", chance::CORRUPT);
     let duplicate = element(out, s, "duplicate", chance::DUPLICATE);
@@ -110,6 +141,7 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
     let reorder = element(out, s, "reorder", reorder::KINDS);
     Some(HopSpec {
         rate: rate?,
+        varying: varying?,
         rtt: rtt?,
         delay_forward: delay_forward?,
         buffer: buffer?,
@@ -269,7 +301,12 @@ fn tbf_burst(rate: Rate) -> Bytes {
 /// The hop as the entries of its section; `distant`: there is propagation behind it.
 pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
     let mut e = Entries::new();
-    put(&mut e, "rate", Node::string(format_rate(hop.rate)));
+    if hop.varying.as_ref().is_none_or(|v| v.trace.is_none()) {
+        put(&mut e, "rate", Node::string(format_rate(hop.rate)));
+    }
+    for (name, node) in hop.varying.iter().flat_map(|v| varying::nodes(v)) {
+        put(&mut e, name, node);
+    }
     if distant {
         put(&mut e, "rtt", Node::string(format_span(hop.rtt)));
         put(&mut e, "delay_forward", Node::string(format_span(hop.delay_forward)));

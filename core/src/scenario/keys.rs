@@ -157,7 +157,43 @@ pub const KEYS: &[Key] = &[
         "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or packet",
         "before the bottleneck, in the data direction: of each super-packet (a burst shares its fate) or of each packet",
     ),
-    later("path", "trace", "a rate that follows a file"),
+    key(
+        "path",
+        "steps",
+        "list of { at, rate }",
+        "none",
+        "",
+        "from each time on another rate: [{ at = \"10s\", rate = \"5Mbit\" }]",
+    ),
+    key(
+        "path",
+        "outages",
+        "list of { at, lasts }",
+        "none",
+        "",
+        "from each time on nothing leaves, for so long: [{ at = \"20s\", lasts = \"2s\" }]",
+    ),
+    key(
+        "path",
+        "trace",
+        "file name or { file, repeat }",
+        "none",
+        "CSV of time and rate, or mahimahi's packet-delivery trace",
+        "a rate that follows a file, in the place of rate; found relative to the scenario",
+    ),
+    key("path.steps", "at", "time", "required", "0s to 24h", "from when on"),
+    key("path.steps", "rate", "rate", "required", "0bit to 10Tbit", "the rate then"),
+    key("path.outages", "at", "time", "required", "0s to 24h", "from when on"),
+    key("path.outages", "lasts", "time", "required", "0s to 24h", "for how long"),
+    key("path.trace", "file", "text", "required", "", "its name, relative to the scenario"),
+    key(
+        "path.trace",
+        "repeat",
+        "switch",
+        "true",
+        "true, false",
+        "begin anew after its end; a packet-delivery trace always does",
+    ),
     key(
         "path",
         "jitter",
@@ -477,7 +513,7 @@ pub(super) fn last(section: &'static str) -> &'static str {
 /// How a section is opened.
 pub(super) fn header(section: &str) -> String {
     match section {
-        "flow" | "probe" | "path.hop" => format!("[[{section}]]"),
+        "flow" | "probe" | "path.hop" | "path.steps" | "path.outages" => format!("[[{section}]]"),
         _ => format!("[{section}]"),
     }
 }

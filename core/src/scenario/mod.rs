@@ -12,6 +12,7 @@
 //! | `read` | one value: its type, unit and range, and what to write instead |
 //! | [`keys`] | every key, its default, range and help |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
+//! | `varying` | steps, outages, traces |
 //! | `write` | the way back: canonical TOML and JSON, every default explicit |
 //! | [`list`] | what may be chosen, for `narrows list` and the docs |
 //!
@@ -31,17 +32,22 @@ pub mod list;
 mod parse;
 mod read;
 pub mod value;
+mod varying;
 mod write;
 
 pub use error::{Error, Errors};
 pub use host::{HostSpec, Nic};
 pub use value::Tree;
+pub use varying::{no_files, Files};
 
 use crate::net::policer;
+use crate::net::profile::Profile;
 use crate::net::shape::Shaper;
+use crate::net::trace::Trace;
 use crate::param::{Param, Params, Value};
 use crate::queue::Limit;
-use crate::units::{Bytes, Rate, Span};
+use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -83,8 +89,10 @@ pub struct PathSpec {
 /// One narrow place, in one direction, and the propagation behind it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HopSpec {
-    /// Of its link.
+    /// Of its link; of a trace the mean.
     pub rate: Rate,
+    /// How the rate varies, if it does.
+    pub varying: Option<Box<Varying>>,
     /// Two-way propagation; none behind a reverse hop, for the others say it already.
     pub rtt: Span,
     /// The part of it towards the receiver (half unless given).
@@ -107,6 +115,46 @@ pub struct HopSpec {
     pub jitter: Option<Choice>,
     /// What comes later than its turn: one of [`reorder::KINDS`](crate::net::reorder::KINDS).
     pub reorder: Option<Choice>,
+}
+
+/// A rate that varies.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Varying {
+    /// From each time on this rate.
+    pub steps: Vec<(Span, Rate)>,
+    /// From each time on nothing at all, for so long.
+    pub outages: Vec<(Span, Span)>,
+    /// Every rate, from a file.
+    pub trace: Option<TraceFile>,
+}
+
+impl Varying {
+    /// The rate over time, of a hop whose `rate` is that at the start; `None` where packets leave at opportunities instead.
+    pub fn profile(&self, rate: Rate) -> Option<Profile> {
+        let steps: Vec<(Time, Rate)> = self.steps.iter().map(|(at, rate)| (Time::ZERO + *at, *rate)).collect();
+        let profile = match self.trace.as_ref().map(|file| &file.trace) {
+            Some(Trace::Opportunities(_)) => return None,
+            Some(Trace::Rates(profile)) => profile.clone(),
+            None => Profile::new(rate, &steps),
+        };
+        let outages: Vec<(Time, Span)> = self
+            .outages
+            .iter()
+            .map(|(at, lasts)| (Time::ZERO + *at, *lasts))
+            .collect();
+        Some(profile.with_outages(&outages))
+    }
+}
+
+/// A file named in a scenario, as it was read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TraceFile {
+    /// As the scenario names it.
+    pub name: String,
+    /// Does a table of rates begin anew after its end?
+    pub repeats: bool,
+    /// What it says.
+    pub trace: Trace,
 }
 
 /// A buffer as the scenario says it.
@@ -134,6 +182,7 @@ impl HopSpec {
     pub fn new(rate: Rate, rtt: Span, queue: Choice) -> HopSpec {
         HopSpec {
             rate,
+            varying: None,
             rtt,
             delay_forward: Span::ns(rtt.as_ns() / 2),
             buffer: None,

@@ -6,6 +6,7 @@ use super::hop::path;
 use super::keys::{self, LATER_CCS};
 use super::read::{Field, Offer, Section};
 use super::value::{Tree, Value};
+use super::varying::{no_files, Files};
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::packet::Packet;
@@ -20,28 +21,29 @@ use alloc::vec::Vec;
 
 /// A full frame: what a buffer or a bucket must hold for anything to pass.
 pub(super) const FRAME: Bytes = Bytes::new(1514);
-const DAY: Span = Span::s(24 * 3600);
+pub(super) const DAY: Span = Span::s(24 * 3600);
 pub(super) const HOUR: Span = Span::s(3600);
 const MOST_FLOWS: u64 = 100_000;
 
 impl Scenario {
-    /// Reads a TOML document. `file_name` is what errors call it.
+    /// Reads a TOML document that names no files. `file_name` is what errors call it.
     pub fn from_toml<P: Packet + Send + 'static>(
         text: &str,
         file_name: &str,
         registry: &Registry<P>,
     ) -> Result<Scenario, Errors> {
         let tree = Tree::from_toml(text, file_name)?;
-        Scenario::from_tree(&tree, file_name, Some(text), registry)
+        Scenario::from_tree(&tree, file_name, Some(text), registry, &no_files)
     }
 
     /// Reads a tree, from TOML or from another language's values. Errors name lines of `source_text` where the tree has
-    /// positions in it, else the key's path.
+    /// positions in it, else the key's path. Files that it names are read by `files`.
     pub fn from_tree<P: Packet + Send + 'static>(
         tree: &Tree,
         file_name: &str,
         source_text: Option<&str>,
         registry: &Registry<P>,
+        files: &Files<'_>,
     ) -> Result<Scenario, Errors> {
         let known = Known {
             ccs: registry
@@ -55,7 +57,7 @@ impl Scenario {
                 .map(|k| offer(k.name, k.params, k.check))
                 .collect(),
         };
-        let mut out = Collector::new(file_name, source_text);
+        let mut out = Collector::new(file_name, source_text, files);
         let scenario = scenario(&mut out, tree, &known);
         out.finish(scenario)
     }

@@ -555,13 +555,13 @@ impl Collector<'_> {
             Kind::Count(_, least, most) => count(node, *least, *most).map(param::Value::Count),
             Kind::Number(default, least, most) => number(node, *default, *least, *most).map(param::Value::Number),
             Kind::Span(default, least, most) => {
-                quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Span)
+                quantity(node, &unit_of(&default.text(), "ms"), *least, *most).map(param::Value::Span)
             }
             Kind::Bytes(default, least, most) => {
-                quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Bytes)
+                quantity(node, &unit_of(&default.text(), "B"), *least, *most).map(param::Value::Bytes)
             }
             Kind::Rate(default, least, most) => {
-                quantity(node, &unit_of(&default.text()), *least, *most).map(param::Value::Rate)
+                quantity(node, &unit_of(&default.text(), "Mbit"), *least, *most).map(param::Value::Rate)
             }
             Kind::Packets(default, least, most) => packets(node, *default, *least, *most).map(param::Value::Packets),
             Kind::Probability(_) => probability(node).map(param::Value::Number),
@@ -585,7 +585,10 @@ impl Collector<'_> {
     }
 }
 
-/// The unit that a default is written in is the one to propose.
-fn unit_of(text: &str) -> String {
-    text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').into()
+/// The unit that a default is written in is the one to propose; that of nothing says nothing.
+fn unit_of(text: &str, usual: &str) -> String {
+    match text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        _ if text.starts_with('0') && !text.contains('.') => usual.into(),
+        unit => unit.into(),
+    }
 }

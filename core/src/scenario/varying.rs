@@ -44,7 +44,11 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
     }
     if let (Some(TraceFile { trace, .. }), Some(f)) = (&trace, s.field("outages")) {
         if let Trace::Opportunities(_) = trace {
-            out.refuse(&f, "does not go with a packet-delivery trace: leave its lines out instead", Fix::None);
+            out.refuse(
+                &f,
+                "does not go with a packet-delivery trace: leave its lines out instead",
+                Fix::None,
+            );
             return None;
         }
     }
@@ -85,7 +89,12 @@ fn rate(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Rate> {
     match s.field("rate") {
         Some(f) => out.quantity(&f, "Mbit", Rate::bit(0), Rate::mbit(10_000_000)),
         None => {
-            out.missing(s.path_of("rate"), s.at.as_ref(), "is missing", "rate = \"5Mbit\"".into());
+            out.missing(
+                s.path_of("rate"),
+                s.at.as_ref(),
+                "is missing",
+                "rate = \"5Mbit\"".into(),
+            );
             None
         }
     }

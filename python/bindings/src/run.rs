@@ -150,12 +150,43 @@ fn registry() -> Registry<Packet> {
 }
 
 fn parse(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Scenario> {
-    Scenario::from_toml(text, file_name, &registry()).map_err(|e| error::scenario(py, &e))
+    let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
+    let folder = std::path::Path::new(file_name)
+        .parent()
+        .unwrap_or(std::path::Path::new(""));
+    let files = |name: &str| read(&folder.join(name));
+    Scenario::from_tree(&tree, file_name, Some(text), &registry(), &files).map_err(|e| error::scenario(py, &e))
+}
+
+/// The most that a file named in a scenario may hold.
+const MOST_BYTES: u64 = 100_000_000;
+
+/// The text of a file named in a scenario, or what is wrong with it.
+fn read(file: &std::path::Path) -> Result<String, String> {
+    let size = std::fs::metadata(file).map_err(|e| plain(&e))?;
+    if !size.is_file() {
+        return Err("is not a file".into());
+    }
+    if size.len() > MOST_BYTES {
+        return Err(format!("has more than {} MB", MOST_BYTES / 1_000_000));
+    }
+    std::fs::read_to_string(file).map_err(|e| plain(&e))
+}
+
+/// What the system says, without its number.
+fn plain(e: &std::io::Error) -> String {
+    match e.kind() {
+        std::io::ErrorKind::NotFound => "does not exist".into(),
+        std::io::ErrorKind::PermissionDenied => "may not be read".into(),
+        std::io::ErrorKind::InvalidData => "is not text".into(),
+        _ => "cannot be read".into(),
+    }
 }
 
 fn parse_tree(tree: &Bound<'_, PyMapping>) -> PyResult<(Tree, Scenario)> {
     let built = tree::from_python(tree)?;
-    let scenario = Scenario::from_tree(&built, "", None, &registry()).map_err(|e| error::scenario(tree.py(), &e))?;
+    let scenario = Scenario::from_tree(&built, "", None, &registry(), &|name| read(name.as_ref()))
+        .map_err(|e| error::scenario(tree.py(), &e))?;
     Ok((built, scenario))
 }
 
