@@ -12,10 +12,15 @@
 //!   of `mtu` bytes fills at that rate: a packet needs both. Source: tc-tbf(8), Linux 6.12 `sch_tbf`; Linux keeps tokens in whole
 //!   nanoseconds, here the remainder is kept as well.
 //! - [`Shaper`](super::shape::Shaper): what routers call shaping, a bucket that is filled once in each interval.
+//!
+//! Wire and bucket follow a [`Profile`] by the same law with its integral in place of the product: a packet in service slows down and
+//! speeds up with the rate, and stands still during an outage.
 
+use super::profile::{Pace, Profile};
 use super::ElementKind;
 use crate::param::{no_check, Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
 use alloc::string::String;
 
 /// The kinds of links, in a scenario's words.
@@ -131,32 +136,75 @@ fn work(size: Bytes) -> u64 {
     size.get().saturating_mul(PER_BYTE)
 }
 
-/// A wire of a fixed rate: one packet after the other.
+/// At what rate work is done.
+#[derive(Clone, Debug)]
+enum Flow {
+    /// Always so many bit/s, never none.
+    Constant(u64),
+    Varying(Box<Pace>),
+}
+
+impl Flow {
+    fn constant(rate: Rate) -> Flow {
+        Flow::Constant(rate.as_bit().max(1))
+    }
+    fn following(profile: Profile) -> Flow {
+        Flow::Varying(Box::new(Pace::new(profile)))
+    }
+    /// The work done from one time to a later one.
+    #[inline]
+    fn done(&mut self, from: Time, to: Time) -> u64 {
+        match self {
+            Flow::Constant(bits) => to.since(from).as_ns().saturating_mul(*bits),
+            Flow::Varying(pace) => pace.work(from, to),
+        }
+    }
+    /// The first instant by which `work` is done.
+    #[inline]
+    fn when(&mut self, from: Time, work: u64) -> Time {
+        match self {
+            Flow::Constant(bits) => from + Span::ns(work.div_ceil(*bits)),
+            Flow::Varying(pace) => pace.when(from, work),
+        }
+    }
+}
+
+/// A wire: one packet after the other.
 #[derive(Clone, Debug)]
 pub struct Serial {
-    bits: u64,
+    flow: Flow,
     free_at: Time,
     remainder: u64,
 }
 
 impl Serial {
-    /// An idle wire.
+    /// An idle wire of a constant rate (of 1 bit/s at least).
     pub fn new(rate: Rate) -> Serial {
+        Serial::with(Flow::constant(rate))
+    }
+    /// An idle wire whose rate varies. A packet that it never sends has left one nanosecond before [`Time::MAX`].
+    pub fn following(profile: Profile) -> Serial {
+        Serial::with(Flow::following(profile))
+    }
+    fn with(flow: Flow) -> Serial {
         Serial {
-            bits: rate.as_bit().max(1),
+            flow,
             free_at: Time::ZERO,
             remainder: 0,
         }
     }
     /// When a packet of `size` bytes that gets the server at `now` has left. Call it at the instant answered last to send
     /// back to back, later after idleness.
+    #[inline]
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
             self.remainder = 0;
         }
         let work = work(size).saturating_add(self.remainder);
-        self.free_at = now + Span::ns(work / self.bits);
-        self.remainder = work % self.bits;
+        (self.free_at, self.remainder) = match &mut self.flow {
+            Flow::Constant(bits) => (now + Span::ns(work / *bits), work % *bits),
+            Flow::Varying(pace) => pace.reach(now, work),
+        };
         self.free_at
     }
 }
@@ -164,7 +212,7 @@ impl Serial {
 /// A token bucket.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    bits: u64,
+    flow: Flow,
     burst: Bytes,
     tokens: u64,
     /// What has left without being paid for; `None` where that is not allowed.
@@ -196,7 +244,7 @@ impl TokenBucket {
     /// A full bucket of `burst` bytes.
     pub fn new(rate: Rate, burst: Bytes) -> TokenBucket {
         TokenBucket {
-            bits: rate.as_bit().max(1),
+            flow: Flow::constant(rate),
             burst,
             tokens: work(burst),
             owed: None,
@@ -223,20 +271,33 @@ impl TokenBucket {
             ..TokenBucket::new(rate, burst)
         }
     }
+    /// The same whose tokens come at a rate that varies; a peak rate does not.
+    pub fn following(self, profile: Profile) -> TokenBucket {
+        TokenBucket {
+            flow: Flow::following(profile),
+            ..self
+        }
+    }
     /// Would a packet of `size` wait forever?
     pub fn never_passes(&self, size: Bytes) -> bool {
         let too_long = |peak: Peak| work(size) > peak.depth;
         self.owed.is_none() && (size > self.burst || self.peak.is_some_and(too_long))
     }
     /// Is nothing owed at `now`? Otherwise, when.
+    #[inline]
     pub fn ready(&mut self, now: Time) -> Result<(), Time> {
         self.earn(now);
         match self.owed {
-            Some(owed) if owed > 0 => Err(now + Span::ns(owed.div_ceil(self.bits))),
+            Some(owed) if owed > 0 => match self.flow.when(now, owed) {
+                paid if paid > now => Err(paid),
+                // The end of time: who waits for it would wait forever at that very instant.
+                _ => Ok(()),
+            },
             _ => Ok(()),
         }
     }
     /// Charges `size` bytes at `now`, whether there are tokens or not: for buckets that owe.
+    #[inline]
     pub fn charge(&mut self, now: Time, size: Bytes) {
         self.earn(now);
         let lacking = work(size).saturating_sub(self.tokens);
@@ -252,20 +313,26 @@ impl TokenBucket {
     pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
         self.ready(now)?;
         if self.owed.is_none() {
-            let wait = |tokens: u64, bits: u64| work(size).saturating_sub(tokens).div_ceil(bits);
-            let peak = self.peak.map_or(0, |peak| wait(peak.tokens, peak.bits));
-            let wait = wait(self.tokens, self.bits).max(peak);
-            if wait > 0 {
-                return Err(now + Span::ns(wait));
+            let missing = |tokens: u64| work(size).saturating_sub(tokens);
+            let mut enough = self.flow.when(now, missing(self.tokens));
+            if let Some(peak) = &self.peak {
+                enough = enough.max(now + Span::ns(missing(peak.tokens).div_ceil(peak.bits)));
+            }
+            if enough > now {
+                return Err(enough);
             }
         }
         self.charge(now, size);
         Ok(())
     }
     /// What has come in since it was looked at last: debts are paid first.
+    #[inline]
     fn earn(&mut self, now: Time) {
         let passed = now.since(self.at).as_ns();
-        let mut earned = passed.saturating_mul(self.bits);
+        if passed == 0 {
+            return;
+        }
+        let mut earned = self.flow.done(self.at, now);
         if let Some(owed) = &mut self.owed {
             let paid = earned.min(*owed);
             *owed -= paid;
@@ -276,7 +343,7 @@ impl TokenBucket {
             let tokens = peak.tokens.saturating_add(passed.saturating_mul(peak.bits));
             peak.tokens = tokens.min(peak.depth);
         }
-        self.at = self.at.max(now);
+        self.at = now;
     }
 }
 

@@ -8,10 +8,13 @@ pub mod interface;
 pub mod jitter;
 pub mod link;
 pub mod loss;
+pub mod opportunities;
 pub mod path;
 pub mod policer;
+pub mod profile;
 pub mod reorder;
 pub mod shape;
+pub mod trace;
 
 use crate::param::{Param, Params, Refusal};
 use crate::queue::Why;

@@ -1,0 +1,116 @@
+//! A link that sends when its trace says so: mahimahi's packet-delivery traces.
+//!
+//! Law: each line of a trace is an opportunity: at that millisecond 1504 bytes may leave (a packet of 1500 with the 4 bytes that a TUN device
+//! puts before it). They go to the head of the queue: a small packet leaves room for the next, a large one goes on at the next opportunity
+//! and has left with its last byte. What nobody waits for is lost: a packet that comes to an idle link waits for an opportunity later
+//! than its own instant. The trace repeats; a repetition lasts as long as the last line says.
+//!
+//! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). A full frame of 1514 bytes is 1504 there (no
+//! Ethernet header, but TUN's): one opportunity. Deviations: time is exact where mahimahi's clock has whole milliseconds; the packet in
+//! service has left the queue as soon as the link is free, where mahimahi takes it at the opportunity; a packet that gets the link at
+//! the very instant another has left may use what is left of that opportunity, even if it came that instant.
+
+use crate::units::{Bytes, Rate, Span, Time};
+use alloc::vec::Vec;
+
+/// Bytes of an opportunity: 1500 of IP, 4 of TUN.
+const OPPORTUNITY: u64 = 1504;
+/// What a frame on our wire has more than a packet on a TUN device: 14 of Ethernet, less 4 of TUN.
+const FRAMING: u64 = 10;
+/// When a packet has left that never does: the end of time, yet a time, for a server that waits for it is not idle.
+const NEVER: u64 = u64::MAX - 1;
+
+/// The opportunities of one instant.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Slot {
+    /// Nanoseconds since the repetition began.
+    at: u64,
+    /// How many there are until then, its own included.
+    until: u64,
+}
+
+/// A link server that follows a trace; idle at first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opportunities {
+    /// By time; never empty.
+    slots: Vec<Slot>,
+    /// How long a repetition lasts, in nanoseconds.
+    period: u64,
+    /// How many are used or wasted since the beginning.
+    used: u64,
+    /// Bytes left of the one used last.
+    left: u64,
+    free_at: Time,
+}
+
+impl Opportunities {
+    /// From the milliseconds of a trace, in any order. It needs one above 0, for a repetition lasts until the last of them.
+    pub fn new(mut ms: Vec<u64>) -> Option<Opportunities> {
+        ms.sort_unstable();
+        let mut slots: Vec<Slot> = Vec::new();
+        for (n, ms) in (1..).zip(ms) {
+            let at = Span::ms(ms).as_ns();
+            match slots.last_mut() {
+                Some(slot) if slot.at == at => slot.until = n,
+                _ => slots.push(Slot { at, until: n }),
+            }
+        }
+        let period = slots.last()?.at;
+        (period > 0).then(|| {
+            let mut link = Opportunities {
+                slots,
+                period,
+                used: 0,
+                left: 0,
+                free_at: Time::ZERO,
+            };
+            link.used = link.until(Time::ZERO);
+            link
+        })
+    }
+    /// The mean rate at which full frames of 1514 bytes can leave.
+    pub fn mean(&self) -> Rate {
+        let frames = Bytes::new(self.each().saturating_mul(OPPORTUNITY + FRAMING));
+        Rate::of(frames, Span::ns(self.period)).unwrap_or_default()
+    }
+    /// When a packet of `size` bytes on the wire that gets the server at `now` has left. Call it at the instant answered last to send
+    /// back to back, later after idleness. What never leaves has left one nanosecond before [`Time::MAX`].
+    pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
+        if now != self.free_at {
+            self.left = 0;
+            self.used = self.used.max(self.until(now));
+            self.free_at = now;
+        }
+        let bytes = size.get().saturating_sub(FRAMING).max(1);
+        if bytes > self.left {
+            let missing = bytes - self.left;
+            let more = missing.div_ceil(OPPORTUNITY);
+            self.used = self.used.saturating_add(more);
+            self.left = more.saturating_mul(OPPORTUNITY).saturating_sub(missing);
+            self.free_at = self.time_of(self.used);
+        } else {
+            self.left -= bytes;
+        }
+        self.free_at
+    }
+
+    /// How many in a repetition.
+    fn each(&self) -> u64 {
+        self.slots.last().map_or(0, |slot| slot.until)
+    }
+    /// How many there have been by `now`.
+    fn until(&self, now: Time) -> u64 {
+        let (times, within) = (now.as_ns() / self.period, now.as_ns() % self.period);
+        let next = self.slots.partition_point(|slot| slot.at <= within);
+        let here = next.checked_sub(1).map_or(0, |at| self.slots[at].until);
+        times.saturating_mul(self.each()).saturating_add(here)
+    }
+    /// The instant of the `nth`, counted from 1.
+    fn time_of(&self, nth: u64) -> Time {
+        let before = nth.saturating_sub(1);
+        let (times, within) = (before / self.each(), before % self.each());
+        let slot = self.slots[self.slots.partition_point(|slot| slot.until <= within)];
+        let at = times.saturating_mul(self.period).saturating_add(slot.at);
+        Time::from_ns(at.min(NEVER))
+    }
+}

@@ -1,0 +1,241 @@
+//! A rate over time, piecewise constant, and its integral, exactly.
+//!
+//! Law: the work done until `t` is `W(t) = ∫₀ᵗ rate`, counted in bit-nanoseconds (`r` bit/s do `r` of them per nanosecond). All of it
+//! is integers, so an interval may be split anywhere and the parts add up. After its last step a profile holds the last rate, or it
+//! repeats: `W(k · period + t) = k · W(period) + W(t)`.
+//!
+//! Each step knows the work done before it, so that `W` and its inverse are one search in a list. A [`Pace`] begins that search where it
+//! ended before: over a run that costs the steps once and each packet a little, and a longer leap costs the logarithm of its length.
+
+use crate::units::{Rate, Span, Time};
+use alloc::vec::Vec;
+
+/// From `at` on, within one repetition.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Step {
+    at: u64,
+    bits: u64,
+    /// The work done before.
+    done: u128,
+}
+
+/// A rate over time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// By time; the first at 0.
+    steps: Vec<Step>,
+    /// One repetition: how long, and the work done in it.
+    cycle: Option<(u64, u128)>,
+}
+
+impl Profile {
+    /// The same rate at all times.
+    pub fn constant(rate: Rate) -> Profile {
+        Profile::new(rate, &[])
+    }
+    /// `first` from the start, then each rate from its time on. Of two at one time the later in the list counts; the list may be in
+    /// any order.
+    pub fn new(first: Rate, steps: &[(Time, Rate)]) -> Profile {
+        let mut list: Vec<(u64, u64)> = Vec::with_capacity(steps.len() + 1);
+        list.push((0, first.as_bit()));
+        list.extend(steps.iter().map(|(at, rate)| (at.as_ns(), rate.as_bit())));
+        list.sort_by_key(|(at, _)| *at);
+        Profile::sorted(list, None)
+    }
+    /// The same, repeating itself each `period` (at least 1 ns); what it does later than that is forgotten.
+    pub fn repeating(self, period: Span) -> Profile {
+        let list = self.steps.iter().map(|s| (s.at, s.bits)).collect();
+        Profile::sorted(list, Some(period.as_ns().max(1)))
+    }
+    /// The same with nothing at all from each of these times on for so long. A repeating profile has them in each repetition, as far as
+    /// they lie in it.
+    pub fn with_outages(self, outages: &[(Time, Span)]) -> Profile {
+        let mut dark: Vec<(u64, u64)> = outages
+            .iter()
+            .map(|(at, lasts)| (at.as_ns(), (*at + *lasts).as_ns()))
+            .filter(|(from, to)| from < to)
+            .collect();
+        dark.sort_unstable();
+        let mut ends: Vec<u64> = self.steps.iter().map(|s| s.at).collect();
+        ends.extend(dark.iter().flat_map(|(from, to)| [*from, *to]));
+        ends.sort_unstable();
+        ends.dedup();
+        let (mut step, mut next, mut dark_until) = (0, 0, 0);
+        let list = ends.into_iter().map(|at| {
+            while self.steps.get(step + 1).is_some_and(|s| s.at <= at) {
+                step += 1;
+            }
+            while let Some((_, to)) = dark.get(next).filter(|(from, _)| *from <= at) {
+                dark_until = dark_until.max(*to);
+                next += 1;
+            }
+            (at, if at < dark_until { 0 } else { self.steps[step].bits })
+        });
+        let list = list.collect();
+        Profile::sorted(list, self.cycle.map(|(period, _)| period))
+    }
+
+    /// From times and bit/s by time, the first at 0.
+    fn sorted(list: Vec<(u64, u64)>, period: Option<u64>) -> Profile {
+        let mut steps: Vec<Step> = Vec::with_capacity(list.len());
+        for (at, bits) in list {
+            if period.is_some_and(|period| at >= period) {
+                break;
+            }
+            match steps.last_mut() {
+                Some(last) if last.at == at => last.bits = bits,
+                Some(last) if last.bits == bits => {}
+                _ => steps.push(Step { at, bits, done: 0 }),
+            }
+        }
+        // A rate that was replaced may equal the one before it now; that costs a step and nothing else.
+        for i in 1..steps.len() {
+            steps[i].done = steps[i - 1].until(steps[i].at);
+        }
+        let cycle = period.and_then(|period| steps.last().map(|last| (period, last.until(period))));
+        Profile { steps, cycle }
+    }
+
+    /// The rate at `now`.
+    pub fn rate(&self, now: Time) -> Rate {
+        let (_, within) = self.repetitions(now);
+        Rate::bit(self.steps[self.last(0, |s| s.at <= within)].bits)
+    }
+    /// The mean rate: of one repetition, or of the first `span` where it does not repeat (then an empty span has the first rate).
+    pub fn mean(&self, span: Span) -> Rate {
+        let (ns, done) = match self.cycle {
+            Some(cycle) => cycle,
+            None if span == Span::ZERO => return Rate::bit(self.steps[0].bits),
+            None => (span.as_ns(), self.done(Time::ZERO + span, &mut 0)),
+        };
+        Rate::bit(saturated(done / u128::from(ns)))
+    }
+    /// The work that is done from one time to a later one, in bit-nanoseconds.
+    pub fn work(&self, from: Time, to: Time) -> u128 {
+        self.done(to, &mut 0).saturating_sub(self.done(from, &mut 0))
+    }
+    /// The first instant by which `work` bit-nanoseconds are done, counted from `from`; [`Time::MAX`] for never.
+    pub fn when(&self, from: Time, work: u128) -> Time {
+        let (at, left) = self.reach(from, work, &mut 0);
+        at + Span::ns(u64::from(left > 0))
+    }
+
+    /// Whole repetitions until `now`, and the time since.
+    fn repetitions(&self, now: Time) -> (u64, u64) {
+        self.cycle.map_or((0, now.as_ns()), |(period, _)| {
+            (now.as_ns() / period, now.as_ns() % period)
+        })
+    }
+    /// The last step for which something `holds` that holds for all before it; `hint` is a guess.
+    fn last(&self, hint: usize, holds: impl Fn(&Step) -> bool) -> usize {
+        let mut at = if self.steps.get(hint).is_some_and(&holds) {
+            hint
+        } else {
+            0
+        };
+        for _ in 0..4 {
+            match self.steps.get(at + 1) {
+                Some(next) if holds(next) => at += 1,
+                _ => return at,
+            }
+        }
+        at + self.steps[at + 1..].partition_point(holds)
+    }
+    /// W.
+    fn done(&self, now: Time, hint: &mut usize) -> u128 {
+        let (times, within) = self.repetitions(now);
+        *hint = self.last(*hint, |s| s.at <= within);
+        let before = self.cycle.map_or(0, |(_, work)| u128::from(times) * work);
+        // At most 2⁶⁴ − 1 bit/s for 2⁶⁴ − 1 ns: it fits.
+        before + self.steps[*hint].until(within)
+    }
+    /// The last instant by which no more than `work` is done from `from` on, or the first when it is exactly done; and what is left then,
+    /// which is less than a nanosecond's.
+    fn reach(&self, from: Time, work: u128, hint: &mut usize) -> (Time, u64) {
+        if work == 0 {
+            return (from, 0);
+        }
+        let Some(target) = self.done(from, hint).checked_add(work) else {
+            return (Time::MAX, 0);
+        };
+        let (since, rest) = match self.cycle {
+            None => (0, target),
+            Some((_, 0)) => return (Time::MAX, 0),
+            // One less, so that what a repetition ends with belongs to it.
+            Some((period, each)) => {
+                let times = (target - 1) / each;
+                (u128::from(period).saturating_mul(times), target - times * each)
+            }
+        };
+        *hint = self.last(*hint, |s| s.done < rest);
+        let step = self.steps[*hint];
+        let bits = u128::from(step.bits);
+        // Only a last rate that is held can be zero here: otherwise the step behind this one has no more done.
+        if bits == 0 {
+            return (Time::MAX, 0);
+        }
+        let need = rest - step.done;
+        let at = since.saturating_add(u128::from(step.at)).saturating_add(need / bits);
+        match u64::try_from(at) {
+            Ok(at) => (Time::from_ns(at), (need % bits) as u64),
+            Err(_) => (Time::MAX, 0),
+        }
+    }
+}
+
+impl Step {
+    /// The work done until `at`, not before its own time.
+    fn until(&self, at: u64) -> u128 {
+        self.done + u128::from(self.bits) * u128::from(at - self.at)
+    }
+}
+
+/// As many as 64 bits hold.
+fn saturated(x: u128) -> u64 {
+    u64::try_from(x).unwrap_or(u64::MAX)
+}
+
+/// A profile that is followed through time, for what keeps a rate: [`link`](super::link).
+#[derive(Clone, Debug)]
+pub struct Pace {
+    profile: Profile,
+    /// Where the search ended last.
+    hint: usize,
+}
+
+/// When a link is done that never is: the end of time, yet a time, for a server that waits for it is not idle.
+const NEVER: Time = Time::from_ns(u64::MAX - 1);
+
+// Cold: a link of constant rate, which most are, pays for no more than the question which of the two it is.
+impl Pace {
+    /// Along `profile`.
+    pub fn new(profile: Profile) -> Pace {
+        Pace { profile, hint: 0 }
+    }
+    /// The profile.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+    /// As [`Profile::work`], saturating.
+    #[cold]
+    #[inline(never)]
+    pub fn work(&mut self, from: Time, to: Time) -> u64 {
+        let before = self.profile.done(from, &mut self.hint);
+        saturated(self.profile.done(to, &mut self.hint).saturating_sub(before))
+    }
+    /// As [`Profile::when`], never later than one nanosecond before [`Time::MAX`].
+    #[cold]
+    #[inline(never)]
+    pub fn when(&mut self, from: Time, work: u64) -> Time {
+        let (at, left) = self.profile.reach(from, u128::from(work), &mut self.hint);
+        (at + Span::ns(u64::from(left > 0))).min(NEVER)
+    }
+    /// The last instant at which no more than `work` is done since `from` (the first at which all is, where one is), and what is left to do
+    /// then; never later than one nanosecond before [`Time::MAX`].
+    #[cold]
+    #[inline(never)]
+    pub fn reach(&mut self, from: Time, work: u64) -> (Time, u64) {
+        let (at, left) = self.profile.reach(from, u128::from(work), &mut self.hint);
+        (at.min(NEVER), left)
+    }
+}

@@ -1,0 +1,249 @@
+//! Rates over time as files say them: a table of rates, or mahimahi's packet-delivery traces.
+//!
+//! A table of rates is CSV: a header that names the units, then lines by time, the first at 0.
+//!
+//! ```text
+//! t_s,rate_mbit          t_s, t_ms or t_us; rate_bit, rate_kbit, rate_mbit or rate_gbit
+//! 0,12                   12 Mbit/s from the start
+//! 1.5,0                  nothing from 1.5 s on
+//! 2,8.25
+//! ```
+//!
+//! A rate holds until the next line. After the last one it goes on for good; where the table repeats, it lasts as long as the line before
+//! it did, then the first line comes again.
+//!
+//! A packet-delivery trace has one whole number of milliseconds on each line, none less than the one before: see [`Opportunities`].
+//!
+//! In both, empty lines and lines that begin with `#` say nothing. Numbers are plain decimals and are read exactly. Who reads a file
+//! limits its size in bytes; here a table has a million lines at most, a trace five million, and no time is beyond a year.
+
+use super::opportunities::Opportunities;
+use super::profile::Profile;
+use crate::units::{parse_rate, parse_span, Rate, Span, Time};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Lines of a table of rates.
+pub const MOST_RATES: usize = 1_000_000;
+/// Lines of a packet-delivery trace.
+pub const MOST_OPPORTUNITIES: usize = 5_000_000;
+/// The latest time in either.
+pub const LATEST: Span = Span::s(365 * 86_400);
+/// The highest rate in a table: the highest of a scenario.
+const FASTEST: Rate = Rate::mbit(10_000_000);
+
+/// What a file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trace {
+    /// A table of rates.
+    Rates(Profile),
+    /// A packet-delivery trace.
+    Opportunities(Opportunities),
+}
+
+/// What is wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceError {
+    /// Counted from 1; 0 for the file as a whole.
+    pub line: usize,
+    /// What is wrong, in a person's words.
+    pub problem: String,
+    /// What to do about it, in a person's words; where it is one line, that line between backquotes.
+    pub fix: String,
+}
+
+fn wrong<T>(line: usize, problem: impl Into<String>, fix: impl Into<String>) -> Result<T, TraceError> {
+    Err(TraceError {
+        line,
+        problem: problem.into(),
+        fix: fix.into(),
+    })
+}
+
+impl Trace {
+    /// Reads either kind: a first line with a comma begins a table. `repeats` is of tables; traces always do.
+    pub fn read(text: &str, repeats: bool) -> Result<Trace, TraceError> {
+        match lines(text).next() {
+            Some((_, first)) if first.contains(',') => rates(text, repeats).map(Trace::Rates),
+            _ => opportunities(text).map(Trace::Opportunities),
+        }
+    }
+    /// The mean rate: of one repetition, or of the first `span` where it does not repeat.
+    pub fn mean(&self, span: Span) -> Rate {
+        match self {
+            Trace::Rates(profile) => profile.mean(span),
+            Trace::Opportunities(opportunities) => opportunities.mean(),
+        }
+    }
+}
+
+/// The lines that say something, by number.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    (1..)
+        .zip(text.lines().map(str::trim))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// What a person may be shown of a line: a file may be anything.
+fn shown(line: &str) -> String {
+    let mut shown: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
+    if line.chars().nth(40).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
+
+/// Digits with at most one point among or before them, and no more of them than any number needs.
+fn is_decimal(field: &str) -> bool {
+    let digits = field.bytes().filter(u8::is_ascii_digit).count();
+    let points = field.bytes().filter(|b| *b == b'.').count();
+    digits > 0 && points <= 1 && digits + points == field.len() && field.len() <= 40
+}
+
+/// Reads a table of rates; its times are by the first column's unit, its rates by the second's.
+pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
+    let mut lines = lines(text);
+    let Some((number, header)) = lines.next() else {
+        return wrong(0, "is empty", "begin with `t_s,rate_mbit`, then lines like `0,12`");
+    };
+    let mut names = header.split(',').map(str::trim);
+    let unit = |name: Option<&str>| match name? {
+        "t_s" => Some("s"),
+        "t_ms" => Some("ms"),
+        "t_us" => Some("us"),
+        "rate_bit" => Some("bit"),
+        "rate_kbit" => Some("kbit"),
+        "rate_mbit" => Some("Mbit"),
+        "rate_gbit" => Some("Gbit"),
+        _ => None,
+    };
+    let (time_unit, rate_unit) = match (unit(names.next()), unit(names.next()), names.next()) {
+        (Some(time), Some(rate), None) if time.ends_with('s') && rate.ends_with("bit") => (time, rate),
+        _ => {
+            let fix = if header.split(',').all(|field| is_decimal(field.trim())) {
+                "put `t_s,rate_mbit` (or t_ms, t_us; rate_bit, rate_kbit, rate_gbit) on a line above"
+            } else {
+                "`t_s,rate_mbit`, or with t_ms, t_us; rate_bit, rate_kbit, rate_gbit"
+            };
+            return wrong(number, format!("{} is not a header of two columns", shown(header)), fix);
+        }
+    };
+    let mut steps: Vec<(Time, Rate)> = Vec::new();
+    for (number, line) in lines {
+        let mut fields = line.split(',').map(str::trim);
+        let (time, rate) = match (fields.next(), fields.next(), fields.next()) {
+            (Some(time), Some(rate), None) if is_decimal(time) && is_decimal(rate) => (time, rate),
+            _ => {
+                let problem = format!("{} is not a time and a rate, both plain decimals", shown(line));
+                return wrong(number, problem, "`0.5,12.25`, for example");
+            }
+        };
+        let (Ok(at), Ok(rate)) = (
+            parse_span(&format!("{time}{time_unit}")),
+            parse_rate(&format!("{rate}{rate_unit}")),
+        ) else {
+            let problem = format!("{} has a number that is too large", shown(line));
+            return wrong(number, problem, "times up to a year, rates up to 10 Tbit/s");
+        };
+        if at > LATEST || rate > FASTEST {
+            let problem = format!("{} is out of range", shown(line));
+            return wrong(number, problem, "times up to a year, rates up to 10 Tbit/s");
+        }
+        let at = Time::ZERO + at;
+        match steps.last() {
+            None if at != Time::ZERO => {
+                let problem = format!("the first time is {time}, and what the rate is before it is not said");
+                return wrong(
+                    number,
+                    problem,
+                    "let the first time be 0, and count the others from there",
+                );
+            }
+            Some((before, _)) if at <= *before => {
+                let problem = format!("{} does not come after the line before it", shown(line));
+                return wrong(number, problem, "sort the lines by time, and give each time once");
+            }
+            _ if steps.len() == MOST_RATES => {
+                let problem = format!("there are more than {MOST_RATES} lines");
+                return wrong(
+                    number,
+                    problem,
+                    "cut the table into parts, or take means over longer times",
+                );
+            }
+            _ => steps.push((at, rate)),
+        }
+    }
+    let Some((first, rest)) = steps.split_first() else {
+        return wrong(
+            number,
+            "there is no line behind the header",
+            "add lines like `0,12` below it",
+        );
+    };
+    if steps.iter().all(|(_, rate)| rate.as_bit() == 0) {
+        return wrong(
+            0,
+            "no rate is above 0, so nothing would ever pass",
+            "let one line at least have a rate",
+        );
+    }
+    let profile = Profile::new(first.1, rest);
+    Ok(match steps[..] {
+        [.., (before, _), (last, _)] if repeats => profile.repeating(last.since(Time::ZERO) + last.since(before)),
+        _ => profile,
+    })
+}
+
+/// Reads a packet-delivery trace.
+pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
+    let mut times: Vec<u64> = Vec::new();
+    for (number, line) in lines(text) {
+        let whole = line.bytes().all(|b| b.is_ascii_digit());
+        let ms = match line.parse::<u64>() {
+            Ok(ms) if whole && Span::ms(ms) <= LATEST => ms,
+            Ok(_) if whole => {
+                let problem = format!("{} is later than a year", shown(line));
+                return wrong(number, problem, "count milliseconds from the beginning of the trace");
+            }
+            _ => {
+                let rounded = match line.parse::<f64>() {
+                    Ok(x) if is_decimal(line) && x < 1e15 => Some(libm::floor(x) as u64),
+                    _ => None,
+                };
+                let fix = rounded.map_or(String::from("`12`, for example"), |ms| format!("`{ms}`"));
+                return wrong(
+                    number,
+                    format!("{} is not a whole number of milliseconds", shown(line)),
+                    fix,
+                );
+            }
+        };
+        if times.last().is_some_and(|before| ms < *before) {
+            let problem = format!("{} is before the line before it", shown(line));
+            return wrong(number, problem, "sort the lines by time");
+        }
+        if times.len() == MOST_OPPORTUNITIES {
+            let problem = format!("there are more than {MOST_OPPORTUNITIES} lines");
+            return wrong(number, problem, "cut the trace into parts");
+        }
+        times.push(ms);
+    }
+    if times.is_empty() {
+        return wrong(
+            0,
+            "is empty",
+            "write one whole number of milliseconds on each line, like `1`",
+        );
+    }
+    match Opportunities::new(times) {
+        Some(opportunities) => Ok(opportunities),
+        None => wrong(
+            0,
+            "all its times are 0, so it lasts no time",
+            "let the last line say when the trace begins again, like `1`",
+        ),
+    }
+}
