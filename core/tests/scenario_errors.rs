@@ -145,7 +145,7 @@ fn corrections_by_line() {
         ("duplicate = 2", "duplicate = \"2%\""),
         (
             "policer = { rate = \"2Mbit\" }",
-            "policer = { rate = \"2Mbit\", burst = \"62.5kB\" }",
+            "policer = { rate = \"2Mbit\", burst = \"62500B\" }",
         ),
         (
             "link = \"shape_peak\"",
