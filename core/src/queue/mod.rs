@@ -1,6 +1,7 @@
 //! Queue disciplines, one file each. A discipline decides which packet leaves next, which is dropped and which is marked;
 //! the link that serves it decides when.
 
+pub mod choke;
 pub mod codel;
 pub mod drr;
 pub mod fifo;
@@ -10,6 +11,8 @@ pub mod fq_pie;
 pub mod pfifo_fast;
 pub mod pie;
 pub mod pool;
+pub mod red;
+pub mod sfq;
 pub mod turns;
 
 use crate::packet::Packet;
@@ -162,5 +165,8 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         fq_pie::kind(),
         pfifo_fast::kind(),
         pie::kind(),
+        red::kind(),
+        choke::kind(),
+        sfq::kind(),
     ]
 }

@@ -1,6 +1,6 @@
 //! The packets of many queues in one store: what a fair queue needs to hold a thousand of them without a thousand buffers.
 //!
-//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the packets. Both ends cost one
+//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the packets, both ways. Both ends cost one
 //! access, places are used again, and the store never holds more places than there were packets at once.
 
 use alloc::vec::Vec;
@@ -12,6 +12,8 @@ struct Place<P> {
     packet: Option<P>,
     /// The place behind it in its list, or among the free ones.
     next: u32,
+    /// The place before it in its list.
+    before: u32,
 }
 
 /// Packets of any number of lists.
@@ -57,6 +59,7 @@ impl<P> Pool<P> {
         let full = Place {
             packet: Some(packet),
             next: NONE,
+            before: list.tail,
         };
         let at = match self.places.get_mut(at as usize) {
             Some(place) => {
@@ -79,11 +82,26 @@ impl<P> Pool<P> {
     #[inline]
     pub fn pop(&mut self, list: &mut List) -> Option<P> {
         let at = list.head;
-        let place = self.places.get_mut(at as usize)?;
-        list.head = place.next;
-        if list.head == NONE {
-            list.tail = NONE;
+        list.head = self.places.get(at as usize)?.next;
+        match self.places.get_mut(list.head as usize) {
+            Some(first) => first.before = NONE,
+            None => list.tail = NONE,
         }
+        self.release(at)
+    }
+    /// Takes the packet at the tail of `list`.
+    #[inline]
+    pub fn pop_back(&mut self, list: &mut List) -> Option<P> {
+        let at = list.tail;
+        list.tail = self.places.get(at as usize)?.before;
+        match self.places.get_mut(list.tail as usize) {
+            Some(last) => last.next = NONE,
+            None => list.head = NONE,
+        }
+        self.release(at)
+    }
+    fn release(&mut self, at: u32) -> Option<P> {
+        let place = self.places.get_mut(at as usize)?;
         place.next = self.free;
         self.free = at;
         place.packet.take()
@@ -92,6 +110,11 @@ impl<P> Pool<P> {
     #[inline]
     pub fn front(&self, list: &List) -> Option<&P> {
         self.places.get(list.head as usize)?.packet.as_ref()
+    }
+    /// The packet at the head of `list`, to be marked.
+    #[inline]
+    pub fn front_mut(&mut self, list: &List) -> Option<&mut P> {
+        self.places.get_mut(list.head as usize)?.packet.as_mut()
     }
 }
 
@@ -116,5 +139,19 @@ mod tests {
             while pool.pop(list).is_some() {}
             assert!(list.is_empty() && pool.front(list).is_none());
         }
+    }
+
+    #[test]
+    fn a_list_gives_from_both_ends() {
+        let mut pool = Pool::default();
+        let mut list = List::default();
+        for n in 0..4 {
+            pool.push(&mut list, n);
+        }
+        assert_eq!((pool.pop_back(&mut list), pool.pop(&mut list)), (Some(3), Some(0)));
+        pool.push(&mut list, 4);
+        let back: Vec<i32> = core::iter::from_fn(|| pool.pop_back(&mut list)).collect();
+        assert_eq!(back, [4, 2, 1]);
+        assert!(list.is_empty());
     }
 }

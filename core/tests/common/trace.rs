@@ -160,8 +160,12 @@ impl Recording {
                         verdicts.push(Verdict::Drop);
                         events.push(Event::Arrival(now, frame));
                     } else {
-                        let marked = words.get(2) == Some(&"c");
-                        verdicts[num(words[1]) as usize] = if marked { Verdict::Mark(now) } else { Verdict::Pass(now) };
+                        // No number: the discipline was asked, and had nothing.
+                        if let Some(number) = words.get(1) {
+                            let marked = words.get(2) == Some(&"c");
+                            verdicts[num(number) as usize] =
+                                if marked { Verdict::Mark(now) } else { Verdict::Pass(now) };
+                        }
                         events.push(Event::Departure(now));
                     }
                 }

@@ -1,0 +1,195 @@
+//! CHOKe: choose and keep for responsive flows, choose and kill for unresponsive ones.
+//!
+//! Law: RED's average ([`law`](super::red::law)), here of packets. At `min` or below all pass. Above, the packet that arrives is compared
+//! with one drawn from the queue: of the same flow, both are dropped. Otherwise, above `max` it is refused, below one of many is, as by RED.
+//! Refused is marked with `ecn` if it can be, else dropped. Who fills the queue is met there most often.
+//!
+//! Sources: Pan, Prabhakar, Psounis, "CHOKe, a stateless active queue management scheme for approximating fair bandwidth
+//! allocation", 2000; Linux 6.12 `choke`; iproute2 6.1.
+//!
+//! As in Linux: a packet that was killed in the middle leaves a hole; a draw that meets holes is repeated twice, then the
+//! head is taken. Flows are the same when their hashes are. Not as in Linux: when the table is full of holes they are
+//! closed, where Linux would overrun its head. A `limit` must be given to tc; here it is 1000 packets.
+
+use super::red::law::{Law, Vars, Verdict};
+use super::red::words::{self, Words};
+use super::red::{mark, Refused};
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::Packet;
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::rng::Rng;
+use crate::units::{Bytes, Rate, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+/// Linux's largest queue.
+const MOST: u64 = 131_072;
+/// Draws before the head is taken.
+const DRAWS: u32 = 3;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Packets(1000, 1, MOST),
+        help: "packets that may wait, where the path has no buffer",
+        source: "tc-choke(8); the default: a device's txqueuelen",
+    },
+    Param {
+        name: "min",
+        kind: Kind::Packets(0, 0, MOST),
+        help: "an average of so many packets or fewer lets all pass; 0p: a third of max",
+        source: "tc-choke(8)",
+    },
+    Param {
+        name: "max",
+        kind: Kind::Packets(0, 0, MOST),
+        help: "an average above it lets none pass; 0p: a quarter of limit",
+        source: "tc-choke(8)",
+    },
+    words::AVPKT,
+    words::BURST,
+    words::PROBABILITY,
+    words::BANDWIDTH,
+    words::ECN,
+];
+
+/// tc's words, in bytes, of these parameters for a queue of `limit` packets behind a link of `rate`.
+fn words(params: &Params, limit: u64, rate: Rate) -> Words {
+    let or = |given: u64, usual: u64| if given > 0 { given } else { usual };
+    let max = or(params.packets("max"), limit / 4);
+    let min = or(params.packets("min"), max / 3);
+    let avpkt = params.bytes("avpkt").get();
+    Words::of(params, min.saturating_mul(avpkt), max.saturating_mul(avpkt), rate)
+}
+
+fn check(params: &Params) -> Result<(), Refusal> {
+    words(params, params.packets("limit"), Rate::mbit(10)).check(true)
+}
+
+/// A queue in which packets are compared with chance companions.
+pub struct Choke<P> {
+    law: Law,
+    vars: Vars,
+    refused: Refused,
+    rng: Rng,
+    /// Of the hashes by which flows are told apart.
+    seed: u64,
+    limit: Limit,
+    /// Packets and holes at which holes are closed.
+    table: usize,
+    backlog: Backlog,
+    /// The head is never a hole, nor is the tail.
+    packets: VecDeque<Option<P>>,
+}
+
+impl<P: Packet + Send> Choke<P> {
+    /// An empty queue with these parameters.
+    pub fn new(params: &Params, place: &Place) -> Choke<P> {
+        let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+        let avpkt = params.bytes("avpkt").get().max(1);
+        let packets = match limit {
+            Limit::Packets(n) => n,
+            Limit::Bytes(bytes) => bytes.get() / avpkt,
+        };
+        let words = words(params, packets, place.rate);
+        Choke {
+            law: Law::new(&words, words.min / avpkt, words.max / avpkt, false),
+            vars: Vars::default(),
+            refused: Refused::of(params),
+            rng: Rng::named(place.seed, "choke"),
+            seed: place.seed,
+            limit,
+            table: packets.clamp(64, 1 << 20).saturating_add(1).next_power_of_two() as usize,
+            backlog: Backlog::default(),
+            packets: VecDeque::new(),
+        }
+    }
+
+    /// A packet drawn at random: its place.
+    fn draw(&mut self) -> usize {
+        for _ in 0..DRAWS {
+            let at = self.rng.below(self.packets.len() as u64) as usize;
+            if let Some(Some(_)) = self.packets.get(at) {
+                return at;
+            }
+        }
+        0
+    }
+    /// Is the packet at this place of the same flow?
+    fn is_companion(&self, at: usize, packet: &P) -> bool {
+        let hash = packet.flow_hash(self.seed);
+        matches!(self.packets.get(at), Some(Some(drawn)) if drawn.flow_hash(self.seed) == hash)
+    }
+    /// Takes the packet at a place; holes at the ends are closed.
+    fn take(&mut self, at: usize) -> Option<P> {
+        let packet = self.packets.get_mut(at)?.take()?;
+        self.backlog.remove(packet.size());
+        while let Some(None) = self.packets.front() {
+            self.packets.pop_front();
+        }
+        while let Some(None) = self.packets.back() {
+            self.packets.pop_back();
+        }
+        Some(packet)
+    }
+    fn close_holes(&mut self) {
+        let held = self.backlog.packets as usize;
+        if self.packets.len() >= self.table.max(2 * held) {
+            self.packets.retain(Option::is_some);
+        }
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
+        self.vars.arrival(&self.law, now, self.backlog.packets);
+        if !self.vars.is_calm(&self.law) {
+            if self.backlog.packets > 0 {
+                let at = self.draw();
+                if self.is_companion(at, &packet) {
+                    if let Some(companion) = self.take(at) {
+                        sink.dropped(now, companion, Why::Law);
+                    }
+                    return sink.dropped(now, packet, Why::Law);
+                }
+            }
+            let verdict = self.vars.judge_excited(&self.law, &mut self.rng);
+            if verdict != Verdict::Pass && !(self.refused.marks(verdict) && mark(now, &mut packet, sink)) {
+                return sink.dropped(now, packet, Why::Law);
+            }
+        }
+        if self.limit.admits(self.backlog, packet.size()) {
+            self.backlog.add(packet.size());
+            self.close_holes();
+            self.packets.push_back(Some(packet));
+        } else {
+            sink.dropped(now, packet, Why::Overflow);
+        }
+    }
+    fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
+        let packet = self.take(0);
+        if packet.is_none() {
+            self.vars.idle(now);
+        }
+        packet
+    }
+    fn peek(&self) -> Option<Bytes> {
+        self.packets.front()?.as_ref().map(Packet::size)
+    }
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "choke",
+        help: "RED that drops a packet with its like, if it meets one in the queue",
+        source: "Pan, Prabhakar, Psounis 2000; Linux 6.12 choke",
+        params: PARAMS,
+        check,
+        make: |params: &Params, place: &Place| Box::new(Choke::<P>::new(params, place)),
+    }
+}

@@ -1,0 +1,311 @@
+//! RED's law: an average of the backlog, and how many packets in a row may pass while it lies between two thresholds.
+//!
+//! Law: with each arrival avg += (backlog − avg)·2^-Wlog, the packet itself not counted. Below `min` all pass. From `max` on all
+//! are refused. Between, the packets since the last refusal are counted and one is refused when (avg − min)·count ≥ R, R
+//! uniform in [0, (max − min)/probability) and drawn anew after each: refusals are spread evenly, not in clumps.
+//! While the queue was idle for t the average is halved `table[t >> Scell]` times; where that is never yet, it loses the
+//! share t / 2^Scell, but not more than half.
+//! Gentle: between `max` and 2·`max` the probability goes on from `probability` to 1, all are refused from 2·`max` on.
+//! Adaptive: each half second, where avg is outside of the middle fifth of [min, max], above: probability += min(1 %, a quarter), up to 50 %;
+//! below: ·0.9, down to 1 %.
+//!
+//! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993; Floyd, "Recommendation on using
+//! the gentle_ variant of RED", 2000; Floyd, Gummadi, Shenker, "Adaptive RED", 2001; Linux 6.12 in integers, as it does, packet by
+//! packet (`core/tests/queue_red.rs`).
+//!
+//! As in Linux, and not in the paper: R is a range and not a probability per packet; the average is not updated by the
+//! time that a queue was idle *and* the packet that ends it, but by one of the two.
+
+use super::words::Words;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// How often Adaptive RED adapts.
+pub const ADAPTED_EACH: Span = Span::ms(500);
+const ONE_PERCENT: u32 = 42_949_673;
+const MOST_ADAPTED: u32 = ONE_PERCENT * 50;
+
+/// What may be set of the law. The unit of thresholds and backlogs is the queue's: bytes, or packets.
+#[derive(Clone, Debug)]
+pub struct Law {
+    min: u64,
+    max: u64,
+    weight_log: u32,
+    cell_log: u32,
+    table: [u8; 256],
+    gentle: bool,
+    /// In units of 2^-32.
+    probability: u32,
+    /// `probability` over the distance of the thresholds: R is 32 random bits over it.
+    slope: u32,
+}
+
+/// What the law says of a packet.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It may enter.
+    Pass,
+    /// It is the one of many: mark or drop.
+    Early,
+    /// The average is at `max` or above: mark or drop.
+    Forced,
+}
+
+/// The average, and how it has been judged by.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Vars {
+    /// In units of 2^-Wlog.
+    average: u64,
+    /// Since when the queue is known to be empty.
+    idle_since: Option<Time>,
+    /// Packets since the last refusal, once between the thresholds.
+    count: Option<u64>,
+    /// R.
+    wait: u64,
+}
+
+impl Law {
+    /// Of tc's words; `min` and `max` in the queue's own unit.
+    pub fn new(words: &Words, min: u64, max: u64, gentle: bool) -> Law {
+        // Derived words may have no weight in a buffer of a few packets; then the average is as fast as can be.
+        let weight_log = words.weight_log().unwrap_or(1);
+        let (cell_log, table) = words.damping(weight_log);
+        let apart = max.saturating_sub(min).max(1);
+        let probability = words.probability_32(apart);
+        Law {
+            min,
+            max,
+            weight_log,
+            cell_log,
+            table,
+            gentle,
+            probability,
+            slope: slope(u64::from(probability) / apart),
+        }
+    }
+
+    /// The probability at `max`: what adapts.
+    pub fn probability(&self) -> f64 {
+        f64::from(self.probability) / 4_294_967_296.0
+    }
+    fn apart(&self) -> u64 {
+        self.max.saturating_sub(self.min).max(1)
+    }
+    fn scaled(&self, threshold: u64) -> u64 {
+        threshold.saturating_mul(1 << self.weight_log)
+    }
+
+    /// Adaptive RED's half-second; `now` for an average that is decaying.
+    pub fn adapt(&mut self, vars: &Vars, now: Time) {
+        let average = vars.average_at(self, now) >> self.weight_log;
+        let fifth = self.apart() / 5;
+        let p = self.probability;
+        if average > self.min.saturating_add(3 * fifth) && p <= MOST_ADAPTED {
+            self.probability = p + ONE_PERCENT.min(p / 4);
+        } else if average < self.min.saturating_add(2 * fifth) && p >= ONE_PERCENT {
+            self.probability = p / 10 * 9;
+        }
+        let apart = self.apart();
+        self.slope = slope((u64::from(self.probability) + apart / 2) / apart);
+    }
+}
+
+fn slope(per_unit: u64) -> u32 {
+    u32::try_from(per_unit).unwrap_or(u32::MAX).max(1)
+}
+
+impl Vars {
+    /// The average, in the queue's unit and cut off there.
+    pub fn average(&self, law: &Law) -> u64 {
+        self.average >> law.weight_log
+    }
+
+    /// A packet arrives behind `backlog`.
+    pub fn arrival(&mut self, law: &Law, now: Time, backlog: u64) {
+        match self.idle_since {
+            Some(_) => {
+                self.average = self.average_at(law, now);
+                self.idle_since = None;
+            }
+            None => self.arrival_in_use(law, backlog),
+        }
+    }
+    /// The same for a queue that is never idle: it forgets when it empties.
+    pub fn arrival_in_use(&mut self, law: &Law, backlog: u64) {
+        let kept = self.average - (self.average >> law.weight_log);
+        self.average = kept.saturating_add(backlog);
+    }
+    /// The link found nothing to send.
+    pub fn idle(&mut self, now: Time) {
+        self.idle_since.get_or_insert(now);
+    }
+
+    fn average_at(&self, law: &Law, now: Time) -> u64 {
+        let Some(since) = self.idle_since else {
+            return self.average;
+        };
+        let us = now.since(since).as_us().min(255 << law.cell_log);
+        match law.table[(us >> law.cell_log) as usize & 255] {
+            0 => {
+                let lost = (u128::from(self.average) * u128::from(us)) >> law.cell_log;
+                let half = self.average / 2;
+                match u64::try_from(lost) {
+                    Ok(lost) if lost < half => self.average - lost,
+                    _ => self.average >> 1,
+                }
+            }
+            halvings => self.average >> halvings.min(63),
+        }
+    }
+
+    /// The law for this arrival.
+    pub fn judge(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
+        let top = if law.gentle { law.max.saturating_mul(2) } else { law.max };
+        if self.average < law.scaled(law.min) {
+            self.count = None;
+            Verdict::Pass
+        } else if self.average >= law.scaled(top) {
+            self.count = None;
+            Verdict::Forced
+        } else if self.is_one_of_many(law, rng) {
+            Verdict::Early
+        } else {
+            Verdict::Pass
+        }
+    }
+    /// CHOKe's first question: is the average at `min` or below? What was counted is forgotten.
+    pub fn is_calm(&mut self, law: &Law) -> bool {
+        let calm = self.average <= law.scaled(law.min);
+        if calm {
+            self.count = None;
+        }
+        calm
+    }
+    /// CHOKe's other one, of an average above `min`.
+    pub fn judge_excited(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
+        if self.average > law.scaled(law.max) {
+            self.count = None;
+            Verdict::Forced
+        } else if self.is_one_of_many(law, rng) {
+            Verdict::Early
+        } else {
+            Verdict::Pass
+        }
+    }
+
+    fn is_one_of_many(&mut self, law: &Law, rng: &mut Rng) -> bool {
+        let Some(counted) = self.count else {
+            self.count = Some(0);
+            self.wait = draw(law, rng);
+            return false;
+        };
+        let count = counted.saturating_add(1);
+        let due = self.excess(law).saturating_mul(count) >= self.wait;
+        self.count = Some(if due { 0 } else { count });
+        if due {
+            self.wait = draw(law, rng);
+        }
+        due
+    }
+
+    /// How far the average is above `min`; above `max`, where gentle, what makes the probability reach 1 at 2·`max`.
+    fn excess(&self, law: &Law) -> u64 {
+        let above_max = self.average.saturating_sub(law.scaled(law.max)) >> law.weight_log;
+        if !law.gentle || self.average < law.scaled(law.max) {
+            return (self.average - law.scaled(law.min).min(self.average)) >> law.weight_log;
+        }
+        let certain = (1 << 32) / u64::from(law.slope);
+        let more = u128::from(certain.saturating_sub(law.apart())) * u128::from(above_max) / u128::from(law.max.max(1));
+        law.apart().saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+    }
+}
+
+fn draw(law: &Law, rng: &mut Rng) -> u64 {
+    (rng.next_u64() >> 32) / u64::from(law.slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    fn law(gentle: bool) -> Law {
+        let words = Words {
+            min: 30_000,
+            max: 90_000,
+            avpkt: 1000,
+            burst: 55,
+            probability: 0.1,
+            bandwidth: Rate::mbit(20),
+        };
+        Law::new(&words, words.min, words.max, gentle)
+    }
+
+    fn standing(law: &Law, average: u64) -> Vars {
+        Vars {
+            average: law.scaled(average),
+            ..Vars::default()
+        }
+    }
+
+    /// The share of refusals at a standing average.
+    fn refused(law: &Law, average: u64) -> f64 {
+        let (mut vars, mut rng) = (standing(law, average), Rng::named(1, "test"));
+        let n = (0..20_000)
+            .filter(|_| vars.judge(law, &mut rng) != Verdict::Pass)
+            .count();
+        n as f64 / 20_000.0
+    }
+
+    /// Linux 6.12, told to adapt in the way of iproute2 before 5.7, over a queue that was idle, full, idle and half full.
+    #[test]
+    fn the_probability_moves_as_in_linux() {
+        let mut law = law(false);
+        let (low, mid, high) = (standing(&law, 0), standing(&law, 60_000), standing(&law, 80_000));
+        let mut seen = alloc::vec::Vec::new();
+        for vars in [
+            &low, &low, &high, &high, &high, &high, &high, &high, &low, &low, &high, &mid,
+        ] {
+            law.adapt(vars, Time::ZERO);
+            seen.push(libm::round(law.probability() * 1e6) / 1e6);
+        }
+        let linux = [
+            0.09, 0.081, 0.091, 0.101, 0.111, 0.121, 0.131, 0.141, 0.1269, 0.11421, 0.12421, 0.12421,
+        ];
+        assert_eq!(seen, linux);
+    }
+
+    #[test]
+    fn spaced_evenly_refusals_come_twice_as_often_as_alone() {
+        // R is uniform up to (max − min)/p, so its mean is half of that: 2p of the packets, and one for a new draw.
+        let half = refused(&law(false), 60_000);
+        assert!((half - 0.1).abs() < 0.01, "{half}");
+    }
+
+    #[test]
+    fn gentle_rises_to_one_at_twice_max_where_linux_jumps_at_max() {
+        assert_eq!(refused(&law(false), 90_000), 1.0);
+        assert_eq!(refused(&law(true), 180_000), 1.0);
+        let at = [89_999, 90_001, 112_500, 135_000, 157_500, 179_999].map(|average| refused(&law(true), average));
+        assert!(at.is_sorted(), "{at:?}");
+        assert!((at[0] - at[1]).abs() < 0.01 && at[5] > 0.99, "{at:?}");
+    }
+
+    /// In tc's table the first halving is in cell 13 of 2^14 µs each; before it the linear rule has come to a half in the first.
+    #[test]
+    fn an_idle_average_decays_by_the_table() {
+        let law = law(false);
+        let after = |us: u64| {
+            let mut vars = standing(&law, 64_000);
+            vars.idle(Time::ZERO);
+            vars.idle(Time::from_ns(1));
+            vars.arrival(&law, Time::ZERO + Span::us(us), 1_000_000);
+            vars.average(&law)
+        };
+        assert_eq!(
+            [0, 4096, 16_384, 13 << 14, 25 << 14].map(after),
+            [64_000, 48_000, 32_000, 32_000, 16_000]
+        );
+        assert_eq!(after(10_000_000), 0);
+    }
+}

@@ -1,0 +1,225 @@
+//! RED, random early detection: drops or marks at random, more often the longer the queue has been on average.
+//!
+//! Law: each arrival updates the average ([`law`]) and is judged by it. One that is to be refused is marked with `ecn` if it can be, else
+//! dropped; `harddrop` drops all at `max` and above; `nodrop` lets pass what cannot be marked. What passes enters a plain queue
+//! of `limit`. The words and what is derived of them are tc's ([`words`]).
+//!
+//! Sources: those of the law; Linux 6.12 `red` over its `bfifo`; iproute2 6.1.
+//!
+//! The average decays only once somebody asked the empty queue. In Linux neither `htb` nor `tbf` do, so that below them it
+//! stands still (`core/tests/data/queue/red-rest.txt`); `prio` does for a lower band (`red-decay.txt`), and a device.
+//!
+//! Not as in Linux: `adaptive` adapts. Linux 6.12 looks for it where iproute2 before 5.7 put it and, told by a newer one, never
+//! does; told in the old way it does each 504 ms, the half second rounded up by its timers, as here. `gentle` is Floyd's, in
+//! Linux the law jumps at `max`. `bandwidth` is the link's rate, in tc 10 Mbit/s; `limit` must be given to tc, here it is a thousand
+//! usual packets, as without any discipline; `min` below `avpkt` or not below `max` is refused, where tc takes equal ones.
+
+pub mod law;
+pub mod words;
+
+use super::fifo::Fifo;
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::{Ecn, Packet};
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::rng::Rng;
+use crate::tcp::timer::Ticks;
+use crate::units::{Bytes, Time};
+use alloc::boxed::Box;
+use law::{Law, Vars, Verdict, ADAPTED_EACH};
+use words::Words;
+
+const MOST: Bytes = Bytes::new(1 << 40);
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Bytes(Bytes::new(1_000_000), Bytes::new(1), MOST),
+        help: "bytes that may wait, where the path has no buffer",
+        source: "tc-red(8); the default: a thousand packets of 1000 bytes",
+    },
+    Param {
+        name: "min",
+        kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
+        help: "an average below it lets all pass; 0B: a third of max",
+        source: "tc-red(8)",
+    },
+    Param {
+        name: "max",
+        kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
+        help: "an average from it on lets none pass; 0B: three times min, where min is given, else a quarter of limit",
+        source: "tc-red(8)",
+    },
+    words::AVPKT,
+    words::BURST,
+    words::PROBABILITY,
+    words::BANDWIDTH,
+    words::ECN,
+    words::HARDDROP,
+    Param {
+        name: "nodrop",
+        kind: Kind::Bool(false),
+        help: "let pass what ought to be marked and is not ECN-capable; needs ecn",
+        source: "tc-red(8)",
+    },
+    Param {
+        name: "adaptive",
+        kind: Kind::Bool(false),
+        help: "move the probability, each half second, so that the average stays half-way between min and max",
+        source: "tc-red(8)",
+    },
+    Param {
+        name: "gentle",
+        kind: Kind::Bool(false),
+        help: "raise the probability to 1 between max and twice max, instead of a jump; not in Linux",
+        source: "Floyd 2000",
+    },
+];
+
+/// What becomes of packets that the law refuses.
+#[derive(Copy, Clone, Debug)]
+pub struct Refused {
+    /// Mark those that can be.
+    pub ecn: bool,
+    /// But none at `max` and above.
+    pub harddrop: bool,
+    /// Let the others pass.
+    pub nodrop: bool,
+}
+
+impl Refused {
+    /// As the parameters say.
+    pub fn of(params: &Params) -> Refused {
+        Refused {
+            ecn: params.bool("ecn"),
+            harddrop: params.bool("harddrop"),
+            nodrop: params.bool("nodrop"),
+        }
+    }
+    /// Are packets to be marked that got this verdict?
+    pub fn marks(self, verdict: Verdict) -> bool {
+        self.ecn && !(self.harddrop && verdict == Verdict::Forced)
+    }
+}
+
+/// Marks a packet if it is ECN-capable; says whether it was.
+pub fn mark<P: Packet>(now: Time, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
+    let capable = packet.ecn() != Ecn::NotEct;
+    if capable {
+        packet.set_ce();
+        sink.marked(now, packet, Why::Law);
+    }
+    capable
+}
+
+/// A plain queue behind RED.
+pub struct Red<P> {
+    law: Law,
+    vars: Vars,
+    refused: Refused,
+    rng: Rng,
+    /// When the law adapts, and on which clock.
+    adapts: Option<(Ticks, Time)>,
+    queue: Fifo<P>,
+}
+
+/// tc's words of these parameters, for a queue of `limit` bytes behind a link of `rate`.
+fn words(params: &Params, limit: u64, rate: crate::units::Rate) -> Words {
+    let (mut min, mut max) = (params.bytes("min").get(), params.bytes("max").get());
+    if max == 0 {
+        max = if min > 0 { min.saturating_mul(3) } else { limit / 4 };
+    }
+    if min == 0 {
+        min = max / 3;
+    }
+    Words::of(params, min, max, rate)
+}
+
+fn check(params: &Params) -> Result<(), Refusal> {
+    if params.bool("nodrop") && !params.bool("ecn") {
+        return Err(Refusal {
+            param: "nodrop",
+            problem: "goes only with ecn = true".into(),
+            fix: "false".into(),
+        });
+    }
+    words(params, params.bytes("limit").get(), crate::units::Rate::mbit(10)).check(false)
+}
+
+impl<P: Packet + Send> Red<P> {
+    /// An empty queue with these parameters.
+    pub fn new(params: &Params, place: &Place) -> Red<P> {
+        let limit = place.limit.unwrap_or(Limit::Bytes(params.bytes("limit")));
+        let bytes = match limit {
+            Limit::Bytes(bytes) => bytes.get(),
+            Limit::Packets(n) => n.saturating_mul(params.bytes("avpkt").get()),
+        };
+        let words = words(params, bytes, place.rate);
+        let ticks = Ticks::new(place.hz);
+        Red {
+            law: Law::new(&words, words.min, words.max, params.bool("gentle")),
+            vars: Vars::default(),
+            refused: Refused::of(params),
+            rng: Rng::named(place.seed, "red"),
+            adapts: params
+                .bool("adaptive")
+                .then(|| (ticks, ticks.fires(0, ticks.from_us(ADAPTED_EACH.as_us())))),
+            queue: Fifo::new(limit),
+        }
+    }
+    /// The average backlog, in whole bytes.
+    pub fn average(&self) -> Bytes {
+        Bytes::new(self.vars.average(&self.law))
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
+        self.vars.arrival(&self.law, now, self.queue.backlog().bytes.get());
+        let verdict = self.vars.judge(&self.law, &mut self.rng);
+        if verdict != Verdict::Pass {
+            let marks = self.refused.marks(verdict);
+            if !(marks && (mark(now, &mut packet, sink) || self.refused.nodrop)) {
+                return sink.dropped(now, packet, Why::Law);
+            }
+        }
+        self.queue.enqueue(now, packet, sink);
+    }
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        let packet = self.queue.dequeue(now, sink);
+        if packet.is_none() {
+            self.vars.idle(now);
+        }
+        packet
+    }
+    fn peek(&self) -> Option<Bytes> {
+        self.queue.peek()
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.adapts.map(|(_, at)| at)
+    }
+    fn on_wakeup(&mut self, now: Time, _sink: &mut dyn Sink<P>) {
+        if let Some((ticks, at)) = &mut self.adapts {
+            if *at <= now {
+                self.law.adapt(&self.vars, now);
+                let tick = ticks.at(now);
+                *at = ticks.fires(tick, tick + ticks.from_us(ADAPTED_EACH.as_us()));
+            }
+        }
+    }
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "red",
+        help: "drops or marks at random by the average length of the queue",
+        source: "Floyd, Jacobson 1993; Linux 6.12 red",
+        params: PARAMS,
+        check,
+        make: |params: &Params, place: &Place| Box::new(Red::<P>::new(params, place)),
+    }
+}

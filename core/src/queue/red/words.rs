@@ -1,0 +1,271 @@
+//! The words of `tc` for RED, and what tc and the kernel make of them: thresholds, weight, decay, probability.
+//!
+//! Of what is left out tc derives: `max` a quarter of the limit, `min` a third of `max`, `burst` (2·min + max) / (3·avpkt). Then
+//! - the weight 2^-Wlog is the largest that lets a burst of `burst` packets into an empty queue before the average passes `min`
+//!   (Floyd, Jacobson 1993, section 6): (1 − (1−w)^burst) / w ≥ burst + 1 − min/avpkt;
+//! - the table of idle decay has in cell i how often the average halves in i·2^Scell of idle time, a packet of `avpkt` taking
+//!   its time at `bandwidth`;
+//! - Plog, the probability for kernels before 3.3, is the least with 2^Plog > (max − min)/probability.
+//!
+//! Source: iproute2 6.1, read from the messages that tc sends for these words; Linux 6.12.
+//!
+//! Kept, because a queue set up by tc behaves so:
+//! - tc counts a packet's time in ticks of 64 ns, cut off at whole microseconds, and the kernel looks the table up by
+//!   microseconds: idle averages decay 15.6 times more slowly than Floyd meant, where a packet takes less than a
+//!   microsecond by one half;
+//! - a probability of 1 is 2^32 and does not fit: the kernel falls back to Plog, which makes it between 1/2 and 1 (CHOKe, whose thresholds
+//!   in the kernel are packets, but bytes in tc: about 1/avpkt).
+
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::units::{format_bytes, Bytes, Rate};
+use alloc::format;
+use alloc::string::String;
+
+/// `avpkt`.
+pub const AVPKT: Param = Param {
+    name: "avpkt",
+    kind: Kind::Bytes(Bytes::new(1000), Bytes::new(1), Bytes::new(1 << 20)),
+    help: "the size of a usual packet: scales burst and the decay in idle time",
+    source: "tc-red(8) advises 1000",
+};
+/// `burst`.
+pub const BURST: Param = Param {
+    name: "burst",
+    kind: Kind::Count(0, 0, 1_000_000),
+    help: "packets that may come at once before the average passes min; 0: (2 min + max) / (3 avpkt)",
+    source: "tc-red(8)",
+};
+/// `probability`.
+pub const PROBABILITY: Param = Param {
+    name: "probability",
+    kind: Kind::Probability(0.02),
+    help: "the probability of a mark or drop when the average comes to max",
+    source: "iproute2 6.1",
+};
+/// `bandwidth`.
+pub const BANDWIDTH: Param = Param {
+    name: "bandwidth",
+    kind: Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::mbit(10_000_000)),
+    help: "how fast the average decays while the queue is idle; 0bit: the link's rate",
+    source: "tc-red(8)",
+};
+/// `ecn`.
+pub const ECN: Param = Param {
+    name: "ecn",
+    kind: Kind::Bool(false),
+    help: "mark ECN-capable packets instead of dropping them",
+    source: "tc-red(8)",
+};
+/// `harddrop`.
+pub const HARDDROP: Param = Param {
+    name: "harddrop",
+    kind: Kind::Bool(false),
+    help: "drop where the average is at max or above, even with ecn",
+    source: "tc-red(8)",
+};
+
+fn usual_burst(min: u64, max: u64, avpkt: u64) -> u64 {
+    min.saturating_mul(2).saturating_add(max) / avpkt.saturating_mul(3)
+}
+
+/// RED's settings in tc's words, with nothing left out. Thresholds are bytes.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Words {
+    /// Below it nothing happens; bytes.
+    pub min: u64,
+    /// From it on every packet is marked or dropped; bytes.
+    pub max: u64,
+    /// A usual packet, bytes.
+    pub avpkt: u64,
+    /// Packets that may come at once.
+    pub burst: u64,
+    /// Of a mark at `max`.
+    pub probability: f64,
+    /// The link's.
+    pub bandwidth: Rate,
+}
+
+impl Words {
+    /// Of parameters, with these thresholds in bytes behind a link of `rate`.
+    pub fn of(params: &Params, min: u64, max: u64, rate: Rate) -> Words {
+        let avpkt = params.bytes("avpkt").get().max(1);
+        Words {
+            min,
+            max,
+            avpkt,
+            burst: match params.count("burst") {
+                0 => usual_burst(min, max, avpkt),
+                given => given,
+            },
+            probability: params.number("probability"),
+            bandwidth: match params.rate("bandwidth") {
+                none if none.as_bit() == 0 => rate,
+                given => given,
+            },
+        }
+    }
+    /// Wlog; none where `burst` is too small for `min`, or `min` for a packet.
+    pub fn weight_log(&self) -> Option<u32> {
+        let burst = self.burst as f64;
+        let room = burst + 1.0 - self.min as f64 / self.avpkt as f64;
+        if room < 1.0 {
+            return None;
+        }
+        let mut weight = 1.0;
+        (1..32).find(|_| {
+            weight /= 2.0;
+            room <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
+        })
+    }
+
+    /// Plog; none where the probability is too small for it.
+    pub fn probability_log(&self) -> Option<u32> {
+        let mut p = self.probability / self.max.saturating_sub(self.min).max(1) as f64;
+        (0..32).find(|_| {
+            let over = p > 1.0;
+            p *= 2.0;
+            over
+        })
+    }
+
+    /// The probability in units of 2^-32, for thresholds that are `apart` in the kernel.
+    pub fn probability_32(&self, apart: u64) -> u32 {
+        match (self.probability * 4_294_967_296.0) as u64 as u32 {
+            0 => {
+                let unit = u64::from(u32::MAX >> self.probability_log().unwrap_or(31).min(31));
+                u32::try_from(unit.saturating_mul(apart)).unwrap_or(u32::MAX)
+            }
+            p => p,
+        }
+    }
+
+    /// Scell and the table of idle decay.
+    pub fn damping(&self, weight_log: u32) -> (u32, [u8; 256]) {
+        let mut table = [0; 256];
+        table[255] = 31;
+        let us = self.avpkt.saturating_mul(8_000_000) / self.bandwidth.as_bit().max(1);
+        let ticks = libm::floor(us as f64 * 15.625);
+        if ticks < 1.0 {
+            return (0, table);
+        }
+        let halvings = -libm::log(1.0 - 1.0 / (1_u64 << weight_log) as f64) / ticks;
+        let longest = 31.0 / halvings;
+        let cell = (0..31)
+            .find(|cell| longest / ((1_u64 << cell) as f64) < 512.0)
+            .unwrap_or(31);
+        for (i, entry) in table.iter_mut().enumerate().take(255).skip(1) {
+            *entry = (((i as u64) << cell) as f64 * halvings).min(31.0) as u8;
+        }
+        (cell, table)
+    }
+
+    /// Do they go together? `packets`: `min` and `max` are written in packets (CHOKe's are).
+    pub fn check(&self, packets: bool) -> Result<(), Refusal> {
+        let text = |bytes: u64| match packets {
+            true => format!("{}p", bytes / self.avpkt),
+            false => format_bytes(Bytes::new(bytes)),
+        };
+        let refuse = |param, problem: String, fix: String| Err(Refusal { param, problem, fix });
+        if self.min >= self.max {
+            let fix = format!("\"{}\"", text(self.min.saturating_mul(3)));
+            return refuse("max", format!("is not above min ({})", text(self.min)), fix);
+        }
+        if self.min < self.avpkt {
+            let fix = format!("\"{}\"", text(self.avpkt));
+            return refuse("min", format!("is less than a packet ({})", text(self.avpkt)), fix);
+        }
+        if self.weight_log().is_none() {
+            let fix = format!("{}", self.min / self.avpkt + 1);
+            let problem = format!(
+                "is too small for min ({}): no average could rise so fast",
+                text(self.min)
+            );
+            return refuse("burst", problem, fix);
+        }
+        if self.probability_log().is_none() {
+            return refuse("probability", "is too small".into(), "0.02".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(min: u64, max: u64, avpkt: u64, burst: u64, probability: f64, bandwidth: Rate) -> Words {
+        let burst = if burst > 0 { burst } else { usual_burst(min, max, avpkt) };
+        Words {
+            min,
+            max,
+            avpkt,
+            burst,
+            probability,
+            bandwidth,
+        }
+    }
+
+    /// What tc of iproute2 6.1 sent to the kernel for these words: Wlog, Plog, Scell.
+    #[test]
+    fn they_come_to_what_tc_makes_of_them() {
+        let mbit = Rate::mbit;
+        for (words, wlog, plog, cell) in [
+            (words(30_000, 90_000, 1000, 55, 0.1, mbit(20)), 5, 20, 14),
+            (words(30_000, 30_001, 1500, 21, 1.0, mbit(100)), 2, 1, 9),
+            (words(97_500, 97_501, 1500, 66, 1.0, mbit(100)), 1, 1, 8),
+            (words(33_333, 100_000, 1000, 0, 0.02, mbit(20)), 5, 22, 14),
+            (words(5_000, 15_000, 500, 0, 0.5, mbit(1)), 3, 15, 15),
+            (words(300_000, 900_000, 1500, 600, 0.02, mbit(1000)), 10, 25, 14),
+            (words(30_000, 90_000, 1000, 0, 0.1, Rate::bit(100_000)), 5, 20, 22),
+            (words(20_000, 60_000, 1000, 0, 0.02, mbit(10)), 4, 21, 14),
+            (words(6_666, 20_000, 1000, 0, 0.02, mbit(10)), 3, 20, 13),
+            (words(3_000_000, 9_000_000, 9000, 0, 0.02, mbit(10_000)), 8, 29, 11),
+            (words(1_500, 9_000, 1500, 0, 0.02, mbit(10)), 27, 19, 31),
+        ] {
+            assert_eq!(words.weight_log(), Some(wlog), "{words:?}");
+            assert_eq!(words.probability_log(), Some(plog), "{words:?}");
+            assert_eq!(words.damping(wlog).0, cell, "{words:?}");
+        }
+        for (min, max, burst) in [(30_000, 90_000, 29), (500, 1_500, 0), (900, 2_700, 2)] {
+            assert_eq!(words(min, max, 1000, burst, 0.02, mbit(10)).weight_log(), None);
+        }
+        assert_eq!(words(30_000, 90_000, 1000, 30, 0.02, mbit(10)).weight_log(), Some(1));
+        assert_eq!(words(0, 60_000, 1000, 55, 1e-9, mbit(10)).probability_log(), None);
+    }
+
+    /// The table that tc sent for the first words of the test above.
+    #[test]
+    fn the_average_halves_as_often_as_tc_says() {
+        let (_, table) = words(30_000, 90_000, 1000, 55, 0.1, Rate::mbit(20)).damping(5);
+        let cells = |value| table.iter().filter(|cell| **cell == value).count();
+        assert!((1..21).all(|value| cells(value) == 12) && table.is_sorted());
+        assert_eq!((cells(0), cells(21), table[255]), (13, 2, 31));
+        // Less than a microsecond a packet: a table that halves once, and forgets after 255 µs.
+        let (cell, table) = words(3_000_000, 9_000_000, 1500, 0, 0.02, Rate::mbit(25_000)).damping(11);
+        assert_eq!((cell, table[1], table[254], table[255]), (0, 0, 0, 31));
+    }
+
+    #[test]
+    fn a_probability_of_one_does_not_fit_and_tcs_words_for_choke_make_it_small() {
+        let share = |words: Words, apart| f64::from(words.probability_32(apart)) / 4_294_967_296.0;
+        assert!((share(words(30_000, 90_000, 1000, 0, 0.1, Rate::mbit(20)), 60_000) - 0.1).abs() < 1e-9);
+        assert!((share(words(30_000, 30_001, 1500, 21, 1.0, Rate::mbit(20)), 1) - 0.5).abs() < 1e-9);
+        assert!((share(words(20_000, 21_000, 1000, 100, 1.0, Rate::mbit(20)), 1) - 1.0 / 1024.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_with_what_would() {
+        let rate = Rate::mbit(20);
+        let fix = |words: Words, packets| words.check(packets).unwrap_err();
+        let refusal = fix(words(30_000, 20_000, 1000, 55, 0.1, rate), false);
+        assert_eq!((refusal.param, refusal.fix.as_str()), ("max", "\"90kB\""));
+        assert_eq!(fix(words(20_000, 20_000, 1000, 55, 0.1, rate), true).fix, "\"60p\"");
+        assert_eq!(fix(words(500, 1_500, 1000, 0, 0.1, rate), false).param, "min");
+        assert_eq!(fix(words(30_000, 90_000, 1000, 20, 0.1, rate), false).fix, "31");
+        assert_eq!(
+            fix(words(30_000, 90_000, 1000, 55, 0.0, rate), false).param,
+            "probability"
+        );
+        assert_eq!(words(30_000, 90_000, 1000, 55, 0.1, rate).check(false), Ok(()));
+    }
+}
