@@ -5,7 +5,10 @@ pub mod codel;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
+pub mod fq_pie;
+pub mod pie;
 pub mod pool;
+pub mod turns;
 
 use crate::packet::Packet;
 use crate::param::{Param, Params, Refusal};
@@ -147,5 +150,12 @@ pub struct QueueKind<P> {
 
 /// The disciplines that narrows ships.
 pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
-    alloc::vec![fifo::kind(), codel::kind(), fq::kind(), fq_codel::kind()]
+    alloc::vec![
+        fifo::kind(),
+        codel::kind(),
+        fq::kind(),
+        fq_codel::kind(),
+        pie::kind(),
+        fq_pie::kind(),
+    ]
 }

@@ -1,0 +1,483 @@
+//! PIE (proportional integral controller, enhanced): drops at random on entry, with a probability that follows the delay.
+//!
+//! Law, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`, in smaller steps while p is small: half
+//! below 10 %, then a quarter for each power of ten down to 10^-6. From 10 % on a step adds at most 2 %; while the delay is
+//! above 250 ms, 2 % more. p loses 1/64 when the delay was 0 twice. A packet that enters meets p when 150 ms of service have
+//! passed since the last calm (p 0, delay below target / 2 twice), p >= 20 % or `delay >= target / 2`, and two full frames
+//! wait. Derandomised: p is summed over the packets; no drop before the sum is 0.85, one at 8.5; a drop clears it.
+//! With `ecn` and p <= 10 %, what can be marked is marked instead. The delay is that of the packet that left last (0 when
+//! it left nothing behind), or with `dq_rate_estimator` the backlog over a measured departure rate.
+//!
+//! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs (`core/tests/queue_pie.rs`).
+//! Where Linux is not the RFC, this is Linux: the delay that spares a packet is the present one, not the one before; p decays
+//! by 1/64 instead of 1/50; the delay is by default not estimated from a rate; a mark that the sum of 8.5 forces leaves it.
+//!
+//! Two things of Linux that its documents do not say:
+//! - the timer wheel adds a tick: a `tupdate` of 15 ms is 16 ms at 1000 Hz and 20 ms at 250 Hz, and p moves that much slower;
+//! - p does not end at 1: it is a word of 64 bits of which 2^56 are 1, so an overload that drops cannot cure takes it to 2 and 3,
+//!   and it has to come down from there afterwards.
+//!
+//! Deviations: the queue was there before the scenario, so the phase of its timer is drawn from the seed; where Linux's 64
+//! bits would wrap around in a step (delays of minutes), this saturates.
+
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::{Ecn, Packet};
+use crate::param::{no_check, Kind, Param, Params};
+use crate::rng::Rng;
+use crate::tcp::timer::Ticks;
+use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Packets(1000, 1, u32::MAX as u64),
+        help: "packets that may wait, where the path has no buffer",
+        source: "Linux 6.12 sch_pie, tc-pie(8)",
+    },
+    TARGET,
+    TUPDATE,
+    ALPHA,
+    BETA,
+    ECN,
+    BYTEMODE,
+    DQ_RATE_ESTIMATOR,
+];
+
+pub(super) const TARGET: Param = Param {
+    name: "target",
+    kind: Kind::Span(Span::ms(15), Span::us(1), Span::s(1000)),
+    help: "the delay that the law steers for",
+    source: "RFC 8033, Linux 6.12 sch_pie",
+};
+pub(super) const TUPDATE: Param = Param {
+    name: "tupdate",
+    kind: Kind::Span(Span::ms(15), Span::us(1), Span::s(1000)),
+    help: "from one update of the probability to the next, in whole ticks and one more",
+    source: "RFC 8033, Linux 6.12 sch_pie",
+};
+pub(super) const ALPHA: Param = Param {
+    name: "alpha",
+    kind: Kind::Count(2, 0, 32),
+    help: "weight of the delay's distance from the target, in sixteenths per second",
+    source: "RFC 8033, tc-pie(8)",
+};
+pub(super) const BETA: Param = Param {
+    name: "beta",
+    kind: Kind::Count(20, 0, 32),
+    help: "weight of the delay's growth, in sixteenths per second",
+    source: "RFC 8033, tc-pie(8)",
+};
+pub(super) const ECN: Param = Param {
+    name: "ecn",
+    kind: Kind::Bool(false),
+    help: "mark what can be marked instead of dropping it, while the probability is small",
+    source: "RFC 8033, tc-pie(8)",
+};
+pub(super) const BYTEMODE: Param = Param {
+    name: "bytemode",
+    kind: Kind::Bool(false),
+    help: "a packet's probability is in proportion to its size",
+    source: "RFC 8033, tc-pie(8)",
+};
+pub(super) const DQ_RATE_ESTIMATOR: Param = Param {
+    name: "dq_rate_estimator",
+    kind: Kind::Bool(false),
+    help: "delay from backlog and measured departure rate, not from the packets' own times",
+    source: "RFC 8033, tc-pie(8)",
+};
+
+/// A probability of 1: 56 bits, so that a random word's upper 56 can be compared with it.
+const ONE: u64 = u64::MAX >> 8;
+/// Linux's packet schedulers count time in units of 64 ns.
+const UNIT: u32 = 6;
+const UNITS_PER_S: u64 = 1_000_000_000 >> UNIT;
+/// What a queue may serve before the law begins (RFC 8033, MAX_BURST).
+const BURST: u64 = 150_000_000 >> UNIT;
+/// Above this delay the probability climbs faster (RFC 8033).
+const HIGH_DELAY: u64 = 250_000_000 >> UNIT;
+/// A full frame.
+const FRAME: u64 = 1514;
+/// Bytes of a measurement of the departure rate (RFC 8033, DQ_THRESHOLD).
+const CYCLE: u64 = 16_384;
+/// The departure rate's binary places.
+const RATE_SCALE: u32 = 8;
+
+fn clock(now: Time) -> u64 {
+    now.as_ns() >> UNIT
+}
+
+/// What decides where the law leaves it to chance.
+pub trait Coin {
+    /// Does it fall, with a probability of which 2^56 are 1?
+    fn falls(&mut self, probability: u64) -> bool;
+}
+
+impl Coin for Rng {
+    fn falls(&mut self, probability: u64) -> bool {
+        self.next_u64() >> 8 < probability
+    }
+}
+
+/// What a user sets, in the units of the law.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    target: u64,
+    alpha: u64,
+    beta: u64,
+    /// The highest probability that marks; `None` without ECN.
+    marks_up_to: Option<u64>,
+    bytemode: bool,
+    by_rate: bool,
+}
+
+impl Settings {
+    /// As a scenario's parameters say. `millionths`: up to which probability, in millionths, a packet is marked.
+    pub fn new(params: &Params, millionths: u64) -> Settings {
+        let weight = |name| ((ONE / UNITS_PER_S) * params.count(name).min(32)) >> 4;
+        Settings {
+            target: params.span("target").as_ns() >> UNIT,
+            alpha: weight("alpha"),
+            beta: weight("beta"),
+            marks_up_to: params
+                .bool("ecn")
+                .then(|| (ONE / 1_000_000) * millionths.min(1_000_000)),
+            bytemode: params.bool("bytemode"),
+            by_rate: params.bool("dq_rate_estimator"),
+        }
+    }
+}
+
+/// The state of the law for one queue: `admits` when a packet comes, `left` when one goes, `update` on the timer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Law {
+    probability: u64,
+    /// The probabilities of the packets since the last drop.
+    sum: u64,
+    delay: u64,
+    delay_before: u64,
+    /// What is left of the burst that passes whatever the delay.
+    burst: u64,
+    /// The last departure, or the start of the measurement of their rate.
+    since: Option<u64>,
+    /// Bytes of the measurement that runs.
+    measured: Option<u64>,
+    /// Bytes per unit of time; 0 for not known.
+    rate: u64,
+}
+
+impl Default for Law {
+    fn default() -> Law {
+        Law {
+            probability: 0,
+            sum: 0,
+            delay: 0,
+            delay_before: 0,
+            burst: BURST,
+            since: None,
+            measured: None,
+            rate: 0,
+        }
+    }
+}
+
+impl Law {
+    /// May this packet join a queue with `backlog`? It is marked, and `sink` told, where that saves it.
+    pub fn admits<P: Packet, C: Coin>(
+        &mut self,
+        with: &Settings,
+        now: Time,
+        backlog: Bytes,
+        packet: &mut P,
+        coin: &mut C,
+        sink: &mut dyn Sink<P>,
+    ) -> bool {
+        if !self.strikes(with, backlog.get(), packet.size().get(), coin) {
+            return true;
+        }
+        let marks = with.marks_up_to.is_some_and(|most| self.probability <= most);
+        if marks && packet.ecn() != Ecn::NotEct {
+            packet.set_ce();
+            sink.marked(now, packet, Why::Law);
+            return true;
+        }
+        false
+    }
+
+    fn strikes(&mut self, with: &Settings, backlog: u64, size: u64, coin: &mut impl Coin) -> bool {
+        if self.burst > 0 || (self.delay < with.target / 2 && self.probability < ONE / 5) || backlog < 2 * FRAME {
+            return false;
+        }
+        let mine = if with.bytemode && size <= FRAME {
+            (self.probability / FRAME).saturating_mul(size)
+        } else {
+            self.probability
+        };
+        self.sum = if mine == 0 { 0 } else { self.sum.saturating_add(mine) };
+        if self.sum < (ONE / 100) * 85 {
+            return false;
+        }
+        if self.sum >= (ONE / 2) * 17 {
+            return true;
+        }
+        let strikes = coin.falls(mine);
+        if strikes {
+            self.sum = 0;
+        }
+        strikes
+    }
+
+    /// A packet was dropped, by the law or by the limit.
+    pub fn dropped(&mut self) {
+        self.sum = 0;
+    }
+
+    /// A packet of `size` that had entered at `entered` has left `backlog` behind.
+    pub fn left(&mut self, with: &Settings, now: Time, entered: Time, size: Bytes, backlog: Bytes) {
+        let now = clock(now);
+        let passed = if with.by_rate {
+            self.measure(now, size.get(), backlog.get())
+        } else {
+            self.delay = if backlog == Bytes::ZERO {
+                0
+            } else {
+                now.saturating_sub(clock(entered))
+            };
+            self.since.replace(now).map_or(0, |since| now.saturating_sub(since))
+        };
+        self.burst = self.burst.saturating_sub(passed);
+    }
+
+    /// The measurement of the departure rate goes on; answers how long it took when it ends.
+    fn measure(&mut self, now: u64, size: u64, backlog: u64) -> u64 {
+        if backlog >= CYCLE && self.measured.is_none() {
+            self.since = Some(now);
+            self.measured = Some(0);
+        }
+        let (Some(measured), Some(since)) = (&mut self.measured, self.since) else {
+            return 0;
+        };
+        *measured = measured.saturating_add(size);
+        let took = now.saturating_sub(since);
+        if *measured < CYCLE || took == 0 {
+            return 0;
+        }
+        let rate = (*measured << RATE_SCALE) / took;
+        self.rate = if self.rate == 0 {
+            rate
+        } else {
+            self.rate - (self.rate >> 3) + (rate >> 3)
+        };
+        self.measured = (backlog >= CYCLE).then_some(0);
+        if backlog >= CYCLE {
+            self.since = Some(now);
+        }
+        took
+    }
+
+    /// The timer has come while `backlog` waits.
+    pub fn update(&mut self, with: &Settings, backlog: Bytes) {
+        let (delay, before) = if with.by_rate {
+            let delay = (backlog.get() << RATE_SCALE).checked_div(self.rate).unwrap_or(0);
+            (delay, self.delay)
+        } else {
+            (self.delay, self.delay_before)
+        };
+        // A backlog without delay is too small to say anything.
+        let mut decays = !(delay == 0 && backlog != Bytes::ZERO);
+        let (mut alpha, mut beta) = (with.alpha, with.beta);
+        if self.probability < ONE / 10 {
+            alpha >>= 1;
+            beta >>= 1;
+            let mut power = 100;
+            while self.probability < ONE / power && power <= 1_000_000 {
+                alpha >>= 2;
+                beta >>= 2;
+                power *= 10;
+            }
+        }
+        let part = |weight: u64, a: u64, b: u64| i128::from(weight) * (i128::from(a) - i128::from(b));
+        let mut step = part(alpha, delay, with.target) + part(beta, delay, before);
+        if step > i128::from(ONE / 50) && self.probability >= ONE / 10 {
+            step = i128::from((ONE / 100) * 2);
+        }
+        if delay > HIGH_DELAY {
+            step += i128::from(ONE / 50);
+        }
+        let next = i128::from(self.probability) + step;
+        self.probability = match u64::try_from(next) {
+            Ok(next) => next,
+            Err(_) if next < 0 => 0,
+            Err(_) => {
+                decays = false;
+                ONE
+            }
+        };
+        if delay == 0 && before == 0 && decays {
+            self.probability -= self.probability / 64;
+        }
+        self.delay = delay;
+        self.delay_before = if with.by_rate { before } else { delay };
+        let calm = delay < with.target / 2 && before < with.target / 2 && self.probability == 0;
+        if calm && (!with.by_rate || self.rate > 0) {
+            *self = Law {
+                delay,
+                delay_before: self.delay_before,
+                ..Law::default()
+            };
+        }
+    }
+
+    /// Would a timer change nothing while the queue is empty?
+    pub fn rests(&self) -> bool {
+        self.probability == 0 && self.delay == 0 && self.delay_before == 0
+    }
+    /// The probability as Linux counts it: 2^56 are 1, and more is possible.
+    pub fn word(&self) -> u64 {
+        self.probability
+    }
+    /// The departure rate that the law has measured (`dq_rate_estimator`); 0 for not known.
+    pub fn departure_rate(&self) -> Rate {
+        Rate::bit(((self.rate * UNITS_PER_S) >> RATE_SCALE).saturating_mul(8))
+    }
+    /// The delay that the law knows.
+    pub fn delay(&self) -> Span {
+        Span::ns(self.delay << UNIT)
+    }
+}
+
+/// The timer of the updates.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Timer {
+    ticks: Ticks,
+    every: u64,
+    due: Time,
+}
+
+impl Timer {
+    /// A timer in a kernel of `hz` ticks.
+    pub(super) fn new(params: &Params, hz: u32) -> Timer {
+        let ticks = Ticks::new(hz);
+        Timer {
+            ticks,
+            every: ticks.from_us(params.span("tupdate").as_us()).max(1),
+            due: Time::MAX,
+        }
+    }
+    /// The same that takes `ticks` more from one time to the next.
+    pub(super) fn slower(self, ticks: u64) -> Timer {
+        Timer {
+            every: self.every + ticks,
+            ..self
+        }
+    }
+    /// When a timer that has run for long comes first.
+    pub(super) fn somewhen(&self, rng: &mut Rng) -> Time {
+        self.ticks.fires(0, rng.below(self.every.saturating_add(1)))
+    }
+    /// It comes first at `due`.
+    pub(super) fn starting(self, due: Time) -> Timer {
+        Timer { due, ..self }
+    }
+    pub(super) fn due(&self) -> Time {
+        self.due
+    }
+    /// It has come, and is set again.
+    pub(super) fn again(&mut self, now: Time) {
+        let tick = self.ticks.at(now);
+        self.due = self.ticks.fires(tick, tick.saturating_add(self.every));
+    }
+}
+
+/// One queue under the law.
+pub struct Pie<P, C = Rng> {
+    limit: Limit,
+    with: Settings,
+    law: Law,
+    timer: Timer,
+    coin: C,
+    backlog: Backlog,
+    packets: VecDeque<P>,
+}
+
+impl<P> Pie<P> {
+    /// An empty queue.
+    pub fn new(params: &Params, place: &Place) -> Pie<P> {
+        let mut rng = Rng::named(place.seed, "queue/pie");
+        let first = Timer::new(params, place.hz).somewhen(&mut rng);
+        Pie::following(params, place, first, rng)
+    }
+}
+
+impl<P, C: Coin> Pie<P, C> {
+    /// An empty queue whose first update is at `first`, and whose chance is `coin`: to follow a queue where both are known.
+    pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> Pie<P, C> {
+        Pie {
+            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            with: Settings::new(params, 100_000),
+            law: Law::default(),
+            timer: Timer::new(params, place.hz).starting(first),
+            coin,
+            backlog: Backlog::default(),
+            packets: VecDeque::new(),
+        }
+    }
+    /// The law and what it knows.
+    pub fn law(&self) -> &Law {
+        &self.law
+    }
+}
+
+impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
+    fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
+        let size = packet.size();
+        let why = if !self.limit.admits(self.backlog, size) {
+            Why::Overflow
+        } else if self
+            .law
+            .admits(&self.with, now, self.backlog.bytes, &mut packet, &mut self.coin, sink)
+        {
+            self.backlog.add(size);
+            self.packets.push_back(packet);
+            return;
+        } else {
+            Why::Law
+        };
+        self.law.dropped();
+        sink.dropped(now, packet, why);
+    }
+    fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        let size = packet.size();
+        self.backlog.remove(size);
+        self.law
+            .left(&self.with, now, packet.enqueued_at(), size, self.backlog.bytes);
+        Some(packet)
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        Some(self.timer.due())
+    }
+    fn on_wakeup(&mut self, now: Time, _sink: &mut dyn Sink<P>) {
+        if now >= self.timer.due() {
+            self.law.update(&self.with, self.backlog.bytes);
+            self.timer.again(now);
+        }
+    }
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "pie",
+        help: "drops at random on entry, with a probability that follows the delay",
+        source: "Linux 6.12 sch_pie, RFC 8033",
+        params: PARAMS,
+        check: no_check,
+        make: |params, place| Box::new(Pie::<P>::new(params, place)),
+    }
+}

@@ -1,0 +1,160 @@
+//! Whose turn it is among many queues: deficit round robin in which queues that have just begun go before the others.
+//!
+//! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. Served is the first new queue,
+//! else the first old one; one whose deficit is used up gets a `quantum` and goes behind the old ones. A queue found
+//! empty goes behind the old ones if it was new and there are any, so that nobody stays new by sending now and then;
+//! otherwise it leaves. Sources: RFC 8290, section 4; Linux 6.12 `fq_codel`, `fq_pie`.
+
+use crate::units::Bytes;
+use alloc::vec::Vec;
+
+/// No queue.
+const NONE: u32 = u32::MAX;
+
+#[derive(Copy, Clone)]
+struct Node {
+    /// The queue behind it in its ring.
+    next: u32,
+    listed: bool,
+    /// Bytes that it may still send in this turn.
+    deficit: i64,
+}
+
+/// Queues in the order of service.
+#[derive(Copy, Clone)]
+struct Ring {
+    head: u32,
+    tail: u32,
+}
+
+impl Ring {
+    const EMPTY: Ring = Ring { head: NONE, tail: NONE };
+    #[inline]
+    fn push(&mut self, nodes: &mut [Node], index: u32) {
+        nodes[index as usize].next = NONE;
+        match nodes.get_mut(self.tail as usize) {
+            Some(last) => last.next = index,
+            None => self.head = index,
+        }
+        self.tail = index;
+    }
+    #[inline]
+    fn pop(&mut self, nodes: &[Node]) {
+        if let Some(first) = nodes.get(self.head as usize) {
+            self.head = first.next;
+            if self.head == NONE {
+                self.tail = NONE;
+            }
+        }
+    }
+}
+
+/// The order of queues that are known by number.
+pub struct Turns {
+    nodes: Vec<Node>,
+    new: Ring,
+    old: Ring,
+    quantum: i64,
+}
+
+impl Turns {
+    /// For `queues` queues, none of which waits. A turn is `quantum`.
+    pub fn new(queues: usize, quantum: Bytes) -> Turns {
+        let node = Node {
+            next: NONE,
+            listed: false,
+            deficit: 0,
+        };
+        Turns {
+            nodes: alloc::vec![node; queues],
+            new: Ring::EMPTY,
+            old: Ring::EMPTY,
+            // Without one no queue would ever be served.
+            quantum: quantum.get().clamp(1, 1 << 30) as i64,
+        }
+    }
+    /// A packet has come to a queue.
+    #[inline]
+    pub fn wants(&mut self, queue: usize) {
+        let node = &mut self.nodes[queue];
+        if !node.listed {
+            node.listed = true;
+            node.deficit = self.quantum;
+            self.new.push(&mut self.nodes, queue as u32);
+        }
+    }
+    /// The queue to be served now. Say [`sent`](Turns::sent) or [`empty`](Turns::empty) of it next.
+    #[inline]
+    pub fn turn(&mut self) -> Option<usize> {
+        loop {
+            let ring = if self.new.head == NONE {
+                &mut self.old
+            } else {
+                &mut self.new
+            };
+            let index = ring.head;
+            let node = self.nodes.get_mut(index as usize)?;
+            if node.deficit > 0 {
+                return Some(index as usize);
+            }
+            node.deficit += self.quantum;
+            ring.pop(&self.nodes);
+            self.old.push(&mut self.nodes, index);
+        }
+    }
+    /// The queue that `turn` answered has sent a packet of `size`.
+    #[inline]
+    pub fn sent(&mut self, queue: usize, size: Bytes) {
+        self.nodes[queue].deficit -= size.get().min(1 << 40) as i64;
+    }
+    /// The queue that `turn` answered had none.
+    #[inline]
+    pub fn empty(&mut self) {
+        let is_new = self.new.head != NONE;
+        let stays = is_new && self.old.head != NONE;
+        let ring = if is_new { &mut self.new } else { &mut self.old };
+        let index = ring.head;
+        ring.pop(&self.nodes);
+        if stays {
+            self.old.push(&mut self.nodes, index);
+        } else if let Some(node) = self.nodes.get_mut(index as usize) {
+            node.listed = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(turns: &mut Turns, left: &mut [u32]) -> Option<usize> {
+        while let Some(queue) = turns.turn() {
+            if left[queue] > 0 {
+                left[queue] -= 1;
+                turns.sent(queue, Bytes::new(1000));
+                return Some(queue);
+            }
+            turns.empty();
+        }
+        None
+    }
+
+    #[test]
+    fn who_begins_goes_first_and_cannot_stay_so() {
+        let mut turns = Turns::new(3, Bytes::new(1000));
+        let mut left = [4, 3, 0];
+        turns.wants(0);
+        turns.wants(1);
+        let mut served: Vec<_> = (0..4).map_while(|_| serve(&mut turns, &mut left)).collect();
+        assert_eq!(served, [0, 1, 0, 1]);
+        for _ in 0..2 {
+            left[2] += 1;
+            turns.wants(2);
+            served.extend(serve(&mut turns, &mut left));
+        }
+        // The second time it is still listed, so it waits for its turn.
+        served.extend(core::iter::from_fn(|| serve(&mut turns, &mut left)));
+        assert_eq!(served[4..], [2, 0, 1, 2, 0]);
+        assert_eq!(left, [0; 3]);
+    }
+}

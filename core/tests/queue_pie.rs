@@ -1,0 +1,258 @@
+//! PIE and FQ-PIE against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`).
+//!
+//! What they leave to chance is taken from the recording, and only that: wherever a coin is tossed, it falls as it fell there.
+//! All else must follow: every verdict, every departure, and (`*.state`) the probability, the delay and the departure rate that
+//! the law works out, to the last bit. Then the coins are judged: did they fall as often as the probabilities say?
+
+#[path = "common/trace.rs"]
+mod trace;
+
+use narrows_core::net::link::TokenBucket;
+use narrows_core::packet::Packet;
+use narrows_core::queue::fq_pie::FqPie;
+use narrows_core::queue::pie::{Coin, Law, Pie};
+use narrows_core::queue::{Backlog, Place, QueueDiscipline, Sink, Why};
+use narrows_core::units::{Bytes, Span, Time};
+use std::sync::{Arc, Mutex};
+use trace::{Event, Frame, Recording, Verdict};
+
+/// A probability of 1.
+const ONE: f64 = (1u64 << 56) as f64;
+
+/// What is known of the chance in a recording.
+#[derive(Default)]
+struct Chance {
+    /// Did this packet pass unmarked?
+    passed: bool,
+    /// Each toss: its probability, and how it fell.
+    tosses: Vec<(f64, bool)>,
+}
+
+/// A coin that falls as it fell in Linux.
+struct Recorded(Arc<Mutex<Chance>>);
+
+impl Coin for Recorded {
+    fn falls(&mut self, probability: u64) -> bool {
+        let mut chance = self.0.lock().unwrap();
+        let fell = !chance.passed;
+        chance.tosses.push(((probability as f64 / ONE).min(1.0), fell));
+        fell
+    }
+}
+
+/// The law after an update: when, the probability of which 2^64 are 1, the delay.
+type State = (Time, u64, u64, u64);
+
+/// A discipline whose coin is told of each packet, and whose law is watched.
+struct Watched<Q> {
+    queue: Q,
+    verdicts: std::vec::IntoIter<Verdict>,
+    chance: Arc<Mutex<Chance>>,
+    law: fn(&Q) -> Option<&Law>,
+    states: Vec<State>,
+}
+
+impl<Q: QueueDiscipline<Frame>> QueueDiscipline<Frame> for Watched<Q> {
+    fn enqueue(&mut self, now: Time, frame: Frame, sink: &mut dyn Sink<Frame>) {
+        let verdict = self.verdicts.next().unwrap();
+        self.chance.lock().unwrap().passed = matches!(verdict, Verdict::Pass(_));
+        self.queue.enqueue(now, frame, sink);
+    }
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
+        self.queue.dequeue(now, sink)
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.queue.next_wakeup()
+    }
+    fn on_wakeup(&mut self, now: Time, sink: &mut dyn Sink<Frame>) {
+        self.queue.on_wakeup(now, sink);
+        if let Some(law) = (self.law)(&self.queue) {
+            let rate = law.departure_rate().as_bit() / 8;
+            self.states.push((now, law.word() << 8, law.delay().as_us(), rate));
+        }
+    }
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}
+
+/// The file beside a recording: when its timer comes, and what Linux told of its state.
+fn state_of(recording: &Recording) -> (Time, Vec<State>) {
+    let file = recording.name.replace(".txt", ".state");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/queue");
+    let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let ms = |word: &str| Time::ZERO + Span::ms(word.parse().unwrap());
+    let (mut first, mut states) = (Time::ZERO, Vec::new());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0] == "update_ms" {
+            first = ms(words[2]);
+        } else {
+            let [word, delay, rate] = [1, 2, 3].map(|n| words[n].parse().unwrap());
+            states.push((ms(words[0]), word, delay, rate));
+        }
+    }
+    (first, states)
+}
+
+/// Plays a recording, with its coins; answers them and the law's states.
+fn follow<Q: QueueDiscipline<Frame>>(
+    recording: &Recording,
+    make: impl Fn(&Place, Time, Recorded) -> Q,
+    law: fn(&Q) -> Option<&Law>,
+) -> (Vec<(f64, bool)>, Vec<State>) {
+    let place = Place {
+        limit: None,
+        rate: recording.scenario.path.hops[0].rate,
+        hz: 1000,
+        seed: 0,
+    };
+    let (first, _) = state_of(recording);
+    let chance = Arc::new(Mutex::new(Chance::default()));
+    let mut watched = Watched {
+        queue: make(&place, first, Recorded(chance.clone())),
+        verdicts: recording.verdicts.clone().into_iter(),
+        chance: chance.clone(),
+        law,
+        states: Vec::new(),
+    };
+    let agreement = recording.compare(&recording.play(&mut watched));
+    println!("{}: {agreement:?}", recording.name);
+    assert_eq!(
+        agreement.times, agreement.packets,
+        "{}: {:?}",
+        recording.name, agreement.first
+    );
+
+    let tosses = std::mem::take(&mut chance.lock().unwrap().tosses);
+    (tosses, watched.states)
+}
+
+/// Coins of the probabilities `tosses` fell as often as they should, all together and where they were alike.
+fn are_fair(tosses: &[(f64, bool)]) {
+    for (least, most) in [(0.0, 1.0), (0.0, 0.02), (0.02, 0.1), (0.1, 0.3), (0.3, 1.0)] {
+        let alike = tosses.iter().filter(|(p, _)| (least..most).contains(p));
+        let (mut n, mut fell, mut expected, mut variance) = (0, 0, 0.0, 0.0);
+        for (p, one) in alike {
+            n += 1;
+            fell += u32::from(*one);
+            expected += p;
+            variance += p * (1.0 - p);
+        }
+        let deviations = (f64::from(fell) - expected) / f64::sqrt(variance.max(1e-9));
+        println!("{least} to {most}: {n} tosses, {fell} fell, {expected:.1} expected, {deviations:.2} deviations");
+        assert!(n == 0 || deviations.abs() < 3.3, "{least} to {most}: {deviations}");
+    }
+    assert!(tosses.iter().all(|(p, fell)| *fell || *p < 1.0));
+}
+
+#[test]
+fn pie_is_linux_but_for_its_coins() {
+    let (mut all, mut compared) = (Vec::new(), 0);
+    for recording in Recording::of(&["pie"]) {
+        let params = &recording.scenario.path.hops[0].queue.params;
+        let (tosses, ours) = follow(
+            &recording,
+            |place, first, coin| Pie::following(params, place, first, coin),
+            |pie| Some(pie.law()),
+        );
+        all.extend(tosses);
+        // The recording has a line where the probability changed.
+        let end = ours.last().unwrap().0;
+        let mut ours = ours.into_iter();
+        let mut last = 0;
+        for linux in state_of(&recording).1.into_iter().filter(|state| state.0 <= end) {
+            let state = ours.find(|state| {
+                let stands = state.0 < linux.0;
+                assert!(
+                    !stands || state.1 == last,
+                    "{}: {state:?} before {linux:?}",
+                    recording.name
+                );
+                !stands
+            });
+            assert_eq!(state, Some(linux), "{}", recording.name);
+            last = linux.1;
+            compared += 1;
+        }
+    }
+    assert!(compared > 500, "{compared}");
+    are_fair(&all);
+}
+
+#[test]
+fn fq_pie_is_linux_but_for_its_coins() {
+    let mut all = Vec::new();
+    for recording in Recording::of(&["fq_pie"]) {
+        let params = &recording.scenario.path.hops[0].queue.params;
+        let make = |place: &Place, first, coin| FqPie::following(params, place, first, coin);
+        all.extend(follow(&recording, make, |_| None).0);
+    }
+    are_fair(&all);
+}
+
+#[derive(Default)]
+struct Drops(u32);
+
+impl Sink<Frame> for Drops {
+    fn dropped(&mut self, _now: Time, _frame: Frame, _why: Why) {
+        self.0 += 1;
+    }
+}
+
+/// How much is dropped of the recording's arrivals below its link, which then serves as it comes and not as recorded.
+fn drops(recording: &Recording, seed: u64) -> f64 {
+    let mut queue = recording.discipline(seed);
+    let mut link = TokenBucket::owing(recording.scenario.path.hops[0].rate, Bytes::new(3080));
+    let mut drops = Drops::default();
+    let mut free = Time::MAX;
+    for event in &recording.events {
+        let Event::Arrival(now, frame) = *event else { continue };
+        loop {
+            let wakeup = queue.next_wakeup().unwrap();
+            if wakeup.min(free) > now {
+                break;
+            }
+            if wakeup <= free {
+                queue.on_wakeup(wakeup, &mut drops);
+            } else {
+                free = serve(&mut *queue, &mut link, free, &mut drops);
+            }
+        }
+        queue.enqueue(now, frame, &mut drops);
+        if free == Time::MAX {
+            free = serve(&mut *queue, &mut link, now, &mut drops);
+        }
+    }
+    f64::from(drops.0)
+}
+
+/// What the link takes now; answers when it can take more.
+fn serve(queue: &mut dyn QueueDiscipline<Frame>, link: &mut TokenBucket, now: Time, drops: &mut Drops) -> Time {
+    loop {
+        if let Err(later) = link.take(now, Bytes::ZERO) {
+            return later;
+        }
+        let Some(frame) = queue.dequeue(now, drops) else {
+            return Time::MAX;
+        };
+        link.take(now, frame.size()).unwrap();
+    }
+}
+
+/// With coins of our own the course is another, but not how much is dropped.
+#[test]
+fn they_drop_as_much_by_any_seed() {
+    for recording in Recording::of(&["pie", "fq_pie"]) {
+        let linux = recording.verdicts.iter().filter(|v| **v == Verdict::Drop).count() as f64;
+        let ours: Vec<f64> = (1..=20).map(|seed| drops(&recording, seed)).collect();
+        let mean = ours.iter().sum::<f64>() / 20.0;
+        let deviation = (ours.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 19.0).sqrt();
+        println!("{}: {linux} dropped, ours {mean:.1} ± {deviation:.1}", recording.name);
+        assert!(
+            (linux - mean).abs() < 3.0 * deviation + 1.0,
+            "{}: {linux}, {mean} ± {deviation}",
+            recording.name
+        );
+    }
+}
