@@ -2,10 +2,12 @@
 //! the link that serves it decides when.
 
 pub mod codel;
+pub mod drr;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
+pub mod pfifo_fast;
 pub mod pie;
 pub mod pool;
 pub mod turns;
@@ -157,5 +159,7 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         fq_codel::kind(),
         pie::kind(),
         fq_pie::kind(),
+        drr::kind(),
+        pfifo_fast::kind(),
     ]
 }

@@ -1,0 +1,144 @@
+//! DRR, deficit round robin: classes send in turn, each as many bytes as its turn is worth, and what it could not use it
+//! keeps.
+//!
+//! Law: a class that gets its first packet joins the end of the round with a deficit of one `quantum`. Served is the
+//! first class of the round: if its head fits into its deficit, the head goes and is taken off; if not, the class gets a
+//! `quantum` more and goes to the end. A class that has sent its last packet leaves the round, and what was left of its
+//! deficit is lost.
+//!
+//! Sources: Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM 1995; Linux 6.12
+//! `sch_drr`, packet by packet (`core/tests/queue_replay.rs`), tc-drr(8).
+//!
+//! Linux's are the round, the default quantum (a full frame) and each class's own `pfifo` of `txqueuelen` packets that
+//! drops at its tail. In the paper a class gets its quantum when its turn comes, in Linux when it joins and when its turn
+//! ends; the order is the same. Ours is who belongs to a class: Linux has no classes until somebody makes them and no
+//! rule who goes where but its filters, and drops what no filter claims; here flows are hashed to `classes` equal ones.
+//! The path's `buffer` is each class's.
+
+use super::fifo::Fifo;
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use crate::packet::Packet;
+use crate::param::{no_check, Kind, Param, Params};
+use crate::units::{Bytes, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "classes",
+        kind: Kind::Count(1024, 1, 65_536),
+        help: "classes that flows are hashed to",
+        source: "as many as fq_codel's; Linux has those that are made",
+    },
+    Param {
+        name: "quantum",
+        kind: Kind::Bytes(Bytes::new(1514), Bytes::new(64), Bytes::new(1 << 20)),
+        help: "bytes that a class may send in its turn",
+        source: "Linux 6.12 sch_drr: the device's MTU and its Ethernet header",
+    },
+    Param {
+        name: "limit",
+        kind: Kind::Packets(1000, 1, u32::MAX as u64),
+        help: "packets that may wait in a class, where the path has no buffer",
+        source: "Linux 6.12 pfifo: a device's default txqueuelen",
+    },
+];
+
+struct Class<P> {
+    queue: Fifo<P>,
+    deficit: u64,
+}
+
+/// Classes in turn.
+pub struct Drr<P> {
+    seed: u64,
+    quantum: u64,
+    classes: Vec<Class<P>>,
+    /// The classes that have packets, in the order of their turns.
+    round: VecDeque<u32>,
+    backlog: Backlog,
+}
+
+impl<P: Packet + Send> Drr<P> {
+    /// So many empty classes, each with this limit; `seed` is the hash's.
+    pub fn new(classes: usize, quantum: Bytes, limit: Limit, seed: u64) -> Drr<P> {
+        let classes = classes.clamp(1, 65_536);
+        let class = || Class {
+            queue: Fifo::new(limit),
+            deficit: 0,
+        };
+        Drr {
+            seed,
+            // Without one no class would ever be served.
+            quantum: quantum.get().max(1),
+            classes: core::iter::repeat_with(class).take(classes).collect(),
+            round: VecDeque::with_capacity(classes),
+            backlog: Backlog::default(),
+        }
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Drr<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let size = packet.size();
+        let hash = packet.flow_hash(self.seed);
+        let index = (u64::from(hash) * self.classes.len() as u64) >> 32;
+        let class = &mut self.classes[index as usize];
+        let before = class.queue.backlog();
+        class.queue.enqueue(now, packet, sink);
+        if class.queue.backlog().packets == before.packets {
+            return;
+        }
+        self.backlog.add(size);
+        if before.packets == 0 {
+            class.deficit = self.quantum;
+            self.round.push_back(index as u32);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        loop {
+            let index = *self.round.front()?;
+            let class = &mut self.classes[index as usize];
+            let size = class.queue.peek()?;
+            if size.get() > class.deficit {
+                class.deficit += self.quantum;
+                self.round.rotate_left(1);
+                continue;
+            }
+            class.deficit -= size.get();
+            let packet = class.queue.dequeue(now, sink);
+            self.backlog.remove(size);
+            if class.queue.backlog().packets == 0 {
+                self.round.pop_front();
+            }
+            return packet;
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "drr",
+        help: "classes of flows in turn, each as many bytes",
+        source: "Shreedhar and Varghese 1995, Linux 6.12 sch_drr",
+        params: PARAMS,
+        check: no_check,
+        make: |params: &Params, place: &Place| {
+            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            Box::new(Drr::<P>::new(
+                params.count("classes") as usize,
+                params.bytes("quantum"),
+                limit,
+                place.seed,
+            ))
+        },
+    }
+}

@@ -1,0 +1,166 @@
+//! `pfifo_fast`, what a Linux interface has when nobody asked for anything else: three bands, the first that has a packet
+//! is served.
+//!
+//! Law: the type of service chooses the band, each band is a ring of `limit` packets that drops at its tail, and a lower
+//! band waits as long as a higher one has anything.
+//!
+//! ```text
+//!   bits of the TOS byte   DSCP & 7   priority              band
+//!   0 0 . (normal)         0, 1       0 best effort         1
+//!   0 1 . (throughput)     2, 3       2 bulk                2
+//!   1 0 . (low delay)      4, 5       6 interactive         0
+//!   1 1 . (both)           6, 7       4 interactive bulk    1
+//! ```
+//!
+//! Only these two bits of the DSCP count, which are older than it: EF (46) is in band 1 as CS1 (8) is, AF11 (10) and AF41
+//! (34) in band 2.
+//!
+//! Sources: Linux 6.12 `pfifo_fast` (without a lock since 4.16, since when each band has a limit of its own), its map of
+//! TOS to priority and of priority to band (tc-prio(8)); packet by packet in `core/tests/queue_replay.rs`. As in Linux, a
+//! ring gives its places back sixteen at a time and when it comes to its end, so up to 15 fewer than `limit` may wait.
+//! Deviation: a buffer in bytes, which Linux does not have, limits each band to so many, and gives back at once.
+
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::Packet;
+use crate::param::{no_check, Kind, Param, Params};
+use crate::units::{Bytes, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[Param {
+    name: "limit",
+    kind: Kind::Packets(1000, 1, u32::MAX as u64),
+    help: "places of each band, where the path has no buffer",
+    source: "Linux 6.12: a device's default txqueuelen",
+}];
+
+const BANDS: usize = 3;
+
+/// How many places a ring gives back at once: two cache lines of pointers.
+const BATCH: u64 = 16;
+
+/// The band of a packet with this DSCP.
+pub fn band(dscp: u8) -> usize {
+    match (dscp >> 1) & 3 {
+        1 => 2,
+        2 => 0,
+        _ => 1,
+    }
+}
+
+struct Band<P> {
+    packets: VecDeque<P>,
+    backlog: Backlog,
+    /// The place of the ring that is served next.
+    at: u64,
+    /// Places that were served and not given back.
+    kept: u64,
+}
+
+impl<P: Packet> Band<P> {
+    fn admits(&self, limit: Limit, size: Bytes) -> bool {
+        match limit {
+            Limit::Packets(places) => self.backlog.packets + self.kept < places,
+            Limit::Bytes(_) => limit.admits(self.backlog, size),
+        }
+    }
+    fn take(&mut self, limit: Limit) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.backlog.remove(packet.size());
+        if let Limit::Packets(places) = limit {
+            // A ring too small for batches has none.
+            let batch = if BATCH > places / 2 { 1 } else { BATCH };
+            self.at += 1;
+            self.kept += 1;
+            if self.at >= places {
+                self.at = 0;
+                self.kept = 0;
+            } else if self.kept >= batch {
+                self.kept = 0;
+            }
+        }
+        Some(packet)
+    }
+}
+
+/// Three bands.
+pub struct PfifoFast<P> {
+    limit: Limit,
+    bands: [Band<P>; BANDS],
+    served: usize,
+}
+
+impl<P> PfifoFast<P> {
+    /// Empty bands with this limit each.
+    pub fn new(limit: Limit) -> PfifoFast<P> {
+        PfifoFast {
+            limit,
+            bands: core::array::from_fn(|_| Band {
+                packets: VecDeque::new(),
+                backlog: Backlog::default(),
+                at: 0,
+                kept: 0,
+            }),
+            served: 0,
+        }
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for PfifoFast<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let size = packet.size();
+        let band = &mut self.bands[band(packet.dscp())];
+        if band.admits(self.limit, size) {
+            band.backlog.add(size);
+            band.packets.push_back(packet);
+        } else {
+            sink.dropped(now, packet, Why::Overflow);
+        }
+    }
+    fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
+        let first = self.bands.iter().position(|band| !band.packets.is_empty())?;
+        self.served = first;
+        self.bands[first].take(self.limit)
+    }
+    fn peek(&self) -> Option<Bytes> {
+        self.bands
+            .iter()
+            .find_map(|band| band.packets.front())
+            .map(Packet::size)
+    }
+    fn backlog(&self) -> Backlog {
+        let mut all = Backlog::default();
+        for band in &self.bands {
+            all.bytes += band.backlog.bytes;
+            all.packets += band.backlog.packets;
+        }
+        all
+    }
+    fn classes(&self) -> Vec<String> {
+        ["band 0", "band 1", "band 2"].map(String::from).into()
+    }
+    fn backlog_of(&self, class: usize) -> Backlog {
+        self.bands.get(class).map_or(Backlog::default(), |band| band.backlog)
+    }
+    fn class_served(&self) -> usize {
+        self.served
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "pfifo_fast",
+        help: "three bands by type of service, the first that has a packet is served",
+        source: "Linux 6.12 pfifo_fast",
+        params: PARAMS,
+        check: no_check,
+        make: |params: &Params, place: &Place| {
+            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            Box::new(PfifoFast::<P>::new(limit))
+        },
+    }
+}
