@@ -158,6 +158,7 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
     // Alphabetical but for the first, which is everybody's default.
     alloc::vec![
         fifo::kind(),
+        choke::kind(),
         codel::kind(),
         drr::kind(),
         fq::kind(),
@@ -166,7 +167,6 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         pfifo_fast::kind(),
         pie::kind(),
         red::kind(),
-        choke::kind(),
         sfq::kind(),
     ]
 }

@@ -1,21 +1,24 @@
 //! PIE (proportional integral controller, enhanced): drops at random on entry, with a probability that follows the delay.
 //!
-//! Law, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`, the step made smaller while p is
-//! small: halved below 10 %, then a quarter for each power of ten down to 10^-6; from 10 % on a step adds at most 2 %. 2
-//! % more while the delay is above 250 ms. p loses 1/64 when delay was 0 twice. What enters meets p only once 150 ms of
-//! service have passed since the last calm (p and delay near nothing), while p >= 20 % or `delay >= target / 2`, and two
-//! full frames wait. Derandomised: p is added up packet by packet; a drop cannot come before the sum is 0.85, must come
-//! at 8.5, clears it. The delay is that of the packet that left last, or (`dq_rate_estimator`) the backlog over a
-//! measured departure rate. A packet that would be dropped is marked instead, with `ecn` and p <= 10 %, if it can be.
+//! Law, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`, in smaller steps while p is small: half
+//! below 10 %, then a quarter for each power of ten down to 10^-6. From 10 % on a step adds at most 2 %; while the delay is
+//! above 250 ms, 2 % more. p loses 1/64 when the delay was 0 twice. A packet that enters meets p when 150 ms of service have
+//! passed since the last calm (p 0, delay below target / 2 twice), p >= 20 % or `delay >= target / 2`, and two full frames
+//! wait. Derandomised: p is summed over the packets; no drop before the sum is 0.85, one at 8.5; a drop clears it.
+//! With `ecn` and p <= 10 %, what can be marked is marked instead. The delay is that of the packet that left last (0 when
+//! it left nothing behind), or with `dq_rate_estimator` the backlog over a measured departure rate.
 //!
-//! Sources: RFC 8033; Linux 6.12 `sch_pie` by its own state (`tc -s`), each millisecond of recorded runs. Where Linux is
-//! not the RFC, this is Linux: the delay that spares a packet is the present one, not the one before; p decays by 1/64
-//! instead of 1/50; what is measured is the last packet's delay, not a departure rate; a mark does not clear the sum. Two
-//! things of Linux that its documents do not say. The timer wheel adds a tick: `tupdate` of 15 ms is 16 ms at 1000 Hz and
-//! 20 ms at 250 Hz, and p climbs that much more slowly. And p is not held at 1: it is a word of 64 bits whose 2^56 are 1,
-//! so that an overload which drops cannot cure takes it to 2 and 3, and it has to come down from there afterwards.
-//! Deviation: the queue was there before the scenario, so the phase of its timer is drawn from the seed; where Linux's 64
-//! bits would wrap around (delays of minutes) a step saturates.
+//! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs (`core/tests/queue_pie.rs`).
+//! Where Linux is not the RFC, this is Linux: the delay that spares a packet is the present one, not the one before; p decays
+//! by 1/64 instead of 1/50; the delay is by default not estimated from a rate; a mark that the sum of 8.5 forces leaves it.
+//!
+//! Two things of Linux that its documents do not say:
+//! - the timer wheel adds a tick: a `tupdate` of 15 ms is 16 ms at 1000 Hz and 20 ms at 250 Hz, and p moves that much slower;
+//! - p does not end at 1: it is a word of 64 bits of which 2^56 are 1, so an overload that drops cannot cure takes it to 2 and 3,
+//!   and it has to come down from there afterwards.
+//!
+//! Deviations: the queue was there before the scenario, so the phase of its timer is drawn from the seed; where Linux's 64
+//! bits would wrap around in a step (delays of minutes), this saturates.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
