@@ -175,7 +175,11 @@ struct WayBack<'a> {
     watch: &'a mut Watch,
 }
 
-impl WayBack<'_> {
+impl<'a> WayBack<'a> {
+    /// What a receiver is handed to send by; from here alone, as [`Nic::wire`].
+    fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
+        |ack| self.send(ack)
+    }
     fn send(&mut self, ack: AckSegment) {
         let packet = self.watch.acks.packet(self.flow, ack);
         match self.line {
@@ -353,7 +357,7 @@ impl World {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
                     let mut nic = Nic::new(now, id, self.offload, self.interface.as_mut(), path, watch);
-                    flow.sender.on_segment(now, &ack, &mut |segment| nic.send(segment));
+                    flow.sender.on_segment(now, &ack, &mut nic.wire());
                     nic.flush();
                     self.timers
                         .set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
@@ -389,7 +393,7 @@ impl World {
             let flow = &mut self.flows[id as usize];
             let interface = self.interface.as_mut();
             let mut nic = Nic::new(now, id, self.offload, interface, &mut self.path, &mut self.watch);
-            flow.sender.on_departed(now, &mut |segment| nic.send(segment));
+            flow.sender.on_departed(now, &mut nic.wire());
             nic.flush();
             let due = flow.sender.next_wakeup();
             self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
@@ -420,8 +424,7 @@ impl World {
             access: &mut self.access,
             watch: &mut self.watch,
         };
-        flow.receiver
-            .on_segment(now, &packet.segment(), &mut |ack| way.send(ack));
+        flow.receiver.on_segment(now, &packet.segment(), &mut way.wire());
         self.timers
             .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
     }
@@ -486,13 +489,13 @@ impl World {
         match number % TIMERS_PER_FLOW {
             START => {
                 flow.meter.started(now);
-                flow.sender.connect(now, &mut |segment| nic.send(segment));
+                flow.sender.connect(now, &mut nic.wire());
                 nic.flush();
                 self.timers.set(sender, flow.sender.next_wakeup());
             }
             STOP if flow.restarts => flow.sender.pause(),
             RESTART => {
-                flow.sender.resume(now, &mut |segment| nic.send(segment));
+                flow.sender.resume(now, &mut nic.wire());
                 nic.flush();
                 self.timers.set(sender, flow.sender.next_wakeup());
             }
@@ -508,7 +511,7 @@ impl World {
             }
             MEASURE => flow.meter.measure(now, &flow.sender.info()),
             SENDER => {
-                flow.sender.on_timer(now, &mut |segment| nic.send(segment));
+                flow.sender.on_timer(now, &mut nic.wire());
                 nic.flush();
                 self.timers.set(sender, later(flow.sender.next_wakeup()));
             }
@@ -521,7 +524,7 @@ impl World {
                     access: &mut self.access,
                     watch,
                 };
-                flow.receiver.on_timer(now, &mut |ack| way.send(ack));
+                flow.receiver.on_timer(now, &mut way.wire());
                 self.timers.set(number, later(flow.receiver.next_wakeup()));
             }
         }
