@@ -110,20 +110,20 @@ impl Acks {
         self.ato = self.ato_min;
     }
 
-    /// Data arrived in order: the delay follows the gap since the data before.
-    pub fn data_arrived(&mut self, tick: u64, pushed: bool, quick: u32, rto: u64) {
+    /// Data arrived in order: the delay follows the gap since the data before. The last two are seldom asked for.
+    pub fn data_arrived(&mut self, tick: u64, pushed: bool, quick: impl Fn() -> u32, rto: impl Fn() -> u64) {
         self.scheduled = true;
         self.pushed |= pushed;
         if self.ato == 0 {
-            self.enter_quick(quick);
+            self.enter_quick(quick());
         } else {
             let gap = tick.saturating_sub(self.last_data);
             if gap <= self.ato_min / 2 {
                 self.ato = self.ato / 2 + self.ato_min / 2;
             } else if gap < self.ato {
-                self.ato = (self.ato / 2 + gap).min(rto);
-            } else if gap > rto {
-                self.quick = self.quick.max(quick);
+                self.ato = (self.ato / 2 + gap).min(rto());
+            } else if gap > rto() {
+                self.quick = self.quick.max(quick());
             }
         }
         self.last_data = tick;

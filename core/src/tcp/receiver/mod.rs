@@ -195,8 +195,8 @@ impl Receiver {
         self.acks.data_arrived(
             self.ticks.at(now),
             seg.psh || seg.len < self.window.segment(),
-            self.window.quick_acks(ack::MAX_QUICK),
-            self.rto_ticks(),
+            || self.window.quick_acks(ack::MAX_QUICK),
+            || rto_ticks(self.ticks, self.rtt_us),
         );
         self.read_marks(seg);
         self.window.measure_rtt_by_window(now, self.nxt);
@@ -246,13 +246,16 @@ impl Receiver {
 
     /// Data from `start` up to `end` awaits the application. Neighbours are merged into one packet while it can hold them.
     fn wait_for_reader(&mut self, now: Time, start: u64, end: u64) {
-        let unread = self.unread.get_or_insert(Unread {
-            since: now,
-            start,
-            first_end: end,
-            segments: 1,
-            full: false,
-        });
+        let Some(unread) = &mut self.unread else {
+            self.unread = Some(Unread {
+                since: now,
+                start,
+                first_end: end,
+                segments: 1,
+                full: false,
+            });
+            return;
+        };
         let more = (end - unread.first_end).div_ceil(u64::from(MSS));
         if more == 0 || unread.full {
             return;
@@ -331,7 +334,7 @@ impl Receiver {
                 self.send_syn_ack(now, wire);
             }
         }
-        let rto = self.rto_ticks();
+        let rto = rto_ticks(self.ticks, self.rtt_us);
         if let Some(due) = self.acks.timer_fired(now, rto) {
             if due == Due::Delayed {
                 self.clock = now;
@@ -343,11 +346,6 @@ impl Receiver {
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
         Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
-    }
-
-    fn rto_ticks(&self) -> u64 {
-        self.ticks
-            .from_us(self.rtt_us + super::rtt::RTO_MIN_US.max(2 * self.rtt_us))
     }
 
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
@@ -387,4 +385,9 @@ impl Receiver {
         });
         self.acks.sent(self.nxt);
     }
+}
+
+/// The timeout by the round trip of the handshake.
+fn rto_ticks(ticks: Ticks, rtt_us: u64) -> u64 {
+    ticks.from_us(rtt_us + super::rtt::RTO_MIN_US.max(2 * rtt_us))
 }

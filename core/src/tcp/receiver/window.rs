@@ -226,11 +226,14 @@ impl Window {
     }
 
     /// The application has read everything below `nxt`: once per round trip the buffer is resized.
+    #[inline]
     pub fn read(&mut self, now: Time, nxt: u64) {
         let passed = now.as_us().saturating_sub(self.round_time.as_us());
-        if self.rtt8_us == 0 || passed < self.rtt8_us >> 3 {
-            return;
+        if self.rtt8_us > 0 && passed >= self.rtt8_us >> 3 {
+            self.end_round(now, nxt);
         }
+    }
+    fn end_round(&mut self, now: Time, nxt: u64) {
         let bytes = nxt - self.round_start;
         if bytes > self.round_bytes {
             let mut window = 2 * bytes + 16 * u64::from(MSS);
