@@ -344,8 +344,8 @@ impl World {
     /// Hands what has come out of the path to the ends.
     fn deliver(&mut self, now: Time) {
         self.look_ahead();
-        let mut arrivals = std::mem::take(&mut self.watch.arrivals);
-        for packet in arrivals.drain(..) {
+        for i in 0..self.watch.arrivals.len() {
+            let packet = self.watch.arrivals[i];
             let (path, watch) = (&mut self.path, &mut self.watch);
             let id = packet.flow();
             match packet.kind() {
@@ -377,7 +377,7 @@ impl World {
                 }
             }
         }
-        self.watch.arrivals = arrivals;
+        self.watch.arrivals.clear();
     }
 
     /// What has left the sender's interface enters the path; who waited for that goes on.
