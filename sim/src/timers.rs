@@ -62,19 +62,25 @@ impl Timers {
         }
     }
     /// Sets alarm `number` to `at`, or takes it back.
+    #[inline]
     pub fn set(&mut self, number: u32, at: Option<Time>) {
         let alarm = &mut self.alarms[number as usize];
         alarm.wanted = at.unwrap_or(Time::MAX);
         if alarm.wanted < alarm.entered {
-            // Of three entries the middle one goes stale: it is recognised when it comes up.
-            if alarm.kept == Time::MAX {
-                alarm.kept = alarm.entered;
-            }
-            alarm.entered = alarm.wanted;
-            let entry = Entry::new(alarm.wanted, number);
-            self.heap.push(entry);
-            self.rise(self.heap.len() - 1, entry);
+            self.enter(number);
         }
+    }
+    #[inline(never)]
+    fn enter(&mut self, number: u32) {
+        let alarm = &mut self.alarms[number as usize];
+        // Of three entries the middle one goes stale: it is recognised when it comes up.
+        if alarm.kept == Time::MAX {
+            alarm.kept = alarm.entered;
+        }
+        alarm.entered = alarm.wanted;
+        let entry = Entry::new(alarm.wanted, number);
+        self.heap.push(entry);
+        self.rise(self.heap.len() - 1, entry);
     }
     /// No alarm fires before this; [`Time::MAX`] when none is set.
     pub fn next(&self) -> Time {
