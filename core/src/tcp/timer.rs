@@ -5,6 +5,7 @@
 //! coarse. So a 240 ms retransmission timeout at 1000 Hz fires on a multiple of 8 ms, a 1 s one on a multiple of 64 ms.
 //! Source: Linux 6.12 `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
 
+use super::rtt::RTO_MAX_US;
 use crate::units::Time;
 
 /// Ticks of one host's kernel.
@@ -12,6 +13,8 @@ use crate::units::Time;
 pub struct Ticks {
     ns: u64,
     us: u64,
+    /// The longest timeout, in ticks.
+    pub longest: u64,
 }
 
 const LEVEL_BITS: u32 = 3;
@@ -22,9 +25,11 @@ impl Ticks {
     /// A kernel of `hz` ticks per second.
     pub fn new(hz: u32) -> Ticks {
         let hz = u64::from(hz.clamp(1, 10_000));
+        let us = (1_000_000 / hz).max(1);
         Ticks {
             ns: 1_000_000_000 / hz,
-            us: (1_000_000 / hz).max(1),
+            us,
+            longest: RTO_MAX_US.div_ceil(us),
         }
     }
     /// Ticks since the start of the clock.

@@ -51,16 +51,22 @@ impl Holes {
     pub fn insert(&mut self, range: Range) {
         let at = self.place(range.start);
         let mut whole = range;
-        while let Some(&next) = self.arrived.get(at) {
-            if !touches(whole, next) {
-                break;
+        match self.arrived.get(at) {
+            Some(&next) if touches(whole, next) => {
+                whole = union(whole, next);
+                self.truesize -= super::window::truesize_of(next);
+                // It may reach those behind it.
+                while let Some(&next) = self.arrived.get(at + 1).filter(|next| touches(whole, **next)) {
+                    whole = union(whole, next);
+                    self.truesize -= super::window::truesize_of(next);
+                    self.arrived.remove(at + 1);
+                }
+                self.arrived[at] = whole;
             }
-            whole = union(whole, next);
-            self.truesize -= super::window::truesize_of(next);
-            self.arrived.remove(at);
+            Some(_) => self.arrived.insert(at, whole),
+            None => self.arrived.push_back(whole),
         }
         self.truesize += super::window::truesize_of(whole);
-        self.arrived.insert(at, whole);
     }
     /// Everything below `nxt` has arrived: answers the next byte due after joining what waited.
     pub fn fill(&mut self, mut nxt: u64) -> u64 {

@@ -5,7 +5,7 @@ use super::output::{Place, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::kernel::{Kernel, Rule};
-use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
+use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
 
@@ -35,7 +35,7 @@ impl Sender {
     /// Arms the timer to fire in `ticks`, on the wheel's next edge.
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.ticks.from_us(RTO_MAX_US));
+        let ticks = ticks.min(self.ticks.longest);
         self.timer = Some(Timer {
             kind,
             fires: self.ticks.fires(tick, tick + ticks),
@@ -89,12 +89,12 @@ impl Sender {
         if !(self.cfg.kernel.follows(&PROBES_WHILE_REDUCING) || open && idle) {
             return false;
         }
-        let mut ticks = if self.rtt.srtt8_us() > 0 {
+        let mut us = if self.rtt.srtt8_us() > 0 {
             // One segment alone may meet a delayed ACK.
             let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
-            self.ticks.from_us((self.rtt.srtt8_us() >> 2) + extra)
+            (self.rtt.srtt8_us() >> 2) + extra
         } else {
-            self.rto_ticks
+            self.ticks.to_us(self.rto_ticks)
         };
         let rto_us = if advancing {
             self.ticks.to_us(self.rto_ticks) as i64
@@ -102,9 +102,9 @@ impl Sender {
             self.rto_delta_us(now)
         };
         if rto_us > 0 {
-            ticks = ticks.min(self.ticks.from_us(rto_us as u64));
+            us = us.min(rto_us as u64);
         }
-        self.arm(now, TimerKind::Probe, ticks + self.pacing_delay(now));
+        self.arm(now, TimerKind::Probe, self.ticks.from_us(us) + self.pacing_delay(now));
         true
     }
 
@@ -205,7 +205,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.from_us(RTO_MAX_US));
+        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.longest);
     }
 
     /// Everything sent long enough ago counts as lost; one packet may leave.
