@@ -34,6 +34,10 @@ struct Way<P> {
     between: Vec<Wire<P>>,
     /// Behind the last one: to the port.
     out: Wire<P>,
+    /// When anything but an arrival is due, and when it is anybody's news although something is still to arrive. Kept because
+    /// they are asked for more often than they change.
+    due: Time,
+    news: Time,
 }
 
 impl<P: Packet> Way<P> {
@@ -43,6 +47,8 @@ impl<P: Packet> Way<P> {
             hops: Vec::new(),
             between: Vec::new(),
             out: Wire::Line(Line::new(delay)),
+            due: Time::MAX,
+            news: Time::MAX,
         }
     }
     /// Hops, each with what lies behind it.
@@ -57,6 +63,7 @@ impl<P: Packet> Way<P> {
                 way.between.push(wire);
             }
         }
+        way.note();
         way
     }
     fn len(&self) -> u64 {
@@ -66,32 +73,37 @@ impl<P: Packet> Way<P> {
     }
     #[inline]
     fn push<O: Out<P>>(&mut self, now: Time, packet: P, out: &mut O) {
-        match self.hops.as_mut_slice() {
-            [] => self.out.push(now, packet),
-            [hop] => {
-                if hop.due() <= now {
-                    hop.serve(now, &mut self.out, out);
-                }
-                hop.push(now, packet, &mut self.out, out);
-            }
-            _ => {
-                self.serve(now, out);
-                self.hops[0].push(now, packet, &mut self.between[0], out);
-            }
+        if self.hops.is_empty() {
+            return self.out.push(now, packet);
         }
+        self.serve(now, out);
+        let behind = self.between.first_mut().unwrap_or(&mut self.out);
+        self.hops[0].push(now, packet, behind, out);
+        self.note();
     }
     /// Everything up to `now` but arrivals.
     #[inline]
     fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        if self.due > now {
+            return;
+        }
         match self.hops.as_mut_slice() {
-            [] => {}
-            [hop] => {
-                if hop.due() <= now {
-                    hop.serve(now, &mut self.out, out);
-                }
-            }
+            [hop] => hop.serve(now, &mut self.out, out),
             _ => self.serve_several(now, out),
         }
+        self.note();
+    }
+    /// Notes what is due.
+    #[inline]
+    fn note(&mut self) {
+        (self.due, self.news) = match self.hops.as_slice() {
+            [hop] if self.out.in_order() => (hop.due(), hop.wakeup()),
+            hops => {
+                let own = hops.iter().map(Hop::due).min().unwrap_or(Time::MAX);
+                let handed = self.between.iter().map(Wire::next).min().unwrap_or(Time::MAX);
+                (own.min(handed), own.min(handed))
+            }
+        };
     }
     /// Step by step in the order of time, for what one hop lets go is another's work.
     fn serve_several<O: Out<P>>(&mut self, now: Time, out: &mut O) {
@@ -117,26 +129,10 @@ impl<P: Packet> Way<P> {
     /// When something is to be done that somebody may notice.
     #[inline]
     fn wakeup(&self) -> Time {
-        match self.hops.as_slice() {
-            [] => self.out.next(),
-            [hop] => {
-                // What leaves the queue now is nobody's news before it arrives, and then something ahead of it has arrived first.
-                let next = if self.out.is_empty() {
-                    hop.due()
-                } else {
-                    self.out.next()
-                };
-                next.min(hop.wakeup())
-            }
-            hops => {
-                let lines = self.between.iter().map(Wire::next).min().unwrap_or(Time::MAX);
-                hops.iter()
-                    .map(Hop::due)
-                    .min()
-                    .unwrap_or(Time::MAX)
-                    .min(lines)
-                    .min(self.out.next())
-            }
+        // What leaves the last queue now is nobody's news before it arrives, and then something ahead of it has arrived first.
+        match self.out.next() {
+            Time::MAX => self.due,
+            next => next.min(self.news),
         }
     }
 }

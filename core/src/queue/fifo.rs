@@ -76,6 +76,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         self.take()
     }
+    fn wakes(&self) -> bool {
+        false
+    }
     fn peek(&self) -> Option<Bytes> {
         self.packets.front().map(Packet::size)
     }

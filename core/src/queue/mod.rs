@@ -62,6 +62,10 @@ pub trait QueueDiscipline<P>: Send {
     fn peek(&self) -> Option<Bytes> {
         None
     }
+    /// Does it ever ask to be woken? Asked once; one that never does costs its host less.
+    fn wakes(&self) -> bool {
+        true
+    }
     /// When `on_wakeup` wants to be called although no packet moves.
     fn next_wakeup(&self) -> Option<Time> {
         None
