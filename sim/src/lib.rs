@@ -37,12 +37,15 @@ pub const LEAST_INTERVAL: Span = Span::ms(1);
 pub struct Options {
     /// From one sample to the next; `None` samples nothing. Figures do not depend on it.
     pub sample_interval: Option<Span>,
+    /// So many dropped, marked and lost packets are told one by one, the rest is counted; 0 keeps none.
+    pub verdicts: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             sample_interval: Some(Span::ms(100)),
+            verdicts: 0,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::timers::Timers;
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
 use narrows_core::cc;
 use narrows_core::figures::{
-    Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
+    Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
@@ -58,16 +58,21 @@ pub fn run(
     world.run_until(world.end, progress)?;
     world.close();
     let queue = world.watch.queue.figures();
+    if options.sample_interval.is_some() {
+        world.watch.queue.delays(0, &mut world.samples.delays);
+    }
     if world.watch.pings > 0 {
         world.run_until(world.end + GRACE, progress)?;
     }
     let mut samples = world.samples;
+    samples.verdicts = world.watch.verdicts;
     let warmup = Time::ZERO + scenario.warmup;
     let mut probes = Vec::new();
     for (i, (probe, spec)) in world.probes.iter().zip(&scenario.probes).enumerate() {
         probes.push(probe.meter.figures(spec.kind, warmup));
         if options.sample_interval.is_some() {
             probe.meter.samples(i as u32, &mut samples.pings);
+            probe.meter.delays(i as u32, warmup, &mut samples.delays);
         }
     }
     let named = world.flows.into_iter().zip(&scenario.flows);
@@ -138,21 +143,34 @@ pub(crate) struct Watch {
     pub departures: Departures,
     acks: Acks,
     queue: QueueMeter,
+    verdicts: Verdicts,
     /// Pings whose fate is open.
     pings: u64,
 }
 
+impl Watch {
+    /// Notes what became of a packet. A time of entry of zero is one that was never set.
+    fn judge(&mut self, now: Time, packet: &Packet, verdict: Verdict) {
+        if self.verdicts.wanted() {
+            let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
+            self.verdicts.push(now, packet.flow(), verdict, entered);
+        }
+    }
+}
+
 impl Sink<Packet> for Watch {
-    fn dropped(&mut self, _now: Time, packet: Packet, why: Why) {
+    fn dropped(&mut self, now: Time, packet: Packet, why: Why) {
         self.queue.dropped(why);
+        self.judge(now, &packet, Verdict::Dropped(why));
         match packet.kind() {
             Kind::Data => {}
             Kind::Ack => drop(self.acks.take(&packet)),
             Kind::Ping | Kind::Pong => self.pings -= 1,
         }
     }
-    fn marked(&mut self, _now: Time, _packet: &Packet, _why: Why) {
+    fn marked(&mut self, now: Time, packet: &Packet, why: Why) {
         self.queue.marked();
+        self.judge(now, packet, Verdict::Marked(why));
     }
 }
 
@@ -280,6 +298,7 @@ impl World {
                 departures: Departures::default(),
                 acks: Acks::default(),
                 queue: QueueMeter::new(warmup),
+                verdicts: Verdicts::keep(options.verdicts),
                 pings: 0,
             },
             flows,
@@ -545,9 +564,10 @@ impl World {
             }
         }
         if rows {
+            let queue = &self.watch.queue;
             self.samples
                 .queue
-                .push_backlog(now, self.path.backlog(), self.watch.queue.drops());
+                .push_backlog(now, self.path.backlog(), queue.drops(), queue.marks());
             self.next_samples = now + self.interval;
         }
         if figures {

@@ -1,5 +1,6 @@
 //! Samples: columns over time, one vector per column so that other languages can take them without a copy of each row.
 
+use super::{DelaySamples, Verdicts};
 use crate::cc::INFINITE_SSTHRESH;
 use crate::queue::Backlog;
 use crate::tcp::{Info, State};
@@ -30,6 +31,10 @@ pub struct Samples {
     pub queue: QueueSamples,
     /// A row per ping.
     pub pings: PingSamples,
+    /// How delays are distributed.
+    pub delays: DelaySamples,
+    /// A row per packet that was dropped, marked or lost, where an engine was told to keep them.
+    pub verdicts: Verdicts,
 }
 
 macro_rules! table {
@@ -100,6 +105,8 @@ table! {
         backlog_packets: u64,
         /// Packets dropped so far by the discipline.
         drops: u64,
+        /// Packets marked so far by the discipline.
+        marks: u64,
     }
 }
 
@@ -134,17 +141,50 @@ impl FlowSamples {
             phase: phase(info),
         });
     }
+
+    /// Payload acknowledged since the flow's row before, over the time between them, in Mbit/s; NaN in its first row.
+    pub fn goodput_mbit(&self) -> Vec<f64> {
+        let flows = self.flow.iter().max().map_or(0, |most| *most as usize + 1);
+        let mut before = alloc::vec![None; flows];
+        let rows = self.flow.iter().zip(&self.t_s).zip(&self.delivered_bytes);
+        rows.map(|((flow, t_s), bytes)| {
+            let last: Option<(f64, u64)> = before[*flow as usize].replace((*t_s, *bytes));
+            last.map_or(f64::NAN, |(from, had)| (bytes - had) as f64 * 8.0 / (t_s - from) / 1e6)
+        })
+        .collect()
+    }
 }
 
 impl QueueSamples {
-    /// Appends what waits at `now`.
-    pub fn push_backlog(&mut self, now: Time, backlog: Backlog, drops: u64) {
+    /// Appends what waits at `now`, and what was dropped and marked so far.
+    pub fn push_backlog(&mut self, now: Time, backlog: Backlog, drops: u64, marks: u64) {
         let (backlog_bytes, backlog_packets) = (backlog.bytes.get(), backlog.packets);
         self.push(QueueSample {
             t_s: now.as_s(),
             backlog_bytes,
             backlog_packets,
             drops,
+            marks,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goodput_over_time_is_each_flows_own() {
+        let mut samples = FlowSamples::default();
+        for (t_s, flow, bytes_acked) in [(1.0, 0, 0), (1.0, 1, 500_000), (2.0, 0, 1_000_000), (4.0, 1, 2_000_000)] {
+            let info = Info {
+                bytes_acked,
+                ..Info::default()
+            };
+            samples.push_info(Time::ZERO + crate::units::Span::ms((t_s * 1e3) as u64), flow, &info);
+        }
+        let goodput = samples.goodput_mbit();
+        assert!(goodput[0].is_nan() && goodput[1].is_nan());
+        assert_eq!(goodput[2..], [8.0, 4.0]);
     }
 }
