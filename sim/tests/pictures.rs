@@ -102,3 +102,25 @@ fn the_rows_end_where_the_figures_end() {
     let mean = after.iter().sum::<f64>() / after.len() as f64;
     assert!((mean / run.flows[0].goodput_mbit - 1.0).abs() < 0.02, "{mean}");
 }
+
+#[test]
+fn pictures_have_hundreds_of_instants_however_long_the_run_is() {
+    let registry: Registry<narrows_sim::Packet> = Registry::standard();
+    for (duration, count) in [
+        ("1s", 1),
+        ("10s", 8),
+        ("60s", 8),
+        ("1h", 2),
+        ("60s", 10_000),
+        ("24h", 50),
+    ] {
+        let text = PATH
+            .replace("10s", duration)
+            .replace("count = 2", &format!("count = {count}"));
+        let scenario = Scenario::from_toml(&text, "test", &registry).unwrap();
+        let interval = Options::pictures(&scenario).sample_interval.unwrap();
+        let instants = scenario.duration.as_ns() / interval.as_ns();
+        assert!((150..=1000).contains(&instants), "{duration}: {instants}");
+        assert!(instants * count <= narrows_sim::MOST_ROWS);
+    }
+}

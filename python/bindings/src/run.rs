@@ -189,6 +189,8 @@ fn run(
     };
     if sample_interval == Some("off") {
         options.sample_interval = None;
+    } else if sample_interval == Some("pictures") {
+        options.sample_interval = Options::pictures(&scenario).sample_interval;
     } else if let Some(text) = sample_interval {
         options.sample_interval = Some(parse_span(text).map_err(|e| {
             EngineError::new_err(format!(
