@@ -37,6 +37,9 @@ _STOPPED = 130
 _HERE = ""
 """The file of a plot that is drawn in the terminal."""
 
+_TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer")
+"""What can be explained."""
+
 _WIDEST = 100
 """A sketch is no wider, in characters."""
 
@@ -251,6 +254,25 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
         from narrows.show import show  # noqa: PLC0415
 
         show(done.json)
+
+
+@main.command()
+@click.argument("topic", type=click.Choice(_TOPICS))
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Of every random choice. Example: --seed 7")
+@_report_option
+def explain(topic: str, seed: int | None, page: str | None) -> None:
+    """Teach one thing, with pictures that the simulator makes on the spot.
+
+    Example: narrows explain bufferbloat --report bufferbloat.html
+    """
+    from narrows import explain as lessons  # noqa: PLC0415
+    from narrows.show import console  # noqa: PLC0415
+
+    if page is not None:
+        lessons.write(topic, page, seed=seed)
+        return
+    out = console()
+    lessons.show(topic, out, min(out.width, _WIDEST), seed=seed)
 
 
 @main.command()

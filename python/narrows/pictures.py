@@ -1,7 +1,7 @@
 """What there is to see of a run: the same pictures for Matplotlib, the terminal and the report page.
 
-Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one probe; what is drawn says
-its unit on every axis.
+Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one probe; every axis says
+its unit.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
 """The pictures of every run, in the order in which they are shown."""
 
 
-def pictures(run: Run) -> list[Picture]:
-    """Every picture of a run, in the order of `KEYS`; those without a line are left out.
+def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
+    """Every picture of a run, in the order of `KEYS`; those without a line are left out. `also` may name `pacing`.
 
     Raises:
         NarrowsError: If the run took no samples.
@@ -114,8 +114,8 @@ def pictures(run: Run) -> list[Picture]:
         "losses", "Losses and marks", TIME, "packets so far",
         f"What the queue has dropped and marked, and what each sender has sent again, since the start.{drawn}",
         [
-            *(Line(f"{name}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for name, rows in queues),
-            *(Line(f"{name}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for name, rows in queues),
+            *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q, rows in queues),
+            *(Line(f"{q}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for q, rows in queues),
             *_column(flows, "retransmits", " sent again", "dashed"),
         ],
     )  # fmt: skip
@@ -125,7 +125,13 @@ def pictures(run: Run) -> list[Picture]:
         "long, after the warm-up.",
         list(_delays(run, [name for name, _ in queues])),
     )  # fmt: skip
-    every = [throughput, rtt, window, queue, losses, delay]
+    pacing = Picture(
+        "pacing", "Pacing", TIME, "rate (Mbit/s)",
+        "The rate at which each sender lets packets go, or sizes its bursts where it is not paced; dotted, the rate "
+        f"of the path.{drawn}",
+        [*_column(flows, "pacing_mbit"), *_rate(run)],
+    )  # fmt: skip
+    every = [throughput, rtt, window, queue, losses, delay, *([pacing] if "pacing" in also else [])]
     return [picture for picture in every if any(line.x for line in picture.lines)]
 
 

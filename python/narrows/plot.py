@@ -44,7 +44,8 @@ def _matplotlib() -> Any:  # noqa: ANN401 - a module
         import matplotlib as mpl  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise NarrowsError(
-            "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n    without a file, --plot draws in the terminal"
+            "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n"
+            "    without a file, --plot draws in the terminal"
         ) from error
     return mpl
 
@@ -58,7 +59,8 @@ def check(file: str | PathLike[str]) -> str:
     suffix = FilePath(file).suffix.lower()
     if suffix not in FORMATS:
         raise NarrowsError(
-            f"{name_of(file)}: a plot is written as PNG, SVG or PDF\n    write: --plot {FilePath(name_of(file)).stem}.png\n"
+            f"{name_of(file)}: a plot is written as PNG, SVG or PDF\n"
+            f"    write: --plot {FilePath(name_of(file)).stem}.png\n"
             f"    without a file, write --plot last, behind the scenario"
         )
     return suffix[1:]
@@ -111,14 +113,14 @@ def compare_plot(
     format_ = check(file) if file is not None else None
     unknown = [key for key in only if key not in KEYS]
     if unknown or look not in {"screen", "print"}:
-        wrong = f"`{unknown[0]}` among the pictures; known: {', '.join(KEYS)}" if unknown else f"`{look}` among the looks"
-        raise NarrowsError(f"there is no {wrong}")
+        known = f"`{unknown[0]}` among the pictures; known: {', '.join(KEYS)}" if unknown else f"look `{look}`"
+        raise NarrowsError(f"there is no {known}")
     drawn = [{p.key: p for p in pictures(run)} for run in runs]
     keys = [key for key in KEYS if key in only and any(key in row for row in drawn)]
     with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(max(8, 5 * len(runs)), 2 * len(keys) + 0.8), layout="constrained")
         # Time axes of one run are linked, and so are both axes of a row.
-        axes = figure.subplots(len(keys), len(runs), squeeze=False, sharey="row")
+        axes: Any = figure.subplots(len(keys), len(runs), squeeze=False, sharey="row")
         _link(axes, keys)
         for column, (run, row) in enumerate(zip(runs, drawn, strict=True)):
             for at, key in enumerate(keys):

@@ -1,13 +1,14 @@
 """The report: one page that needs nothing but itself.
 
-The page is built from `web/` and lies in the package; what is made here is the document that it shows. Every number in it
-is the run's own, and its words and tables are those of the command.
+The page is built from `web/` and lies in the package; what is made here is the document that it shows. Every number in
+it is the run's own, and its words and tables are those of the command.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from os import PathLike
@@ -97,12 +98,23 @@ def page(made: Json) -> str:
     return text
 
 
-def document(runs: Sequence[Run], *, names: Sequence[str] | None = None, title: str | None = None) -> Json:
-    """What a page shows."""
+def document(
+    runs: Sequence[Run], *, names: Sequence[str] | None = None, title: str | None = None, also: Sequence[str] = ()
+) -> Json:
+    """What a page shows; `also` names pictures beside the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
-    shown = [_run(run, called[at]) for at, run in enumerate(runs)]
+    shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
     first = words.comparison([(at, run.json) for at, run in zip(called, runs, strict=True)]) if len(runs) > 1 else ""
-    return {"narrows": __version__, "title": title or " · ".join(called), "first": first, "runs": shown}
+    return {"narrows": __version__, "title": title or " · ".join(called), "first": _together(first), "runs": shown}
+
+
+def _together(text: str) -> str:
+    r"""A number and its unit stay on one line.
+
+    >>> _together("90 % of 40 Mbit/s")
+    '90\xa0% of 40\xa0Mbit/s'
+    """
+    return re.sub(r"(?<=\d) (?=(?:%|[kM]bit/s|ms|s|kB)(?!\w))", "\N{NO-BREAK SPACE}", text)
 
 
 def name(run: Run) -> str:
@@ -124,17 +136,17 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
-def _run(run: Run, called: str) -> Json:
+def _run(run: Run, called: str, also: Sequence[str]) -> Json:
     figures = run.json
     flows = figures["flows"]
     left_out = f" The first {MOST_ROWS} of {len(flows)} flows." if len(flows) > MOST_ROWS else ""
     return {
         "name": called,
-        "answer": words.answer(figures),
-        "sure": words.how_sure(figures),
+        "answer": [_together(text) for text in words.answer(figures)],
+        "sure": [_together(text) for text in words.how_sure(figures)],
         "tables": [_table(tables.flows(figures, MOST_ROWS), left_out), _table(tables.waits(figures), "")],
         "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"] if len(flows) > 1 else [],
-        **_pictures(pictures(run)),
+        **_pictures(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],
         "toml": run.toml,
@@ -171,7 +183,7 @@ def _pictures(drawn: list[Picture]) -> Json:
         about = picture.about
         thinned = max((len(line.x) for line in picture.lines), default=0)
         if thinned > MOST_POINTS:
-            about += f" Of {thinned} points every {-(-thinned // MOST_POINTS)}th is drawn."
+            about += f" One in {-(-thinned // MOST_POINTS)} of {thinned} points is drawn."
         shown = {"key": picture.key, "title": picture.title, "x": picture.x, "y": picture.y, "about": about}
         out.append(shown | {"time": picture.x == TIME, "lines": lines})
     return {"pictures": out, "xs": [list(x) for x in xs]}

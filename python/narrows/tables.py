@@ -59,11 +59,11 @@ def waits(figures: Figures) -> Table:
     """A row for the queue and one per probe; the last column is a sentence."""
     queue = figures["queue"]
     counts = f"{queue['drops']} dropped, {queue['marks']} marked"
-    rows = [[Cell("queue delay"), *_spread(queue["delay_ms"], "queue.delay_ms"), Cell(counts, "queue.drops queue.marks")]]
+    rows = [
+        [Cell("queue delay"), *_spread(queue["delay_ms"], "queue.delay_ms"), Cell(counts, "queue.drops queue.marks")]
+    ]
     for i, probe in enumerate(figures["probes"]):
-        answered = Cell(
-            f"{probe['received']} of {probe['sent']} answered", f"probes.{i}.received probes.{i}.sent"
-        )
+        answered = Cell(f"{probe['received']} of {probe['sent']} answered", f"probes.{i}.received probes.{i}.sent")
         rows.append([Cell(f"{probe['kind']} RTT"), *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"), answered])
     return Table("Waiting", ("",), (*(f"{which} ms" for which in _WAITS), ""), rows)
 

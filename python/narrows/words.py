@@ -163,8 +163,8 @@ def _evidence(figures: Figures) -> str:
         )
     near = cases[0]
     case = (
-        f"{near['case']} ({near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, buffer of {near['buffer_bdp']:g} "
-        f"bandwidth-delay products)"
+        f"{near['case']} ({near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, a buffer of {near['buffer_bdp']:g} "
+        "times the bandwidth-delay product)"
     )
     agreed = (
         "every figure compared was within its tolerance"
@@ -180,8 +180,9 @@ def _evidence(figures: Figures) -> str:
             f"buffer multiplied); there {agreed}."
         )
     return (
-        f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and buffer "
-        f"multiplied): that {agreed} there says less about this path. Take the direction rather than the number."
+        f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and "
+        f"buffer multiplied): that {agreed} there says less about this path. Take the direction rather than the "
+        "number."
     )
 
 
@@ -189,12 +190,12 @@ def _limits(figures: Figures) -> list[str]:
     scenario, told = figures["scenario"], []
     if figures["provenance"]["evidence"]:
         told.append(
-            "Nearness counts congestion controls, queue, rate, RTT and buffer; not loss, the number of flows, or what "
-            "else the hosts do."
+            "Nearness counts congestion controls, queue, rate, RTT and buffer; not random loss, the kind of link, the "
+            "number of flows, or what else the hosts do."
         )
     told.append(
-        f"One run with one seed ({figures['seed']}): starts move by up to {scenario['start_jitter']} at random, and another "
-        f"seed may share the path otherwise."
+        f"One run with one seed ({figures['seed']}): starts move by up to {scenario['start_jitter']} at random, and "
+        "another seed may share the path otherwise."
     )
     told.append("A simulation: no packet went over a wire.")
     return told
@@ -202,9 +203,7 @@ def _limits(figures: Figures) -> list[str]:
 
 def comparison(runs: list[tuple[str, Figures]]) -> str:
     """Several runs in one sentence: who passed most, who waited least."""
-    passed = [
-        (name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values())) for name, f in runs
-    ]
+    passed = [(name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values())) for name, f in runs]
     waited = [(name, f["queue"]["delay_ms"]["mean"]) for name, f in runs if f["queue"]["delay_ms"]["mean"] is not None]
     most = max(passed, key=lambda row: row[1])
     told = f"Of these {len(runs)} runs, {most[0]} passed the most ({number(most[1], 2)} Mbit/s of payload)"

@@ -71,7 +71,7 @@ export class Chart implements Linked {
     this.root = el(
       "figure",
       { class: "chart", "data-key": picture.key },
-      el("h4", { id: heading }, of === undefined ? picture.title : `${picture.title}: ${of}`),
+      el("h3", { id: heading }, of === undefined ? picture.title : `${picture.title}: ${of}`),
       this.plot,
       el("div", { class: "legend" }, this.at, ...this.lines.map((_, i) => this.entry(i))),
       el("figcaption", { id: about }, picture.about),
@@ -101,11 +101,6 @@ export class Chart implements Linked {
 
   show(from: number, to: number): void {
     this.u.setScale("x", { min: from, max: to });
-  }
-
-  /** What is shown of x, for tests. */
-  get scale(): [number, number] {
-    return [this.u.scales["x"]?.min ?? 0, this.u.scales["x"]?.max ?? 0];
   }
 
   private others(upto: number): number {
@@ -218,6 +213,13 @@ export class Chart implements Linked {
         ],
         series,
         hooks: {
+          // What is shown, as the chart itself has it, for who reads the page by program.
+          setScale: [
+            (chart, key) => {
+              const { min, max } = chart.scales[key] ?? {};
+              this.root.dataset[key] = `${min ?? ""} ${max ?? ""}`;
+            },
+          ],
           setSelect: [
             (chart) => {
               const { left, width } = chart.select;

@@ -11,6 +11,7 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::ArrowError;
 use narrows_core::cc::INFINITE_SSTHRESH;
 use narrows_core::figures::{Samples, DELAYS_OF, PHASES, VERDICTS, WHYS};
+use narrows_core::units::Rate;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -94,7 +95,12 @@ pub fn of(run: Samples, flow_ids: &[&str], probe_ids: &[String]) -> PyResult<Vec
             MAY_MISS,
         ),
         ("retransmits", column(UInt64Array::from(flows.retransmits)), GIVEN),
-        ("pacing_mbit", column(Float64Array::from(flows.pacing_mbit)), GIVEN),
+        // The greatest rate is none: before the first round trip nothing is paced.
+        (
+            "pacing_mbit",
+            without::<Float64Type>(flows.pacing_mbit.into(), |x| x >= Rate::bit(u64::MAX).as_mbit()),
+            MAY_MISS,
+        ),
         ("phase", words(flows.phase, PHASES), GIVEN),
     ]);
     let queue_samples = table([
