@@ -1,4 +1,5 @@
 // One page, nothing beside it: scripts and styles go into the HTML, so that it opens from a disk.
+import { readFileSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
 
 function oneFile(): Plugin {
@@ -19,6 +20,9 @@ function oneFile(): Plugin {
       }
       // Within a script only its end tag can end it. A function keeps `$&` and its like as they are.
       script = script.replaceAll("</script", "<\\/script");
+      // What is built in keeps its licence.
+      const licence = readFileSync("node_modules/uplot/LICENSE", "utf-8").trim();
+      html = html.replace("<head>", () => `<!-- uPlot, which draws the charts:\n${licence}\n-->\n<head>`);
       html = html.replace("</head>", () => `<style>${style.trim()}</style>\n</head>`);
       html = html.replace("</body>", () => `<script type="module">${script.trim()}</script>\n</body>`);
       page.source = html;

@@ -162,10 +162,8 @@ def _evidence(figures: Figures) -> str:
             f"{like}: {word}."
         )
     near = cases[0]
-    case = (
-        f"{near['case']} ({near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, a buffer of {near['buffer_bdp']:g} "
-        "times the bandwidth-delay product)"
-    )
+    path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {near['buffer_bdp']:g} BDP of buffer"
+    case = f"{near['case']} ({path})"
     agreed = (
         "every figure compared was within its tolerance"
         if near["agreement"] == 1

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import Opened, chromium
-from conftest import TINY, Cli, scenario
+from conftest import ROOT, TINY, Cli, scenario
+from pages import RENEW
 
 import narrows as nw
-from narrows import report
+from narrows import explain, report
 from narrows.lessons import LESSONS
 
 if TYPE_CHECKING:
@@ -351,3 +352,37 @@ def test_a_lesson_is_a_page_too(browser: Browser, cli: Cli, tmp_path: Path, topi
     assert opened.wrong == []
     assert opened.page.inner_text("h1") == LESSONS[topic].title
     assert opened.page.locator("#lesson figure.chart").count() >= 5
+
+
+SHOTS = ROOT / "docs/pictures"
+
+
+@pytest.mark.parametrize("shot", ["report-light", "report-dark", "report-phone", "explain-bbr"])
+def test_the_screenshots_of_the_docs(request: pytest.FixtureRequest, tmp_path: Path, shot: str) -> None:
+    """A person has looked at them; they are made anew on purpose, and pixels are not compared."""
+    if not RENEW:
+        assert (SHOTS / f"{shot}.png").read_bytes().startswith(b"\x89PNG")
+        return
+    browser = request.getfixturevalue("browser")
+    file = tmp_path / "page.html"
+    if shot.startswith("explain"):
+        explain.write("bbr", file)
+    else:
+        shallow = ROOT / "scenarios/fairness/shallow.toml"
+        nw.run(shallow, sample_interval="pictures", verdicts=report.MOST_VERDICTS).report(file)
+    opened = Opened(browser, file, **PLACES.get(shot.partition("-")[2], {}))
+    if shot == "report-dark":
+        opened.drag("rtt", 0.15, 0.4)
+        opened.page.locator("#pictures").scroll_into_view_if_needed()
+        opened.page.evaluate("document.getElementById('pictures').scrollIntoView()")
+        where = opened.page.locator('#pictures [data-key="rtt"] .u-over').bounding_box()
+        assert where
+        opened.page.mouse.move(where["x"] + where["width"] * 0.3, where["y"] + 40)
+    opened.page.screenshot(path=SHOTS / f"{shot}.png")
+
+
+def test_the_plot_of_the_readme() -> None:
+    if RENEW:
+        run = nw.run(ROOT / "scenarios/fairness/shallow.toml", sample_interval="pictures")
+        run.plot(SHOTS / "shallow.png", only=["throughput", "window", "queue"])
+    assert (SHOTS / "shallow.png").read_bytes().startswith(b"\x89PNG")

@@ -266,7 +266,7 @@ def case(**more: object) -> dict[str, object]:
     [
         (None, "the model's word alone"),
         ([], "the model's word alone"),
-        ([case()], "over the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, a buffer of 1 times the"),
+        ([case()], "over the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)"),
         ([case(distance=0.69, agreement=0.75)], "a factor of 2 away"),
         ([case(distance=0.69, agreement=0.75)], "75 % of the figures compared"),
         ([case(distance=2.3)], "Take the direction rather than the number"),
