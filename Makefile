@@ -40,6 +40,19 @@ $(VENV)/.tools: python/requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement $<
 	touch $@
 
+# What opens the report page, where Chromium is installed; without it the tests say what they leave out.
+CHROMIUM := $(firstword $(shell command -v chromium chromium-browser 2> /dev/null))
+$(VENV)/.browser: $(VENV)/.tools python/requirements-browser.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-browser.txt
+	touch $@
+
+# The page is built by Node and kept in the repository, so that nobody needs Node who does not change it.
+NODE := $(shell node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a == 20 && +b >= 19) ? 0 : 1)' \
+          2> /dev/null && command -v npm > /dev/null && echo npm)
+web/node_modules/.installed: web/package.json web/package-lock.json web/.npmrc
+	cd web && npm ci --silent --no-audit --no-fund
+	touch $@
+
 $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	rm -rf $(@D)
 	$(BIN)/maturin build --quiet --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
@@ -49,9 +62,12 @@ $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 demo: setup ## The demonstration
 	@$(BIN)/narrows demo
 
-test: setup ## Every exact test
+web: web/node_modules/.installed ## The report page, built anew; needs Node 20.19 or newer
+	cd web && npx tsc --noEmit && npx vite build --logLevel warn
+
+test: setup $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact test
 	$(AS_MATURIN) cargo test $(TESTED)
-	cd python && ../$(BIN)/pytest --doctest-modules --pyargs narrows tests
+	cd python && ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 
 # Core is also built without an operating system, where that target is installed.
 lint: setup ## Style, types and lints; changes nothing
@@ -60,9 +76,16 @@ lint: setup ## Style, types and lints; changes nothing
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --release --workspace --all-targets -- -D warnings
+	@$(if $(NODE),$(MAKE) lint-web,echo 'the report page: not compared with a fresh build, there is no Node 20.19 or newer with npm')
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
 	else echo 'core without an operating system: left out, the target x86_64-unknown-none is not installed'; fi
+
+# The page in the package must be what its sources give.
+lint-web: web/node_modules/.installed
+	cd web && npx tsc --noEmit
+	cd web && NARROWS_PAGES=$(TARGET)/pages npx vite build --logLevel warn
+	cmp $(TARGET)/pages/report.html python/narrows/pages/report.html || { echo 'the page is out of date: make web'; exit 1; }
 
 validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
@@ -78,7 +101,7 @@ bench-ns3: ## The same set-ups in ns-3, where that is installed, to compare
 
 clean: ## Back to a fresh checkout
 	cargo clean --quiet
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
+	rm -rf $(VENV) web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test lint validate bench bench-ns3 clean
+.PHONY: help setup demo web test lint lint-web validate bench bench-ns3 clean

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from narrows import cc, errors, queue
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
+    from narrows.plot import compare_plot
+    from narrows.report import compare_report
     from narrows.runs import Run, run
     from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario, load
 
@@ -33,6 +35,8 @@ __all__ = [
     "ScenarioError",
     "__version__",
     "cc",
+    "compare_plot",
+    "compare_report",
     "errors",
     "load",
     "queue",
@@ -42,6 +46,8 @@ __all__ = [
 _HOMES = {
     "narrows._core": ("__version__",),
     "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
+    "narrows.plot": ("compare_plot",),
+    "narrows.report": ("compare_report",),
     "narrows.runs": ("Run", "run"),
     "narrows.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "load"),
 }

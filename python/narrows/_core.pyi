@@ -32,6 +32,8 @@ class Run:
 
     def json(self) -> str: ...
     def table(self, name: str) -> Table: ...
+    @property
+    def verdicts_left_out(self) -> int: ...
 
 def run_toml(
     text: str,
@@ -39,6 +41,7 @@ def run_toml(
     *,
     seed: int | None = None,
     sample_interval: str | None = None,
+    verdicts: int = 0,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
 def run_tree(
@@ -46,6 +49,7 @@ def run_tree(
     *,
     seed: int | None = None,
     sample_interval: str | None = None,
+    verdicts: int = 0,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
 def check_toml(text: str, file_name: str) -> None: ...

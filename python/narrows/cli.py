@@ -35,6 +35,18 @@ _LISTS = {"cc": "cc", "queues": "queue"} | {element: element for element in _ELE
 _STOPPED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
+_HERE = ""
+"""The file of a plot that is drawn in the terminal."""
+
+_TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer")
+"""What can be explained."""
+
+_WIDEST = 100
+"""A sketch is no wider, in characters."""
+
+_VERDICTS = 20_000
+"""So many packets are told one by one on a page."""
+
 
 class _Narrows(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
@@ -102,6 +114,38 @@ def main() -> None:
     """
 
 
+def _plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value:
+        from narrows.plot import check as check_name  # noqa: PLC0415 - which imports Matplotlib only to draw
+
+        check_name(value)
+    return value
+
+
+def _named(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("name a file: --report out.html")
+    return value
+
+
+_plot_option = click.option(
+    "--plot",
+    is_flag=False,
+    flag_value=_HERE,
+    metavar="[FILE]",
+    is_eager=True,
+    callback=_plot_file,
+    help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
+)
+_report_option = click.option(
+    "--report",
+    "page",
+    type=click.Path(dir_okay=False),
+    callback=_named,
+    help="Write a page with pictures, verdicts and how sure it is. Example: --report out.html",
+)
+
+
 @main.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
@@ -113,9 +157,19 @@ def main() -> None:
     "--out", type=click.Path(file_okay=False), help="Write Parquet, JSON and the scenario here. Example: --out result"
 )
 @click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
+@_plot_option
+@_report_option
 @click.option("--quiet", is_flag=True, help="No tables and no progress, errors only. Example: --quiet --out result")
 def run(  # noqa: PLR0917 - Click calls it by keyword
-    file: str, engine: str, seed: int | None, as_json: bool, out: str | None, sample_interval: str | None, quiet: bool
+    file: str,
+    engine: str,
+    seed: int | None,
+    as_json: bool,
+    out: str | None,
+    sample_interval: str | None,
+    plot: str | None,
+    page: str | None,
+    quiet: bool,
 ) -> None:
     """Run the scenario in FILE and show what happened.
 
@@ -128,12 +182,69 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             file,
             seed=seed,
             engine=cast("Engine", engine),
-            sample_interval=sample_interval or ("off" if out is None else None),
+            **_samples(sample_interval, plot, page, out),
             progress=bar,
         )
     if out is not None:
         done.save(out)
+    if plot:
+        done.plot(plot)
+    if page is not None:
+        done.report(page)
     report(done, as_json=as_json, quiet=quiet)
+    if plot == _HERE and not as_json and not quiet:
+        _sketch(done)
+
+
+@main.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenarios'. Example: --seed 7")
+@_plot_option
+@_report_option
+def compare(files: tuple[str, ...], seed: int | None, plot: str | None, page: str | None) -> None:
+    """Run several scenarios and show them side by side.
+
+    Example: narrows compare a.toml b.toml --report both.html
+    """
+    from narrows import words  # noqa: PLC0415
+    from narrows.report import compare_report, name, unique  # noqa: PLC0415
+
+    runs = []
+    for file in files:
+        with _Bar(quiet=False) as bar:
+            runs.append(run_scenario(file, seed=seed, **_samples(None, plot, page, None), progress=bar))
+    names = unique([name(done) for done in runs])
+    if plot:
+        from narrows.plot import compare_plot  # noqa: PLC0415
+
+        compare_plot(runs, plot, names=names)
+    if page is not None:
+        compare_report(runs, page, names=names)
+    for called, done in zip(names, runs, strict=True):
+        click.echo(f"{called}: {words.sentence(done.json)}")
+        if plot == _HERE:
+            _sketch(done)
+    if len(runs) > 1:
+        click.echo(words.comparison([(called, done.json) for called, done in zip(names, runs, strict=True)]))
+
+
+def _samples(interval: str | None, plot: str | None, page: str | None, out: str | None) -> dict[str, Any]:
+    """What a run must keep for what is asked of it."""
+    pictured = plot is not None or page is not None
+    return {
+        "sample_interval": interval or ("pictures" if pictured else "off" if out is None else None),
+        "verdicts": _VERDICTS if page is not None else 0,
+    }
+
+
+def _sketch(done: Run) -> None:
+    from narrows.show import console  # noqa: PLC0415
+    from narrows.sketch import sketch  # noqa: PLC0415
+
+    out = console()
+    out.print()
+    for line in sketch(done, min(out.width, _WIDEST)):
+        out.print(line, no_wrap=True, overflow="crop")
 
 
 def report(done: Run, *, as_json: bool, quiet: bool) -> None:
@@ -144,6 +255,25 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
         from narrows.show import show  # noqa: PLC0415
 
         show(done.json)
+
+
+@main.command()
+@click.argument("topic", type=click.Choice(_TOPICS))
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Of every random choice. Example: --seed 7")
+@_report_option
+def explain(topic: str, seed: int | None, page: str | None) -> None:
+    """Teach one thing, with pictures that the simulator makes on the spot.
+
+    Example: narrows explain bufferbloat --report bufferbloat.html
+    """
+    from narrows import explain as lessons  # noqa: PLC0415
+    from narrows.show import console  # noqa: PLC0415
+
+    if page is not None:
+        lessons.write(topic, page, seed=seed)
+        return
+    out = console()
+    lessons.show(topic, out, min(out.width, _WIDEST), seed=seed)
 
 
 @main.command()

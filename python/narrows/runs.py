@@ -15,7 +15,12 @@ from narrows.errors import EngineError, OutputError
 from narrows.scenario import Scenario, name_of, read
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
+    from matplotlib.figure import Figure
+
+    from narrows.plot import Look
 
 Engine = Literal["sim"]
 """Who runs a scenario."""
@@ -24,6 +29,9 @@ Progress = Callable[[float, float], object]
 """Called now and then with the virtual time and the scenario's duration, in seconds."""
 
 _TABLES = ("samples", "queue_samples", "class_samples", "pings")
+"""What is saved."""
+
+_ALL = (*_TABLES, "delays", "verdicts")
 _SPREADS = {"rtt_ms": "rtt_{}_ms", "cwnd_packets": "cwnd_{}_packets", "limits": "{}"}
 
 
@@ -42,12 +50,20 @@ class Run:
     1
     """
 
-    def __init__(self, *, figures: dict[str, Any], toml: str, tables: _core.Run | dict[str, pa.Table]) -> None:
+    def __init__(
+        self,
+        *,
+        figures: dict[str, Any],
+        toml: str,
+        tables: _core.Run | dict[str, pa.Table],
+        verdicts: tuple[int, int] = (0, 0),
+    ) -> None:
         """Made by `run`; there is no reason to make one by hand."""
         self._figures = figures
         self._toml = toml
         self._source = tables
         self._tables: dict[str, pa.Table] = {}
+        self._verdicts = verdicts
 
     @property
     def json(self) -> dict[str, Any]:
@@ -58,6 +74,11 @@ class Run:
     def flows(self) -> list[dict[str, Any]]:
         """The figures of each flow, in the order of the scenario."""
         return cast("list[dict[str, Any]]", self._figures["flows"])
+
+    @property
+    def toml(self) -> str:
+        """The scenario as it was given; `json` has it with every default filled in."""
+        return self._toml
 
     def summary(self) -> pa.Table:
         """A row per flow; `to_pandas()` and `polars.from_arrow` make a data frame of it."""
@@ -98,6 +119,59 @@ class Run:
         """Every ping that was sent."""
         return self._table("pings")
 
+    @property
+    def delays(self) -> pa.Table:
+        """The distribution of delay: which `share` of a queue's packets, or a probe's pings, had at most `delay_ms`."""
+        return self._table("delays")
+
+    @property
+    def verdicts(self) -> pa.Table:
+        """Packets that were dropped, marked or lost, one by one; empty unless `run` was told `verdicts`."""
+        return self._table("verdicts")
+
+    @property
+    def verdicts_asked(self) -> int:
+        """So many rows of `verdicts` were asked for."""
+        return self._verdicts[0]
+
+    @property
+    def verdicts_left_out(self) -> int:
+        """So many packets more than were asked for."""
+        return self._verdicts[1]
+
+    def plot(
+        self, file: str | PathLike[str] | None = None, *, only: Sequence[str] | None = None, look: Look = "screen"
+    ) -> Figure:
+        """Draws throughput, round-trip times, windows, the queue, losses and the distribution of delay.
+
+        Args:
+            file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only answered.
+            only: Which pictures: throughput, rtt, window, queue, losses, delay; all by default.
+            look: `"screen"` in colour, `"print"` in black and white.
+
+        Raises:
+            NarrowsError: If Matplotlib is not installed (`narrows[plot]`), or the run took no samples.
+            OutputError: If the file cannot be written.
+        """
+        from narrows.pictures import KEYS  # noqa: PLC0415
+        from narrows.plot import plot  # noqa: PLC0415
+
+        return plot(self, file, only=KEYS if only is None else only, look=look)
+
+    def report(self, file: str | PathLike[str]) -> None:
+        """Writes a page that answers, shows the pictures and tells how sure all that is; it needs nothing but itself.
+
+        `run(..., verdicts=20_000)` lets it show packets that were dropped, marked or lost one by one, and
+        `sample_interval="pictures"` suits it.
+
+        Raises:
+            NarrowsError: If the run took no samples.
+            OutputError: If the file cannot be written.
+        """
+        from narrows.report import compare_report  # noqa: PLC0415
+
+        compare_report([self], file)
+
     def _table(self, name: str) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415
 
@@ -135,7 +209,8 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """The tables by value: the engine's memory stays in its process."""
-        return {"figures": self._figures, "toml": self._toml, "tables": {name: self._table(name) for name in _TABLES}}
+        tables = {name: self._table(name) for name in _ALL}
+        return {"figures": self._figures, "toml": self._toml, "tables": tables, "verdicts": self._verdicts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """The counterpart of `__getstate__`."""
@@ -153,6 +228,7 @@ def run(
     seed: int | None = None,
     engine: Engine = "sim",
     sample_interval: str | None = None,
+    verdicts: int = 0,
     progress: Progress | None = None,
 ) -> Run:
     """Runs a scenario, or the scenario file of that name.
@@ -161,7 +237,9 @@ def run(
         scenario: What to run.
         seed: Instead of the scenario's own.
         engine: Who runs it.
-        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none.
+        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none,
+            `"pictures"` some hundred for a run of any length.
+        verdicts: The first so many packets that are dropped, marked or lost are told one by one; none by default.
         progress: Called now and then; what it raises stops the run.
 
     Raises:
@@ -172,13 +250,16 @@ def run(
         raise EngineError(f"there is no engine `{engine}`; there is `sim`")
     if seed is not None and not 0 <= seed < 2**64:
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
+    if not 0 <= verdicts < 2**32:
+        raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
     watch = provenance.Watch()
+    how: dict[str, Any] = {"seed": seed, "sample_interval": sample_interval, "verdicts": verdicts, "progress": progress}
     if isinstance(scenario, Scenario):
-        raw = _core.run_tree(scenario.tree(), seed=seed, sample_interval=sample_interval, progress=progress)
+        raw = _core.run_tree(scenario.tree(), **how)
         toml = scenario.toml()
     else:
         toml = read(scenario)
-        raw = _core.run_toml(toml, name_of(scenario), seed=seed, sample_interval=sample_interval, progress=progress)
+        raw = _core.run_toml(toml, name_of(scenario), **how)
     figures: dict[str, Any] = json.loads(raw.json())
     figures["provenance"] = provenance.of(figures, watch)
-    return Run(figures=figures, toml=toml, tables=raw)
+    return Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out))

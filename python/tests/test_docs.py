@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from conftest import ROOT
 from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts, workplace
 
 PAGES = pages()
+PINNED = ("python/requirements.txt", "python/requirements-browser.txt")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -110,26 +112,36 @@ def python_dependencies() -> set[str]:
     """What the package and the tools of a checkout need directly."""
     project = tomllib.loads((ROOT / "python/pyproject.toml").read_text(encoding="utf-8"))
     wanted = project["project"]["dependencies"] + project["build-system"]["requires"]
-    pinned, direct = (ROOT / "python/requirements.txt").read_text(encoding="utf-8").splitlines(), True
-    for line in pinned:
-        if line.startswith("#"):
-            direct = "What the above need" not in line and direct
-        elif direct:
-            wanted.append(line)
+    wanted += [extra for extras in project["project"]["optional-dependencies"].values() for extra in extras]
+    for file in PINNED:
+        direct = True
+        for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
+            if line.startswith("#"):
+                direct = "What the above need" not in line and direct
+            elif direct:
+                wanted.append(line)
     return {re.split(r"[<>=~]", w)[0] for w in wanted}
+
+
+def page_dependencies() -> set[str]:
+    """What the report page is made of and made with."""
+    package = json.loads((ROOT / "web/package.json").read_text(encoding="utf-8"))
+    return {*package["dependencies"], *package["devDependencies"]}
 
 
 def test_every_direct_dependency_has_its_reason_and_no_other() -> None:
     text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
-    assert named == rust_dependencies() | python_dependencies()
+    assert named == rust_dependencies() | python_dependencies() | page_dependencies()
 
 
 def test_versions_of_dependencies_are_those_that_are_locked() -> None:
     text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))
     locked = {(p["name"], p["version"].partition("+")[0]) for p in lock["package"]}
-    pinned = (ROOT / "python/requirements.txt").read_text(encoding="utf-8")
+    pinned = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in PINNED)
+    pages = json.loads((ROOT / "web/package-lock.json").read_text(encoding="utf-8"))["packages"]
+    locked |= {(path.removeprefix("node_modules/"), package["version"]) for path, package in pages.items() if path}
     locked |= {(n, v) for n, _, v in (line.partition("==") for line in pinned.splitlines()) if v}
     told = set(re.findall(r"^\| `([\w-]+)` \| ([\w.]+) \|", text, re.MULTILINE))
     assert told <= locked, told - locked

@@ -8,7 +8,10 @@ import venv
 from pathlib import Path
 
 import pytest
+from browser import Opened, chromium
 from conftest import ROOT, TINY
+
+from narrows.pictures import KEYS
 
 
 def test_the_stub_agrees_with_the_binary(tmp_path: Path) -> None:
@@ -33,5 +36,13 @@ def test_the_wheel_works_in_an_empty_environment_elsewhere(tmp_path: Path) -> No
         [there / "bin/narrows", "run", "tiny.toml"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("2 cubic flows used ")
+    report = [there / "bin/narrows", "run", "tiny.toml", "--quiet", "--report", "page.html"]
+    subprocess.run(report, cwd=tmp_path, check=True)
     where = [there / "bin/python", "-c", "import narrows; print(narrows.__file__)"]
     assert subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.startswith(str(there))
+
+    with chromium() as browser:
+        opened = Opened(browser, tmp_path / "page.html")
+        assert opened.wrong == []
+        assert opened.page.inner_text("h1") == "tiny"
+        assert opened.page.locator("#pictures figure.chart").count() == len(KEYS)

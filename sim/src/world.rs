@@ -14,7 +14,7 @@ use crate::timers::Timers;
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
 use narrows_core::cc;
 use narrows_core::figures::{
-    Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, FIGURE_INTERVAL, SERIES_INTERVAL,
+    Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
@@ -59,16 +59,23 @@ pub fn run(
     world.close();
     let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
     let queue = queues[scenario.path.narrowest()].clone();
+    if options.sample_interval.is_some() {
+        for (number, queue) in (0..).zip(&world.watch.queues) {
+            queue.delays(number, &mut world.samples.delays);
+        }
+    }
     if world.watch.pings > 0 {
         world.run_until(world.end + GRACE, progress)?;
     }
     let mut samples = world.samples;
+    samples.verdicts = world.watch.verdicts;
     let warmup = Time::ZERO + scenario.warmup;
     let mut probes = Vec::new();
     for (i, (probe, spec)) in world.probes.iter().zip(&scenario.probes).enumerate() {
         probes.push(probe.meter.figures(spec.kind, warmup));
         if options.sample_interval.is_some() {
             probe.meter.samples(i as u32, &mut samples.pings);
+            probe.meter.delays(i as u32, warmup, &mut samples.delays);
         }
     }
     let named = world.flows.into_iter().zip(&scenario.flows);
@@ -152,11 +159,19 @@ pub(crate) struct Watch {
     acks: Acks,
     /// By the number of the hop.
     queues: Vec<QueueMeter>,
+    verdicts: Verdicts,
     /// Pings whose fate is open.
     pings: u64,
 }
 
 impl Watch {
+    /// Notes what became of a packet. A time of entry of zero is one that was never set.
+    fn judge(&mut self, now: Time, packet: &Packet, verdict: Verdict) {
+        if self.verdicts.wanted() {
+            let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
+            self.verdicts.push(now, packet.flow(), verdict, entered);
+        }
+    }
     /// A packet is gone.
     fn forget(&mut self, packet: &Packet) {
         match packet.kind() {
@@ -174,8 +189,9 @@ impl Out<Packet> for Watch {
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Packet) {
         self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
     }
-    fn dropped(&mut self, _now: Time, hop: u8, packet: Packet, why: Why) {
+    fn dropped(&mut self, now: Time, hop: u8, packet: Packet, why: Why) {
         self.queues[usize::from(hop)].dropped(why);
+        self.judge(now, &packet, Verdict::Dropped(why));
         self.forget(&packet);
     }
     fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
@@ -188,8 +204,9 @@ impl Out<Packet> for Watch {
             }
         }
     }
-    fn marked(&mut self, _now: Time, hop: u8, _packet: &Packet, _why: Why) {
+    fn marked(&mut self, now: Time, hop: u8, packet: &Packet, why: Why) {
         self.queues[usize::from(hop)].marked();
+        self.judge(now, packet, Verdict::Marked(why));
     }
 }
 
@@ -331,6 +348,7 @@ impl World {
                 departures: Departures::default(),
                 acks: Acks::default(),
                 queues,
+                verdicts: Verdicts::keep(options.verdicts),
                 pings: 0,
             },
             flows,

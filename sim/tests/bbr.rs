@@ -40,6 +40,7 @@ fn flows_of_one_queue_probe_its_round_trip_together() {
     }
     let options = Options {
         sample_interval: Some(Span::ms(5)),
+        ..Options::default()
     };
     let run = run(&s, &registry(), &options, &mut |_| true).unwrap();
     let f = &run.samples.flows;

@@ -35,9 +35,13 @@ fn same_seed_same_bytes() {
 #[test]
 fn figures_do_not_depend_on_the_interval_of_samples() {
     let s = two_flows();
-    let sparse = Options { sample_interval: None };
+    let sparse = Options {
+        sample_interval: None,
+        ..Options::default()
+    };
     let dense = Options {
         sample_interval: Some(Span::ms(3)),
+        ..Options::default()
     };
     let [sparse, dense] = [sparse, dense].map(|o| run(&s, &registry(), &o, &mut |_| true).unwrap());
     assert_eq!(json(&sparse), json(&dense));
@@ -114,6 +118,7 @@ fn interrupted(cc: &str, gap: u64) -> Run {
     s.flows = vec![f];
     let options = Options {
         sample_interval: Some(Span::ms(10)),
+        ..Options::default()
     };
     run(&s, &registry(), &options, &mut |_| true).unwrap()
 }

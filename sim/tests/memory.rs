@@ -15,7 +15,10 @@ use narrows_sim::{run, Options};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const NO_SAMPLES: Options = Options { sample_interval: None };
+const NO_SAMPLES: Options = Options {
+    sample_interval: None,
+    verdicts: 0,
+};
 
 /// Those of these congestion controls that are registered.
 fn ccs() -> impl Iterator<Item = &'static str> {

@@ -66,9 +66,15 @@ fn figures_that_would_not_fit_into_memory_are_refused() {
     s.flows = vec![flow("cubic", "cubic"); 1000];
     s.flows[0].start = Span::s(86_000);
     s.flows[1].stop = Some(Span::s(10));
-    let refused = run(&s, &registry(), &Options { sample_interval: None }, &mut |_| {
-        panic!("it ran")
-    });
+    let refused = run(
+        &s,
+        &registry(),
+        &Options {
+            sample_interval: None,
+            ..Options::default()
+        },
+        &mut |_| panic!("it ran"),
+    );
     let flow_seconds = 998 * 86_400 + 400 + 10;
     assert_eq!(refused.unwrap_err(), SimError::TooLong { flow_seconds });
 }
@@ -82,6 +88,7 @@ fn too_many_rows_are_refused_with_an_interval_that_fits() {
         &registry(),
         &Options {
             sample_interval: Some(interval),
+            ..Options::default()
         },
         &mut |_| true,
     ) {

@@ -58,7 +58,10 @@ fn scale(
          [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
     );
     let scenario = Scenario::from_toml(&text, "scale", registry).map_err(|e| e.to_string())?;
-    let options = Options { sample_interval: None };
+    let options = Options {
+        sample_interval: None,
+        ..Options::default()
+    };
     let before = counts().live;
     let (mut events, mut end) = (0, counts());
     let run = run(&scenario, registry, &options, &mut |p| {

@@ -95,6 +95,23 @@ impl Histogram {
         }
         None
     }
+    /// Every span that was counted, as a percentile has it, with how many were at most that long.
+    pub fn cumulative(&self) -> Vec<(Span, u64)> {
+        let mut upto = 0;
+        let mut points = Vec::new();
+        for (octave, buckets) in self.octaves.iter().enumerate() {
+            for (bucket, n) in buckets
+                .iter()
+                .flat_map(|b| b.iter())
+                .enumerate()
+                .filter(|(_, n)| **n > 0)
+            {
+                upto += n;
+                points.push((Span::ns(middle(octave, bucket).clamp(self.least, self.most)), upto));
+            }
+        }
+        points
+    }
     /// The exact mean in milliseconds; NaN when nothing was counted.
     pub fn mean_ms(&self) -> f64 {
         self.sum_ns as f64 / self.count as f64 / 1e6

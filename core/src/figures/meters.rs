@@ -2,7 +2,8 @@
 
 use super::samples::PingSample;
 use super::{
-    ClassFigures, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures, Quantiles, QueueFigures, Spread,
+    ClassFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures, Quantiles,
+    QueueFigures, Spread,
 };
 use crate::queue::{Backlog, QueueDiscipline, Why};
 use crate::scenario::ProbeKind;
@@ -249,6 +250,10 @@ impl QueueMeter {
     pub fn marks(&self) -> u64 {
         self.marks
     }
+    /// The delays so far, as queue `number`'s.
+    pub fn delays(&self, number: u32, to: &mut DelaySamples) {
+        to.push_queue(number, &self.delay);
+    }
     /// The figures so far.
     pub fn figures(&self) -> QueueFigures {
         let packets = |samples: &[u32]| {
@@ -310,6 +315,11 @@ impl ProbeMeter {
             received: answered().count() as u64,
             rtt_ms: Quantiles::of(&mut rtts),
         }
+    }
+    /// The round-trip times of pings sent from `warmup` on, as probe `number`'s.
+    pub fn delays(&self, number: u32, warmup: Time, to: &mut DelaySamples) {
+        let counted = self.sent.iter().filter(|(sent, _)| *sent >= warmup);
+        to.push_probe(number, counted.filter_map(|(_, rtt)| *rtt).collect());
     }
     /// Every ping in order of sending.
     pub fn samples(&self, probe: u32, to: &mut PingSamples) {

@@ -21,18 +21,23 @@
 //! | file | holds |
 //! |---|---|
 //! | `agreement` | [`compare`]: is a figure near enough to a reference's? |
+//! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
 //! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
+//! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
+mod delays;
 mod histogram;
 mod meters;
 mod run;
 mod samples;
+mod verdicts;
 
 pub use agreement::{compare, median, Agreement, Conditions};
+pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use run::{CcFairness, ClassFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
@@ -40,6 +45,8 @@ pub use samples::{
     phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,
     Samples, PHASES,
 };
+
+pub use verdicts::{Verdict, Verdicts, VERDICTS, WHYS};
 
 use crate::units::Span;
 use alloc::format;

@@ -1,9 +1,11 @@
 //! Samples: columns over time, one vector per column so that other languages can take them without a copy of each row.
 
+use super::{DelaySamples, Verdicts, FIGURE_INTERVAL};
 use crate::cc::INFINITE_SSTHRESH;
 use crate::queue::Backlog;
 use crate::tcp::{Info, State};
 use crate::units::Time;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// What a flow is doing; `phase` columns hold indices into this.
@@ -32,6 +34,10 @@ pub struct Samples {
     pub classes: ClassSamples,
     /// A row per ping.
     pub pings: PingSamples,
+    /// How delays are distributed.
+    pub delays: DelaySamples,
+    /// A row per packet that was dropped, marked or lost, where an engine was told to keep them.
+    pub verdicts: Verdicts,
 }
 
 macro_rules! table {
@@ -158,6 +164,26 @@ impl FlowSamples {
             phase: phase(info),
         });
     }
+
+    /// Payload acknowledged in the last [`FIGURE_INTERVAL`], in Mbit/s, where rows are that dense; else since the flow's row
+    /// before. NaN where the flow has no row so long ago.
+    pub fn goodput_mbit(&self) -> Vec<f64> {
+        // Half a nanosecond, for times that are sums of fractions.
+        let over = FIGURE_INTERVAL.as_s() - 5e-10;
+        let flows = self.flow.iter().max().map_or(0, |most| *most as usize + 1);
+        let mut before: Vec<VecDeque<(f64, u64)>> = alloc::vec![VecDeque::new(); flows];
+        let rows = self.flow.iter().zip(&self.t_s).zip(&self.delivered_bytes);
+        rows.map(|((flow, t_s), bytes)| {
+            let before = &mut before[*flow as usize];
+            while before.get(1).is_some_and(|(at, _)| t_s - at >= over) {
+                before.pop_front();
+            }
+            let from = before.front().filter(|(at, _)| t_s - at >= over).copied();
+            before.push_back((*t_s, *bytes));
+            from.map_or(f64::NAN, |(at, had)| (bytes - had) as f64 * 8.0 / (t_s - at) / 1e6)
+        })
+        .collect()
+    }
 }
 
 impl QueueSamples {
@@ -184,5 +210,43 @@ impl ClassSamples {
             backlog_bytes: backlog.bytes.get(),
             backlog_packets: backlog.packets,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    fn goodput(rows: &[(u64, u32, u64)]) -> Vec<f64> {
+        let mut samples = FlowSamples::default();
+        for (t_ms, flow, bytes_acked) in rows {
+            let info = Info {
+                bytes_acked: *bytes_acked,
+                ..Info::default()
+            };
+            samples.push_info(Time::ZERO + Span::ms(*t_ms), *flow, &info);
+        }
+        samples.goodput_mbit()
+    }
+
+    #[test]
+    fn goodput_over_time_is_each_flows_own() {
+        let rates = goodput(&[
+            (1000, 0, 0),
+            (1000, 1, 500_000),
+            (2000, 0, 1_000_000),
+            (4000, 1, 2_000_000),
+        ]);
+        assert!(rates[0].is_nan() && rates[1].is_nan());
+        assert_eq!(rates[2..], [8.0, 4.0]);
+    }
+
+    #[test]
+    fn between_dense_rows_goodput_is_that_of_a_tenth_of_a_second() {
+        let rows: Vec<_> = (0..=20).map(|i| (10 * i, 0, 10_000 * (i / 10 * 10))).collect();
+        let rates = goodput(&rows);
+        assert!(rates[..10].iter().all(|x| x.is_nan()));
+        assert!(rates[10..20].iter().all(|x| (x - 8.0).abs() < 1e-6), "{rates:?}");
     }
 }

@@ -25,6 +25,7 @@ const VISIT: Duration = Duration::from_millis(50);
 pub struct Run {
     json: String,
     tables: Vec<(&'static str, arrow_array::RecordBatch)>,
+    verdicts_left_out: u64,
 }
 
 #[pymethods]
@@ -34,41 +35,56 @@ impl Run {
         &self.json
     }
 
-    /// One of `samples`, `queue_samples`, `class_samples`, `pings`.
+    /// One of `samples`, `queue_samples`, `class_samples`, `pings`, `delays`, `verdicts`.
     fn table(&self, name: &str) -> PyResult<Table> {
         let found = self.tables.iter().find(|(n, _)| *n == name);
         found
             .map(|(_, batch)| Table(batch.clone()))
             .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
+
+    /// Dropped, marked and lost packets that found no room in `verdicts`.
+    #[getter]
+    fn verdicts_left_out(&self) -> u64 {
+        self.verdicts_left_out
+    }
 }
 
 /// Runs the scenario of a TOML text.
 #[pyfunction]
-#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, progress=None))]
+#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, progress=None))]
 pub fn run_toml(
     py: Python<'_>,
     text: &str,
     file_name: &str,
     seed: Option<u64>,
     sample_interval: Option<&str>,
+    verdicts: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
-    run(py, parse(py, text, file_name)?, seed, sample_interval, progress)
+    run(
+        py,
+        parse(py, text, file_name)?,
+        seed,
+        sample_interval,
+        verdicts,
+        progress,
+    )
 }
 
 /// Runs the scenario of nested tables.
 #[pyfunction]
-#[pyo3(signature = (tree, *, seed=None, sample_interval=None, progress=None))]
+#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, progress=None))]
 pub fn run_tree(
     py: Python<'_>,
     tree: &Bound<'_, PyMapping>,
     seed: Option<u64>,
     sample_interval: Option<&str>,
+    verdicts: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let (_, scenario) = parse_tree(tree)?;
-    run(py, scenario, seed, sample_interval, progress)
+    run(py, scenario, seed, sample_interval, verdicts, progress)
 }
 
 /// Reads a scenario without running it.
@@ -195,12 +211,18 @@ fn run(
     mut scenario: Scenario,
     seed: Option<u64>,
     sample_interval: Option<&str>,
+    verdicts: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     scenario.seed = seed.unwrap_or(scenario.seed);
-    let mut options = Options::default();
+    let mut options = Options {
+        verdicts,
+        ..Options::default()
+    };
     if sample_interval == Some("off") {
         options.sample_interval = None;
+    } else if sample_interval == Some("pictures") {
+        options.sample_interval = Options::pictures(&scenario).sample_interval;
     } else if let Some(text) = sample_interval {
         options.sample_interval = Some(parse_span(text).map_err(|e| {
             EngineError::new_err(format!(
@@ -234,9 +256,11 @@ fn run(
             let written = serde_json::to_value(scenario.to_tree()).unwrap_or_default();
             let json = done.to_json(env!("CARGO_PKG_VERSION"), &written, None);
             let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
+            let probes: Vec<String> = (0..scenario.probes.len()).map(|i| format!("ping{i}")).collect();
             Ok(Run {
                 json,
-                tables: table::of(done.samples, &ids, &done.queues)?,
+                verdicts_left_out: done.samples.verdicts.left_out(),
+                tables: table::of(done.samples, &ids, &probes, &done.queues)?,
             })
         }
     }

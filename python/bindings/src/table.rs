@@ -10,7 +10,8 @@ use arrow_array::{
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::ArrowError;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{QueueFigures, Samples, PHASES};
+use narrows_core::figures::{QueueFigures, Samples, DELAYS_OF, PHASES, VERDICTS, WHYS};
+use narrows_core::units::Rate;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -46,13 +47,21 @@ pub fn arrow(error: ArrowError) -> PyErr {
 }
 
 /// The tables of a run, by name. The vectors become Arrow's as they are; only what marks missing values is new.
-pub fn of(run: Samples, flow_ids: &[&str], queues: &[QueueFigures]) -> PyResult<Vec<(&'static str, RecordBatch)>> {
+pub fn of(
+    run: Samples,
+    flow_ids: &[&str],
+    probe_ids: &[String],
+    queues: &[QueueFigures],
+) -> PyResult<Vec<(&'static str, RecordBatch)>> {
     let Samples {
         flows,
         queue,
         classes,
         pings,
+        delays,
+        verdicts,
     } = run;
+    let goodput_mbit = flows.goodput_mbit();
     let hops: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
     let flow = named(flows.flow, flow_ids);
     let phase = DictionaryArray::new(
@@ -88,9 +97,19 @@ pub fn of(run: Samples, flow_ids: &[&str], queues: &[QueueFigures]) -> PyResult<
             column(UInt64Array::from(flows.delivered_bytes)),
             GIVEN,
         ),
+        (
+            "goodput_mbit",
+            without::<Float64Type>(goodput_mbit.into(), f64::is_nan),
+            MAY_MISS,
+        ),
         ("retransmits", column(UInt64Array::from(flows.retransmits)), GIVEN),
-        ("pacing_mbit", column(Float64Array::from(flows.pacing_mbit)), GIVEN),
-        ("phase", Arc::new(phase), GIVEN),
+        // The greatest rate is none: before the first round trip nothing is paced.
+        (
+            "pacing_mbit",
+            without::<Float64Type>(flows.pacing_mbit.into(), |x| x >= Rate::bit(u64::MAX).as_mbit()),
+            MAY_MISS,
+        ),
+        ("phase", words(flows.phase, PHASES), GIVEN),
     ]);
     let queue_samples = table([
         ("t_s", column(Float64Array::from(queue.t_s)), GIVEN),
@@ -144,11 +163,36 @@ pub fn of(run: Samples, flow_ids: &[&str], queues: &[QueueFigures]) -> PyResult<
             MAY_MISS,
         ),
     ]);
+    let delays = table([
+        ("of", words(delays.of, DELAYS_OF), GIVEN),
+        ("number", column(UInt32Array::from(delays.number)), GIVEN),
+        ("delay_ms", column(Float64Array::from(delays.delay_ms)), GIVEN),
+        ("share", column(Float64Array::from(delays.share)), GIVEN),
+    ]);
+    // The numbers of probes count on from the last flow.
+    let senders = flow_ids.iter().copied().chain(probe_ids.iter().map(String::as_str));
+    let sender = DictionaryArray::new(
+        UInt32Array::from(verdicts.flow),
+        Arc::new(StringArray::from_iter_values(senders)),
+    );
+    let verdicts = table([
+        ("t_s", column(Float64Array::from(verdicts.t_s)), GIVEN),
+        ("flow", Arc::new(sender), GIVEN),
+        ("verdict", words(verdicts.verdict, VERDICTS), GIVEN),
+        ("why", words(verdicts.why, WHYS), GIVEN),
+        (
+            "waited_ms",
+            without::<Float64Type>(verdicts.waited_ms.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+    ]);
     Ok(vec![
         ("samples", samples?),
         ("queue_samples", queue_samples?),
         ("class_samples", class_samples?),
         ("pings", pings?),
+        ("delays", delays?),
+        ("verdicts", verdicts?),
     ])
 }
 
@@ -156,6 +200,14 @@ pub fn of(run: Samples, flow_ids: &[&str], queues: &[QueueFigures]) -> PyResult<
 fn named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
     let names = Arc::new(StringArray::from(names.to_vec()));
     Arc::new(DictionaryArray::new(UInt32Array::from(numbers), names))
+}
+
+/// A column of indices into `names`.
+fn words(indices: Vec<u8>, names: &[&str]) -> ArrayRef {
+    Arc::new(DictionaryArray::new(
+        UInt8Array::from(indices),
+        Arc::new(StringArray::from(names.to_vec())),
+    ))
 }
 
 const GIVEN: bool = false;

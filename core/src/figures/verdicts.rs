@@ -1,0 +1,104 @@
+//! Packets that a path dropped, marked or lost, one by one. What passes unharmed has no row.
+//!
+//! There may be millions, and nobody reads so many: an engine keeps the first ones and counts the rest.
+
+use crate::queue::Why;
+use crate::units::Time;
+use alloc::vec::Vec;
+
+/// What became of a packet; columns hold indices into this. `lost` is `loss` on the path, before the queue.
+pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
+
+/// Why it did; columns hold indices into this: no room, the discipline's law, chance, a policer.
+pub const WHYS: &[&str] = &["overflow", "law", "loss", "policer"];
+
+fn why(why: Why) -> u8 {
+    match why {
+        Why::Overflow => 0,
+        Why::Law => 1,
+        Why::Loss => 2,
+        Why::Policer => 3,
+    }
+}
+
+/// What became of one packet.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is gone.
+    Dropped(Why),
+    /// It was marked and goes on.
+    Marked(Why),
+}
+
+/// Columns of verdicts in the order in which they were spoken.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Verdicts {
+    most: usize,
+    left_out: u64,
+    /// When, in seconds.
+    pub t_s: Vec<f64>,
+    /// Whose packet: the flow's place in the scenario; probes count on from the last flow.
+    pub flow: Vec<u32>,
+    /// Index into [`VERDICTS`].
+    pub verdict: Vec<u8>,
+    /// Index into [`WHYS`].
+    pub why: Vec<u8>,
+    /// How long it had been in the queue, in milliseconds; NaN where it never was.
+    pub waited_ms: Vec<f64>,
+}
+
+impl Verdicts {
+    /// Keeps the first `most` of them.
+    pub fn keep(most: usize) -> Verdicts {
+        Verdicts {
+            most,
+            ..Verdicts::default()
+        }
+    }
+    /// Were they to be kept?
+    pub fn wanted(&self) -> bool {
+        self.most > 0
+    }
+    /// Appends one, or counts it where there is no room. A packet that was never in a queue has no time of entry.
+    pub fn push(&mut self, now: Time, flow: u32, verdict: Verdict, entered: Option<Time>) {
+        if self.t_s.len() >= self.most {
+            self.left_out += 1;
+            return;
+        }
+        let (what, because) = match verdict {
+            Verdict::Dropped(Why::Loss) => (2, Why::Loss),
+            Verdict::Dropped(because) => (0, because),
+            Verdict::Marked(because) => (1, because),
+        };
+        self.t_s.push(now.as_s());
+        self.flow.push(flow);
+        self.verdict.push(what);
+        self.why.push(why(because));
+        let entered = entered.filter(|_| because != Why::Loss);
+        self.waited_ms
+            .push(entered.map_or(f64::NAN, |at| now.since(at).as_ms()));
+    }
+    /// How many had no room.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    #[test]
+    fn the_first_are_kept_and_the_rest_is_counted() {
+        let mut verdicts = Verdicts::keep(2);
+        let at = |ms| Time::ZERO + Span::ms(ms);
+        verdicts.push(at(5), 0, Verdict::Dropped(Why::Loss), None);
+        verdicts.push(at(9), 1, Verdict::Marked(Why::Law), Some(at(2)));
+        verdicts.push(at(9), 1, Verdict::Dropped(Why::Overflow), Some(at(9)));
+        let words: Vec<_> = verdicts.verdict.iter().map(|i| VERDICTS[usize::from(*i)]).collect();
+        assert_eq!(words, ["lost", "marked"]);
+        assert_eq!((verdicts.left_out(), verdicts.waited_ms[1]), (1, 7.0));
+        assert!(verdicts.waited_ms[0].is_nan());
+    }
+}

@@ -1,0 +1,86 @@
+"""The tables of a run: what the command prints and the report shows are the same cells.
+
+A cell knows which figures it shows, by their place in the JSON (`flows.0.goodput_mbit`), so that a test can compare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from narrows.words import number, percent
+
+Figures = dict[str, Any]
+
+_WAITS = ("mean", "p50", "p95", "p99")
+
+
+class Cell(NamedTuple):
+    """What is shown, and where in the JSON it comes from; words of our own come from nowhere."""
+
+    text: str
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of words first, then columns of numbers."""
+
+    caption: str
+    words: tuple[str, ...]
+    numbers: tuple[str, ...]
+    rows: list[list[Cell]]
+
+
+def flows(figures: Figures, most: int | None = None) -> Table:
+    """A row per flow, of the first `most`."""
+    sized = any("size" in flow for flow in figures["scenario"].get("flow", []))
+    rows = []
+    for i, flow in enumerate(figures["flows"][:most]):
+        at = f"flows.{i}"
+        row = [
+            Cell(flow["id"], f"{at}.id"),
+            Cell(flow["cc"], f"{at}.cc"),
+            Cell(number(flow["goodput_mbit"], 2), f"{at}.goodput_mbit"),
+            Cell(number(flow["rtt_ms"]["mean"]), f"{at}.rtt_ms.mean"),
+            Cell(number(flow["rtt_ms"]["p95"]), f"{at}.rtt_ms.p95"),
+            Cell(str(flow["retransmits"]), f"{at}.retransmits"),
+            Cell(percent(flow["retransmit_rate"]), f"{at}.retransmit_rate"),
+            Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
+        ]
+        if sized:
+            row.append(Cell(number(flow["fct_s"], 3), f"{at}.fct_s"))
+        rows.append(row)
+    head = ["goodput Mbit/s", "RTT mean ms", "RTT p95 ms", "sent again", "of sent", "cwnd packets"]
+    return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
+
+
+def waits(figures: Figures) -> Table:
+    """A row per queue and per class or band of one, and a row per probe; the last column is a sentence."""
+    rows = []
+    queues = figures["queues"]
+    for i, queue in enumerate(queues):
+        at = f"queues.{i}"
+        counts = Cell(f"{queue['drops']} dropped, {queue['marks']} marked", f"{at}.drops {at}.marks")
+        name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
+        rows.append([Cell(name), *_waiting(queue, at), counts])
+        # A band that nobody used says nothing.
+        used = ((k, c) for k, c in enumerate(queue.get("classes", [])) if c["delay_ms"]["mean"] is not None)
+        rows += [
+            [Cell(f"  {part['name']}", f"{at}.classes.{k}.name"), *_waiting(part, f"{at}.classes.{k}"), Cell("")]
+            for k, part in used
+        ]
+    for i, probe in enumerate(figures["probes"]):
+        answered = Cell(f"{probe['received']} of {probe['sent']} answered", f"probes.{i}.received probes.{i}.sent")
+        rows.append([Cell(f"{probe['kind']} RTT"), *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"), Cell(""), answered])
+    return Table("Waiting", ("",), (*(f"{which} ms" for which in _WAITS), "packets", ""), rows)
+
+
+def _waiting(queue: Figures, at: str) -> list[Cell]:
+    """How long packets wait, and how many on average."""
+    mean = Cell(number(queue["backlog_packets"]["mean"]), f"{at}.backlog_packets.mean")
+    return [*_spread(queue["delay_ms"], f"{at}.delay_ms"), mean]
+
+
+def _spread(figures: Figures, at: str) -> list[Cell]:
+    return [Cell(number(figures[which]), f"{at}.{which}") for which in _WAITS]

@@ -1,0 +1,214 @@
+"""A run in a person's words: what happened, and how sure that is. Only words: every figure was computed in the core."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from narrows import _core
+
+Figures = dict[str, Any]
+
+_FEW = 4
+"""So many flows are told one by one."""
+
+_SAME, _NEAR = 0.05, 0.7
+"""Distances of evidence: the very set-up but for rounding; a factor of two in one number."""
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A number with so many digits after the point; a dash for what there is none of.
+
+    >>> number(18.26), number(None), number(0.0), number(1234.5, 0)
+    ('18.3', '–', '0.0', '1234')
+    """
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def percent(share: float | None) -> str:
+    """Two digits that count: 95 %, 0.1 %, 0.02 %.
+
+    >>> percent(0.953), percent(0.0012), percent(0.00021), percent(0.0), percent(None)
+    ('95 %', '0.1 %', '0.02 %', '0 %', '–')
+    """
+    if share is None:
+        return "–"
+    of_hundred = 100 * share
+    if of_hundred == 0:
+        return "0 %"
+    return f"{of_hundred:.{0 if of_hundred >= 10 else 1 if of_hundred >= 0.1 else 2}f} %"  # noqa: PLR2004
+
+
+def who(flows: list[Figures]) -> str:
+    """Who sent.
+
+    >>> who([{"cc": "cubic"}]), who([{"cc": "bbr"}, {"cc": "cubic"}, {"cc": "bbr"}])
+    ('1 cubic flow', '2 bbr flows and 1 cubic flow')
+    """
+    parts = [f"{n} {cc} flow{'s' if n > 1 else ''}" for cc, n in Counter(flow["cc"] for flow in flows).items()]
+    return listed(parts) if parts else "Nobody"
+
+
+def listed(parts: list[str]) -> str:
+    """Joined as in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def sentence(figures: Figures) -> str:
+    """What happened, in one sentence, as the command prints it."""
+    flows, queue = figures["flows"], figures["queue"]
+    rate_mbit = _core.path_numbers(figures["scenario"])["rate_mbit"]
+    goodputs = [flow["goodput_mbit"] for flow in flows if flow["goodput_mbit"] is not None]
+    delay = queue["delay_ms"]
+    if flows and not goodputs:
+        parts = [f"{who(flows)} sent nothing after the warm-up"]
+    else:
+        used = percent(sum(goodputs) / rate_mbit if rate_mbit else None)
+        parts = [f"{who(flows)} used {used} of {rate_mbit:g} Mbit/s"]
+    if delay and delay["mean"] is not None:
+        parts.append(f"packets waited {number(delay['mean'])} ms (p95 {number(delay['p95'])} ms) in the queue")
+    rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
+    if len(flows) == 1 and rates:
+        parts.append(f"{percent(rates[0])} sent again" if rates[0] else "nothing was sent again")
+    elif rates:
+        parts.append(f"at most {percent(max(rates))} of a flow sent again" if max(rates) else "nothing was sent again")
+    return "; ".join(parts) + "."
+
+
+def answer(figures: Figures) -> list[str]:
+    """The page's answer: who got which share, what everybody waited under that load, what it cost."""
+    flows = figures["flows"]
+    told = [_shares(figures), _latency(figures), _losses(figures)]
+    if flows and any(flow["fct_s"] is not None for flow in flows):
+        done = [flow["fct_s"] for flow in flows if flow["fct_s"] is not None]
+        sized = sum("size" in flow for flow in figures["scenario"]["flow"])
+        told.append(f"{len(done)} of {sized} transfers finished, the slowest after {number(max(done), 3)} s.")
+    return [sentence for sentence in told if sentence]
+
+
+def _shares(figures: Figures) -> str:
+    flows = figures["flows"]
+    rate = _core.path_numbers(figures["scenario"])["rate_mbit"]
+    spoke = [flow for flow in flows if flow["goodput_mbit"] is not None]
+    if not flows:
+        return "Nobody sent."
+    if not spoke:
+        return f"{who(flows)} sent nothing after the warm-up."
+    groups = figures["fairness"]["by_cc"]
+    total = sum(group["goodput_mbit"] or 0 for group in groups.values())
+    if len(spoke) == 1:
+        one = spoke[0]
+        return f"{one['id']} got {number(total, 2)} of the path's {rate:g} Mbit/s ({percent(total / rate)})."
+
+    def share(mbit: float) -> str:
+        return f"{number(mbit, 2)} Mbit/s ({percent(mbit / total if total else None)})"
+
+    if len(spoke) <= _FEW:
+        shares = listed([f"{flow['id']} got {share(flow['goodput_mbit'])}" for flow in spoke])
+    else:
+        shares = listed([
+            f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} got {share(group['goodput_mbit'] or 0)}"
+            for cc, group in groups.items()
+        ])  # fmt: skip
+    jain = number(figures["fairness"]["jain"], 3)
+    used = percent(total / rate)
+    return f"Of what passed, {shares}; together they used {used} of the path's {rate:g} Mbit/s (Jain's index {jain})."
+
+
+def _latency(figures: Figures) -> str:
+    delay = figures["queue"]["delay_ms"]
+    if delay["mean"] is None:
+        return "No packet left the queue after the warm-up."
+    told = (
+        f"Under that load a packet waited {number(delay['mean'])} ms in the queue on average, and one in a hundred "
+        f"{number(delay['p99'])} ms or more"
+    )
+    answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
+    if answered:
+        # Pings end where the path does, however far away the receivers of flows are.
+        bare = {key: value for key, value in figures["scenario"].items() if key != "flow"}
+        (base,) = _core.path_numbers(bare)["rtts_ms"]
+        told += f"; half of the pings took {number(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
+    return told + "."
+
+
+def _losses(figures: Figures) -> str:
+    queue, flows = figures["queue"], figures["flows"]
+    marks = f" and marked {queue['marks']}" if queue["marks"] else ""
+    again = sum(flow["retransmits"] for flow in flows)
+    told = f"The queue dropped {queue['drops']} packets{marks}"
+    return f"{told}; the senders sent {again} packets again." if flows else f"{told}."
+
+
+def how_sure(figures: Figures) -> list[str]:
+    """How far the answer can be trusted: the evidence, what it does not cover, and what chance may do."""
+    return [_evidence(figures), *_limits(figures)]
+
+
+def _evidence(figures: Figures) -> str:
+    cases = figures["provenance"]["evidence"]
+    word = "this is the model's word alone"
+    if cases is None:
+        return f"No reference runs are stored with this copy of narrows: {word}."
+    if not cases:
+        like = figures["scenario"]["host"]["like"]
+        return (
+            f"None of the stored runs of Linux 6.12 has these congestion controls over this queue with hosts like "
+            f"{like}: {word}."
+        )
+    near = cases[0]
+    path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {near['buffer_bdp']:g} BDP of buffer"
+    case = f"{near['case']} ({path})"
+    agreed = (
+        "every figure compared was within its tolerance"
+        if near["agreement"] == 1
+        else f"{percent(near['agreement'])} of the figures compared were within their tolerance"
+    )
+    factor = math.exp(near["distance"])
+    if near["distance"] <= _SAME:
+        return f"Linux 6.12's own TCP was run over the same rate, RTT, buffer and queue: in {case} {agreed}."
+    if near["distance"] <= _NEAR:
+        return (
+            f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and "
+            f"buffer multiplied); there {agreed}."
+        )
+    return (
+        f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and "
+        f"buffer multiplied): that {agreed} there says less about this path. Take the direction rather than the "
+        "number."
+    )
+
+
+def _limits(figures: Figures) -> list[str]:
+    scenario, told = figures["scenario"], []
+    if figures["provenance"]["evidence"]:
+        told.append(
+            "Nearness counts congestion controls, queue, rate, RTT and buffer; not random loss, the kind of link, the "
+            "number of flows, or what else the hosts do."
+        )
+    told.append(
+        f"One run with one seed ({figures['seed']}): starts move by up to {scenario['start_jitter']} at random, and "
+        "another seed may share the path otherwise."
+    )
+    told.append("A simulation: no packet went over a wire.")
+    return told
+
+
+def comparison(runs: list[tuple[str, Figures]]) -> str:
+    """Several runs in one sentence: who passed most, who waited least."""
+    passed = [(name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values())) for name, f in runs]
+    waited = [(name, f["queue"]["delay_ms"]["mean"]) for name, f in runs if f["queue"]["delay_ms"]["mean"] is not None]
+    most = max(passed, key=lambda row: row[1])
+    told = f"Of these {len(runs)} runs, {most[0]} passed the most ({number(most[1], 2)} Mbit/s of payload)"
+    if not waited:
+        return told + "."
+    least, worst = (pick(waited, key=lambda row: row[1]) for pick in (min, max))
+    return (
+        f"{told}, and packets waited least in {least[0]} ({number(least[1])} ms on average, against "
+        f"{number(worst[1])} ms in {worst[0]})."
+    )

@@ -1,0 +1,352 @@
+"""Pictures: all that is drawn is a column of the run's own tables; terminal, plot and page draw the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import TINY, Cli, scenario
+
+import narrows as nw
+from narrows import _core, words
+from narrows.lessons import LESSONS
+from narrows.pictures import KEYS, MOST_FLOWS, pictures
+from narrows.sketch import sketch
+
+QUEUES = {kind["name"] for kind in json.loads(_core.list_json())["queue"]}
+
+
+@pytest.fixture(scope="module")
+def run() -> nw.Run:
+    """A run with everything that pictures need."""
+    return nw.run(scenario(duration="5s"), sample_interval="pictures", verdicts=1000)
+
+
+def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
+    drawn = {picture.key: picture for picture in pictures(run)}
+    assert tuple(drawn) == KEYS
+    samples = run.samples.to_pylist()
+    for key, column, suffix in (
+        ("throughput", "goodput_mbit", ""),
+        ("rtt", "rtt_ms", ""),
+        ("window", "cwnd_packets", " cwnd"),
+        ("window", "in_flight_packets", " in flight"),
+        ("losses", "retransmits", " sent again"),
+    ):
+        for place, flow in enumerate(run.flows):
+            (line,) = (line for line in drawn[key].lines if line.label == flow["id"] + suffix)
+            rows = [row for row in samples if row["flow"] == flow["id"]]
+            assert line.flow == place
+            assert (list(line.x), list(line.y)) == ([r["t_s"] for r in rows], [r[column] for r in rows])
+    queue = run.queue_samples.to_pylist()
+    (backlog,) = drawn["queue"].lines
+    assert list(backlog.y) == [row["backlog_bytes"] / 1000 for row in queue]
+    by_label = {line.label: list(line.y) for line in drawn["losses"].lines}
+    assert by_label["queue: dropped"] == [row["drops"] for row in queue]
+    assert by_label["queue: marked"] == [row["marks"] for row in queue]
+    (pings,) = (line for line in drawn["rtt"].lines if line.style == "points")
+    assert list(pings.y) == run.pings["rtt_ms"].to_pylist()
+
+
+def test_the_distribution_goes_through_the_figures(run: nw.Run) -> None:
+    drawn = {picture.key: picture for picture in pictures(run)}
+    wait = next(line for line in drawn["delay"].lines if line.label == "wait in queue")
+    for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+        at = next(x for x, y in zip(wait.x, wait.y, strict=True) if y is not None and y > share)
+        assert float(f"{at:.6g}") == run.json["queue"]["delay_ms"][name]
+
+
+def test_the_last_of_what_is_counted_is_the_figure(run: nw.Run) -> None:
+    last = run.queue_samples.to_pylist()[-1]
+    assert (last["t_s"], last["drops"], last["marks"]) == (5.0, run.json["queue"]["drops"], run.json["queue"]["marks"])
+
+
+def test_every_axis_says_its_unit(run: nw.Run) -> None:
+    for picture in pictures(run, ["pacing"]):
+        assert re.search(r"\(\w+\)", picture.x), picture.x
+        assert re.search(r"\(\S+\)|packets", picture.y), picture.y
+
+
+def test_many_flows_are_drawn_in_part_and_that_is_told() -> None:
+    many = nw.run(scenario(flows=[nw.Flow("cubic", count=MOST_FLOWS + 3)]), sample_interval="pictures")
+    throughput = pictures(many)[0]
+    assert len([line for line in throughput.lines if line.flow is not None]) == MOST_FLOWS
+    assert f"The first {MOST_FLOWS} of {MOST_FLOWS + 3} flows" in throughput.about
+
+
+def test_several_queues_are_told_apart(run: nw.Run) -> None:
+    class Two:
+        """A run as it may be once queues have names."""
+
+        json, flows, samples, pings, delays = run.json, run.flows, run.samples, run.pings, run.delays
+        queue_samples = run.queue_samples.append_column("queue", [["near", "far"] * (run.queue_samples.num_rows // 2)])
+
+    drawn = {picture.key: picture for picture in pictures(Two())}  # type: ignore[arg-type]
+    assert [line.label for line in drawn["queue"].lines] == ["near", "far"]
+
+
+def test_a_run_without_samples_has_nothing_to_draw() -> None:
+    with pytest.raises(nw.NarrowsError, match="no samples to draw"):
+        nw.run(scenario(), sample_interval="off").plot()
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("deep/a.pdf", b"%PDF")])
+def test_a_plot_is_written_as_its_name_says(run: nw.Run, tmp_path: Path, name: str, begins: bytes) -> None:
+    run.plot(tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+def test_the_same_run_is_the_same_picture(tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg"):
+        nw.run(scenario()).plot(tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_print_needs_no_colour(run: nw.Run, tmp_path: Path) -> None:
+    run.plot(tmp_path / "print.svg", look="print")
+    colours = set(re.findall(r"#[0-9a-f]{6}", (tmp_path / "print.svg").read_text(encoding="utf-8")))
+    assert {c for c in colours if not c[1:3] == c[3:5] == c[5:7]} == set()
+    run.plot(tmp_path / "screen.svg")
+    assert "#d55e00" in (tmp_path / "screen.svg").read_text(encoding="utf-8")
+
+
+def test_flows_differ_in_print_without_colour(run: nw.Run) -> None:
+    axes = run.plot(only=["throughput"], look="print").axes[0]
+    lines = [line for line in axes.get_lines() if line.get_label() in {"cubic0", "cubic1"}]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 2
+
+
+def test_runs_side_by_side_have_the_same_axes(run: nw.Run) -> None:
+    other = nw.run(scenario(flows=[nw.Flow("bbr")]), sample_interval="pictures")
+    figure = nw.compare_plot([run, other], names=["two", "one"], only=["throughput", "delay"])
+    grid = [figure.axes[0:2], figure.axes[2:4]]
+    for row in grid:
+        assert row[0].get_ylim() == row[1].get_ylim()
+        assert row[0].get_xlim() == row[1].get_xlim()
+    assert grid[0][0].get_xlim() != grid[1][0].get_xlim()
+    assert grid[0][1].get_title(loc="left").startswith("one\n1 bbr flow used ")
+
+
+def test_what_is_drawn_is_what_is_told(run: nw.Run) -> None:
+    axes = run.plot(only=["throughput"]).axes[0]
+    (line,) = (line for line in axes.get_lines() if line.get_label() == "cubic0")
+    rows = [row for row in run.samples.to_pylist() if row["flow"] == "cubic0"]
+    known = [(x, y) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True) if y == y]  # noqa: PLR0124 - NaN
+    assert known == [(r["t_s"], r["goodput_mbit"]) for r in rows if r["goodput_mbit"] is not None]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"only": ["throughput", "weather"]}, "`weather` among the pictures; known: throughput, rtt"),
+        ({"look": "sepia"}, "look `sepia`"),
+        ({"file": "plot.gif"}, "PNG, SVG or PDF"),
+    ],
+)
+def test_mistakes_are_told(run: nw.Run, given: dict[str, object], told: str) -> None:
+    with pytest.raises(nw.NarrowsError, match=re.escape(told)):
+        run.plot(**given)  # type: ignore[arg-type]
+
+
+def test_a_plot_that_cannot_be_written(run: nw.Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(nw.OutputError, match="file"):
+        run.plot(tmp_path / "file" / "a.png")
+
+
+def test_a_sketch_fits_and_shows_every_picture(run: nw.Run) -> None:
+    for width in (60, 100):
+        lines = [line.plain for line in sketch(run, width)]
+        assert max(map(len, (line for line in lines if "┤" in line))) <= width
+        titles = [picture.title for picture in pictures(run)]
+        assert all(any(line.startswith(f"{title}: ") for line in lines) for title in titles)
+
+
+def test_the_command_plots(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+    plain = cli("run", tiny)
+    done = cli("run", tiny, "--plot", "out.svg")
+    assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, "")
+    assert (tmp_path / "out.svg").exists()
+    here = cli("run", tiny, "--plot")
+    assert here.stdout.startswith(plain.stdout)
+    assert "Throughput: goodput (Mbit/s)" in here.stdout
+    assert "\x1b" not in here.stdout
+
+
+def test_json_is_the_same_whatever_is_drawn(cli: Cli, tiny: Path) -> None:
+    def told(*args: str) -> dict[str, object]:
+        done = cli("run", tiny, "--json", *args)
+        assert done.returncode == 0, done.stderr
+        return {key: value for key, value in json.loads(done.stdout).items() if key != "provenance"}
+
+    assert told() == told("--plot") == told("--plot", "a.png") == told("--report", "a.html")
+
+
+def test_a_scenario_behind_plot_is_not_taken_for_a_picture(cli: Cli, tiny: Path) -> None:
+    done = cli("run", "--plot", tiny)
+    assert done.returncode == 2
+    assert "--plot tiny.png" in done.stderr
+    assert "write --plot last" in done.stderr
+
+
+def test_without_matplotlib_a_plot_says_what_to_install_and_a_sketch_works(tiny: Path) -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; from narrows.cli import main; main(sys.argv[1:])"
+    )  # fmt: skip
+    for args, exit_code in ((["--plot", "a.png"], 2), (["--plot"], 0)):
+        command = [sys.executable, "-c", code, "run", str(tiny), *args]
+        done = subprocess.run(command, cwd=tiny.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == exit_code, done.stderr
+        assert ("pip install 'narrows[plot]'" in done.stderr) == (exit_code == 2)
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("args", [["--report", "a.html"], ["--plot"]])
+def test_only_a_plot_into_a_file_loads_matplotlib(tiny: Path, args: list[str]) -> None:
+    code = (
+        "import sys; from narrows.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    )
+    command = [sys.executable, "-c", code, "run", str(tiny), *args]
+    done = subprocess.run(command, cwd=tiny.parent, capture_output=True, text=True, check=True)
+    assert "matplotlib" not in done.stdout.splitlines()[-1].split()
+
+
+def test_several_scenarios_side_by_side(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(TINY.replace("cubic", "bbr"), encoding="utf-8")
+    done = cli("compare", tiny, "b.toml", "--plot", "both.png", "--report", "both.html")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("tiny (1): 2 cubic flows used ")
+    assert lines[1].startswith("tiny (2): 2 bbr flows used ")
+    assert lines[2].startswith("Of these 2 runs, ")
+    assert (tmp_path / "both.png").exists()
+    assert (tmp_path / "both.html").exists()
+
+
+def test_help_has_an_example_for_each_option(cli: Cli) -> None:
+    for command in ("run", "compare", "explain"):
+        told = " ".join(cli(command, "--help").stdout.split())
+        assert told.count("Example: --") >= told.split("Options:")[1].count(" --") // 2 - 1
+    assert "--plot [FILE]" in cli("run", "--help").stdout
+    assert "--report out.html" in cli("run", "--help").stdout
+
+
+def test_verdicts_are_a_table_of_bounded_length() -> None:
+    every = nw.run(scenario(), verdicts=100_000)
+    count = every.verdicts.num_rows
+    assert count == every.json["queue"]["drops"] + every.json["queue"]["marks"] > 3
+    assert every.verdicts_left_out == 0
+    few = nw.run(scenario(), verdicts=3)
+    assert (few.verdicts.num_rows, few.verdicts_left_out) == (3, count - 3)
+    assert few.verdicts.to_pylist() == every.verdicts.to_pylist()[:3]
+    assert nw.run(scenario()).verdicts.num_rows == 0
+
+
+def figures(**more: object) -> dict[str, object]:
+    """The figures of a small run, changed."""
+    return nw.run(scenario(), sample_interval="off").json | more
+
+
+def case(**more: object) -> dict[str, object]:
+    """A reference case."""
+    return {
+        "case": "X", "cc": ["cubic"], "queue": "fifo", "rate_mbit": 10.0, "rtt_ms": 20.0, "buffer_bdp": 1.0,
+        "agreement": 1.0, "distance": 0.0, **more,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("evidence", "told"),
+    [
+        (None, "the model's word alone"),
+        ([], "the model's word alone"),
+        ([case()], "over the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)"),
+        ([case(distance=0.69, agreement=0.75)], "a factor of 2 away"),
+        ([case(distance=0.69, agreement=0.75)], "75 % of the figures compared"),
+        ([case(distance=2.3)], "Take the direction rather than the number"),
+    ],
+)
+def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:
+    made = figures()
+    provenance = made["provenance"]
+    assert isinstance(provenance, dict)
+    sure = words.how_sure(made | {"provenance": provenance | {"evidence": evidence}})
+    assert told in sure[0]
+    assert any("one seed (7)" in text for text in sure)
+
+
+def test_the_answer_says_who_got_what_and_what_everybody_waited() -> None:
+    made = nw.run(scenario(flows=[nw.Flow("bbr"), nw.Flow("cubic")]), sample_interval="off").json
+    first, second, *_ = words.answer(made)
+    for flow in made["flows"]:
+        assert f"{flow['id']} got {flow['goodput_mbit']:.2f} Mbit/s" in first
+    delay, ping = made["queue"]["delay_ms"], made["probes"][0]["rtt_ms"]
+    assert f"waited {delay['mean']:.1f} ms in the queue on average" in second
+    assert f"half of the pings took {ping['p50']:.1f} ms or more on a path of 20 ms" in second
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"flows": []},
+        {"probes": []},
+        {"flows": [nw.Flow("cubic", size="10kB")]},
+        {"flows": [nw.Flow("cubic", size="1GB")]},
+        {"flows": [nw.Flow("cubic", start="1.9s", stop="1.95s")]},
+        {"flows": [nw.Flow("cubic", count=7), nw.Flow("bbr", rtt="50ms")]},
+        {"duration": "20ms"},
+    ],
+)
+def test_every_kind_of_run_has_words_and_pictures(given: dict[str, object], tmp_path: Path) -> None:
+    odd = nw.run(scenario(**given), sample_interval="1ms" if "duration" in given else "pictures", verdicts=10)
+    assert all(words.answer(odd.json))
+    odd.report(tmp_path / "page.html")
+    odd.plot(tmp_path / "plot.svg")
+    assert sketch(odd, 80)
+
+
+@pytest.mark.parametrize("topic", LESSONS)
+def test_a_lesson_teaches_with_its_own_numbers(cli: Cli, tmp_path: Path, topic: str) -> None:
+    done = cli("explain", topic)
+    if LESSONS[topic].needs not in {None, *QUEUES}:
+        assert done.returncode == 2
+        assert f"no queue discipline `{LESSONS[topic].needs}`" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(LESSONS[topic].title)
+    assert "How sure is that?" in done.stdout
+    runs = []
+    for name, toml in LESSONS[topic].scenarios.items():
+        (tmp_path / "one.toml").write_text(f'title = "{name}"\n{toml}', encoding="utf-8")
+        runs.append(json.loads(cli("run", "one.toml", "--json").stdout))
+    told = {f"{flow['goodput_mbit']:.1f} Mbit/s" for run in runs for flow in run["flows"]}
+    text = " ".join(done.stdout.split())
+    assert any(number in text for number in told)
+
+
+def test_a_lesson_that_is_unknown(cli: Cli) -> None:
+    done = cli("explain", "weather")
+    assert done.returncode == 2
+    assert "bufferbloat" in done.stderr
+
+
+def test_lessons_are_the_topics_of_the_command() -> None:
+    from narrows.cli import _TOPICS  # noqa: PLC0415
+
+    assert tuple(LESSONS) == _TOPICS
+
+
+def test_a_sketch_in_colour_for_a_terminal(tiny: Path) -> None:
+    environment = os.environ | {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    code = "from narrows.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", str(tiny), "--plot"],
+        cwd=tiny.parent, capture_output=True, text=True, check=True, env=environment,
+    )  # fmt: skip
+    assert "\x1b[34m" in done.stdout

@@ -1,0 +1,84 @@
+// What the page shows, as narrows/report.py writes it. Every number was computed before it came here.
+
+/** Text, and where in the run's JSON its number stands ("" for words). */
+export type Cell = [text: string, path: string];
+
+export interface TableData {
+  caption: string;
+  words: string[];
+  numbers: string[];
+  rows: Cell[][];
+}
+
+export type LineStyle = "line" | "dashed" | "dotted" | "points";
+
+export interface LineData {
+  label: string;
+  /** Whose colour it has; null for what is everybody's. */
+  flow: number | null;
+  style: LineStyle;
+  /** A place in `RunData.xs`. */
+  x: number;
+  y: (number | null)[];
+}
+
+export interface PictureData {
+  key: string;
+  title: string;
+  x: string;
+  y: string;
+  about: string;
+  /** Is x time? Such axes are linked. */
+  time: boolean;
+  lines: LineData[];
+}
+
+/** Packets that were dropped, marked or lost; the columns of one table. */
+export interface VerdictData {
+  left_out: number;
+  t_s: number[];
+  flow: number[];
+  flow_names: string[];
+  verdict: number[];
+  verdict_names: string[];
+  why: number[];
+  why_names: string[];
+  waited_ms: (number | null)[];
+}
+
+export interface RunData {
+  name: string;
+  answer: string[];
+  sure: string[];
+  tables: TableData[];
+  notes: string[];
+  pictures: PictureData[];
+  xs: number[][];
+  verdicts: VerdictData | null;
+  flows: string[];
+  toml: string;
+  canonical: string;
+  command: string;
+  provenance: [string, string][];
+  evidence: TableData | null;
+  figures: unknown;
+}
+
+/** A part of a lesson: words, and what is to be seen beside them. */
+export interface BlockData {
+  heading: string;
+  text: string[];
+  show: { run: number; key: string; from?: number; to?: number }[];
+}
+
+export interface DocumentData {
+  narrows: string;
+  title: string;
+  first: string;
+  runs: RunData[];
+  lesson?: { text: string[]; blocks: BlockData[] };
+}
+
+export function read(): DocumentData | null {
+  return JSON.parse(document.getElementById("document")?.textContent ?? "null") as DocumentData | null;
+}
