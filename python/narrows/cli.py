@@ -301,7 +301,7 @@ def check(files: tuple[str, ...]) -> None:
 @click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """Congestion controls, queue disciplines and what else a path does; all that a scenario may name, or one kind of it.
+    """Congestion controls, queue disciplines and what else a path does: all that a scenario may name, or one kind.
 
     `rules` are what releases of Linux do otherwise than those before.
 

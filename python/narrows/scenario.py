@@ -20,7 +20,7 @@ Tree = dict[str, Any]
 """A scenario as nested tables, the same as a scenario file."""
 
 
-def _fields(value: Any) -> dict[str, object]:
+def _fields(value: Any) -> dict[str, object]:  # noqa: ANN401 - any of the data classes here
     given = ((f.name, getattr(value, f.name)) for f in fields(value))
     return {name: _tree(v) for name, v in given if v is not None}
 
@@ -56,9 +56,9 @@ class Hop:
         queue: The discipline; `"fifo"` by default.
         link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`, `"htb"` and others of
             `narrows list link`.
-        loss: What is lost before the queue (`"1%"` or `0.01`); ACKs are spared. What a sender hands down at once is lost
-            at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}` draws for each
-            packet, `{"kind": "gilbert_elliott"}` loses in bursts.
+        loss: What is lost before the queue (`"1%"` or `0.01`); ACKs are spared. What a sender hands down at once is
+            lost at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}` draws for
+            each packet, `{"kind": "gilbert_elliott"}` loses in bursts.
         corrupt: What arrives damaged (`"0.1%"`), so that its receiver drops it.
         duplicate: What arrives twice.
         policer: What lets pass a rate only (`{"rate": "2Mbit", "burst": "62.5kB"}`), before the queue.

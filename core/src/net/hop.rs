@@ -153,6 +153,8 @@ pub struct Hop<P> {
     classful: bool,
     /// Does it ever ask to be woken?
     wakes: bool,
+    /// Has it ever shown its head? Then it is not asked in vain.
+    peeks: bool,
 }
 
 impl<P: Packet> Hop<P> {
@@ -163,6 +165,7 @@ impl<P: Packet> Hop<P> {
             server_due: Time::MAX,
             classful: !queue.classes().is_empty(),
             wakes: queue.wakes(),
+            peeks: false,
             queue,
             server: Server::new(spec),
             held: None,
@@ -329,10 +332,12 @@ impl<P: Packet> Hop<P> {
                     return;
                 }
                 Server::Owing(bucket) => {
+                    // A class without packets asks for none.
+                    if self.queue.backlog().packets == 0 {
+                        return;
+                    }
                     if let Err(later) = bucket.ready(now) {
-                        if self.queue.backlog().packets > 0 {
-                            self.server_due = later;
-                        }
+                        self.server_due = later;
                         return;
                     }
                     let Some(packet) = self.dequeue(now, out) else { return };
@@ -343,10 +348,14 @@ impl<P: Packet> Hop<P> {
                 }
                 Server::Bucket(_) | Server::Shaper(_) => {
                     let peeked = if self.held.is_none() { self.queue.peek() } else { None };
+                    self.peeks |= peeked.is_some();
                     let size = match peeked {
                         Some(size) => size,
                         None => {
                             if self.held.is_none() {
+                                if self.peeks {
+                                    return;
+                                }
                                 self.held = self.dequeue(now, out);
                             }
                             match &self.held {

@@ -64,10 +64,6 @@ pub fn of(
     let goodput_mbit = flows.goodput_mbit();
     let hops: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
     let flow = named(flows.flow, flow_ids);
-    let phase = DictionaryArray::new(
-        UInt8Array::from(flows.phase),
-        Arc::new(StringArray::from(PHASES.to_vec())),
-    );
     let samples = table([
         ("t_s", column(Float64Array::from(flows.t_s)), GIVEN),
         ("flow", flow, GIVEN),
