@@ -61,3 +61,112 @@ class Fq(Choice):
     weight_high: int | None = None
     weight_middle: int | None = None
     weight_low: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Red(Choice):
+    """Drops or marks at random by the average length of the queue.
+
+    >>> Red(limit="400kB", min="30kB", max="90kB", ecn=True).tree()
+    {'kind': 'red', 'limit': '400kB', 'min': '30kB', 'max': '90kB', 'ecn': True}
+
+    Attributes:
+        limit: Bytes that may wait, as `"1MB"`; the path's `buffer` takes its place.
+        min: An average below it lets all pass; a third of `max` unless given.
+        max: An average from it on lets none pass; three times `min` or a quarter of `limit` unless given.
+        avpkt: The size of a usual packet.
+        burst: Packets that may come at once before the average passes `min`.
+        probability: Of a mark or drop when the average comes to `max`.
+        bandwidth: How fast the average decays while idle; the link's rate unless given.
+        ecn: Mark instead of dropping.
+        harddrop: Drop where the average is at `max` or above, even with `ecn`.
+        nodrop: Let pass what ought to be marked and is not ECN-capable.
+        adaptive: Move the probability so that the average stays half-way.
+        gentle: Raise the probability to 1 between `max` and twice `max`; not in Linux.
+    """
+
+    kind = "red"
+    limit: str | None = None
+    min: str | None = None
+    max: str | None = None
+    avpkt: str | None = None
+    burst: int | None = None
+    probability: float | str | None = None
+    bandwidth: str | None = None
+    ecn: bool | None = None
+    harddrop: bool | None = None
+    nodrop: bool | None = None
+    adaptive: bool | None = None
+    gentle: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choke(Choice):
+    """RED in packets that drops an arriving packet with its like, if it meets one in the queue.
+
+    >>> Choke(limit="400p", min="20p", max="60p").tree()
+    {'kind': 'choke', 'limit': '400p', 'min': '20p', 'max': '60p'}
+
+    Attributes:
+        limit: Packets that may wait, as `"1000p"`; the path's `buffer` takes its place.
+        min: An average of so many packets or fewer lets all pass; a third of `max` unless given.
+        max: An average above it lets none pass; a quarter of `limit` unless given.
+        avpkt: The size of a usual packet.
+        burst: Packets that may come at once before the average passes `min`.
+        probability: Of a mark or drop when the average comes to `max`.
+        bandwidth: How fast the average decays while idle; the link's rate unless given.
+        ecn: Mark instead of dropping.
+    """
+
+    kind = "choke"
+    limit: str | None = None
+    min: str | None = None
+    max: str | None = None
+    avpkt: str | None = None
+    burst: int | None = None
+    probability: float | str | None = None
+    bandwidth: str | None = None
+    ecn: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sfq(Choice):
+    """A short queue for each flow, served in turn; with `redflowlimit` each under RED.
+
+    >>> Sfq(perturb="10s").tree()
+    {'kind': 'sfq', 'perturb': '10s'}
+
+    Attributes:
+        limit: Packets that may wait in all queues, as `"127p"`; the path's `buffer` takes its place.
+        depth: Packets that may wait in a queue.
+        flows: Queues at once.
+        divisor: Buckets that flows hash to, a power of two.
+        quantum: Bytes that a queue may send in its turn.
+        perturb: Time after which the hash changes.
+        headdrop: Drop the oldest packet of a queue, not the newest.
+        redflowlimit: Puts each queue under RED, whose thresholds follow from it.
+        min: An average below it lets all pass; a third of `max` unless given.
+        max: An average from it on lets none pass; a quarter of `redflowlimit` unless given.
+        avpkt: The size of a usual packet.
+        burst: Packets that may come at once before the average passes `min`.
+        probability: Of a mark or drop when the average comes to `max`.
+        ecn: Mark instead of dropping.
+        harddrop: Drop where the average is at `max` or above, even with `ecn`.
+    """
+
+    kind = "sfq"
+    limit: str | None = None
+    depth: str | None = None
+    flows: int | None = None
+    divisor: int | None = None
+    quantum: str | None = None
+    perturb: str | None = None
+    headdrop: bool | None = None
+    redflowlimit: str | None = None
+    min: str | None = None
+    max: str | None = None
+    avpkt: str | None = None
+    burst: int | None = None
+    probability: float | str | None = None
+    ecn: bool | None = None
+    harddrop: bool | None = None
