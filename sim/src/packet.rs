@@ -161,6 +161,7 @@ impl Packet {
 }
 
 impl packet::Packet for Packet {
+    #[inline]
     fn size(&self) -> Bytes {
         match self.kind() {
             Kind::Data if self.flags & SYN == 0 && u32::from(self.bytes) <= MSS => {
@@ -170,12 +171,15 @@ impl packet::Packet for Packet {
             _ => Bytes::new(u64::from(self.bytes)),
         }
     }
+    #[inline]
     fn enqueued_at(&self) -> Time {
         self.enqueued_at
     }
+    #[inline]
     fn set_enqueued_at(&mut self, now: Time) {
         self.enqueued_at = now;
     }
+    #[inline]
     fn flow_hash(&self, seed: u64) -> u32 {
         // The finalizer of SplitMix64: every bit of flow and seed moves every bit of the hash.
         let mut z = seed.wrapping_add((u64::from(self.flow) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -183,6 +187,7 @@ impl packet::Packet for Packet {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 32) as u32
     }
+    #[inline]
     fn ecn(&self) -> Ecn {
         match self.flags & ECN {
             0 => Ecn::NotEct,

@@ -1,8 +1,9 @@
-//! One set-up of `bench/scale.py`: so many flows of one congestion control over one drop-tail path of one BDP, the engine
-//! alone. Prints what it did as JSON; who started it measures its CPU time.
+//! One set-up of `bench/scale.py`: so many flows of one congestion control over one path of one BDP, the engine
+//! alone; drop-tail unless a discipline is named, which then has the limit of its own. Prints what it did as JSON; who
+//! started it measures its CPU time.
 //!
-//!     scale CC FLOWS RATE RTT DURATION     e.g. scale cubic 100 1Gbit 20ms 30s
-//!     scale --list                         the registered congestion controls
+//!     scale CC FLOWS RATE RTT DURATION [QUEUE]     e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
+//!     scale --list                                 the registered congestion controls
 //!
 //! Samples over time are not taken, figures are, as in every run.
 
@@ -30,8 +31,12 @@ fn main() -> ExitCode {
             .map(|kind| kind.name)
             .collect::<Vec<_>>()
             .join("\n")),
-        [cc, flows, rate, rtt, duration] => scale(&registry, cc, flows, rate, rtt, duration),
-        _ => Err("usage: scale CC FLOWS RATE RTT DURATION, or scale --list".into()),
+        [cc, flows, rate, rtt, duration] => scale(&registry, cc, flows, rate, rtt, duration, "buffer = \"1bdp\""),
+        [cc, flows, rate, rtt, duration, queue] => {
+            let queue = format!("queue = \"{queue}\"");
+            scale(&registry, cc, flows, rate, rtt, duration, &queue)
+        }
+        _ => Err("usage: scale CC FLOWS RATE RTT DURATION [QUEUE], or scale --list".into()),
     };
     match done {
         Ok(text) => {
@@ -52,9 +57,10 @@ fn scale(
     rate: &str,
     rtt: &str,
     duration: &str,
+    queue: &str,
 ) -> Result<String, String> {
     let text = format!(
-        "title = \"scale\"\nduration = \"{duration}\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nbuffer = \"1bdp\"\n\
+        "title = \"scale\"\nduration = \"{duration}\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\n{queue}\n\
          [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
     );
     let scenario = Scenario::from_toml(&text, "scale", registry).map_err(|e| e.to_string())?;

@@ -174,6 +174,13 @@ impl Vars {
         self.count = self.count.wrapping_add(packets);
     }
 
+    /// The queue was found empty.
+    #[inline]
+    pub fn rest(&mut self) {
+        self.dropping = false;
+        self.first_above = None;
+    }
+
     /// The packet that may leave now; what may not goes to `sink`.
     #[inline]
     pub fn dequeue<P: Packet, H: Head<P>>(
@@ -185,8 +192,7 @@ impl Vars {
     ) -> Option<P> {
         let at = tick(now);
         let Some(mut packet) = head.pop() else {
-            self.dropping = false;
-            self.first_above = None;
+            self.rest();
             return None;
         };
         let mut stood = at.saturating_sub(tick(packet.enqueued_at()));
@@ -231,6 +237,7 @@ impl Vars {
     }
 
     /// The head after one that was dropped, and whether it is to be dropped, too.
+    #[cold]
     fn next<P: Packet, H: Head<P>>(
         &mut self,
         law: &Law,
@@ -239,8 +246,7 @@ impl Vars {
         stood: &mut Tick,
     ) -> Option<(P, bool)> {
         let Some(packet) = head.pop() else {
-            self.first_above = None;
-            self.dropping = false;
+            self.rest();
             return None;
         };
         *stood = at.saturating_sub(tick(packet.enqueued_at()));
