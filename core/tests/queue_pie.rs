@@ -8,11 +8,15 @@
 mod trace;
 
 use narrows_core::net::link::TokenBucket;
-use narrows_core::packet::Packet;
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::param::{Params, Value};
 use narrows_core::queue::fq_pie::FqPie;
 use narrows_core::queue::pie::{Coin, Law, Pie};
 use narrows_core::queue::{Backlog, Place, QueueDiscipline, Sink, Why};
-use narrows_core::units::{Bytes, Span, Time};
+use narrows_core::registry::Registry;
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::sync::{Arc, Mutex};
 use trace::{Event, Frame, Recording, Verdict};
 
@@ -254,5 +258,75 @@ fn they_drop_as_much_by_any_seed() {
             "{}: {linux}, {mean} ± {deviation}",
             recording.name
         );
+    }
+}
+
+/// Counts bytes and packets that are dropped.
+#[derive(Default)]
+struct Gone(Backlog);
+
+impl Sink<Frame> for Gone {
+    fn dropped(&mut self, _now: Time, frame: Frame, _why: Why) {
+        self.0.add(frame.size());
+    }
+    fn marked(&mut self, _now: Time, frame: &Frame, _why: Why) {
+        assert_eq!(frame.ecn, Ecn::Ce);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Any parameters at any tick, from idleness of days to a terabit: nothing is lost or made, and nothing overflows.
+    #[test]
+    fn no_parameters_break_them(
+        fair in any::<bool>(),
+        (alpha, beta) in (0u64..=32, 0u64..=32),
+        (target, tupdate) in (1u64..1_000_000_000, 1u64..1_000_000_000),
+        (ecn, bytemode, by_rate) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        hz in prop_oneof![Just(100u32), Just(250), Just(1000)],
+        steps in prop::collection::vec((0u32..47, 0u32..60, 0u32..60, 64u16..), 1..200),
+    ) {
+        let registry = Registry::<Frame>::standard();
+        let kind = registry.queue(if fair { "fq_pie" } else { "pie" }).unwrap();
+        let mut params = Params::defaults(kind.params);
+        params.set("alpha", Value::Count(alpha));
+        params.set("beta", Value::Count(beta));
+        params.set("target", Value::Span(Span::us(target)));
+        params.set("tupdate", Value::Span(Span::us(tupdate)));
+        params.set("ecn", Value::Bool(ecn));
+        params.set("bytemode", Value::Bool(bytemode));
+        params.set("dq_rate_estimator", Value::Bool(by_rate));
+        let place = Place { limit: None, rate: Rate::mbit(20), hz, seed: 1 };
+        let mut queue = (kind.make)(&params, &place);
+        let (mut now, mut came, mut gone) = (Time::from_ns(1), Backlog::default(), Gone::default());
+        for (log_gap, arrive, leave, size) in steps {
+            now += Span::ns(1 << log_gap);
+            // A driver that was late for days wakes it once.
+            if queue.next_wakeup().is_some_and(|at| at <= now) {
+                queue.on_wakeup(now, &mut gone);
+                assert!(queue.next_wakeup() > Some(now));
+            }
+            for number in 0..arrive {
+                let ecn = if number % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
+                let flow = number % 3 * 300;
+                let frame = Frame { number, flow, size, dscp: 0, ecn, enqueued_at: now };
+                came.add(frame.size());
+                queue.enqueue(now, frame, &mut gone);
+            }
+            for _ in 0..leave {
+                now += Span::ns(u64::from(size));
+                if let Some(frame) = queue.dequeue(now, &mut gone) {
+                    gone.0.add(frame.size());
+                }
+            }
+            assert_eq!(queue.backlog().packets + gone.0.packets, came.packets);
+            assert_eq!(queue.backlog().bytes + gone.0.bytes, came.bytes);
+        }
     }
 }
