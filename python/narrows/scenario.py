@@ -259,8 +259,8 @@ class Scenario:
 
 
 _KINDS: dict[str, dict[str, type[Choice]]] = {
-    "queue": {c.kind: c for c in (queue.Fifo,)},
-    "cc": {c.kind: c for c in (cc.Bbr, cc.Cubic, cc.Reno)},
+    what: {c.kind: c for c in Choice.__subclasses__() if c.__module__ == module.__name__}
+    for what, module in (("queue", queue), ("cc", cc))
 }
 
 
