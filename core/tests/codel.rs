@@ -48,7 +48,7 @@ fn overload(law: Law, ecn: Ecn, seconds: u64) -> Vec<Time> {
             number += 1;
             queue.enqueue(now, frame, &mut drops);
         }
-        now = now + SERVICE;
+        now += SERVICE;
         queue.dequeue(now, &mut drops);
     }
     drops.0

@@ -1,7 +1,7 @@
 //! A hop whose rate varies: steps, outages, a trace from a file.
 
 use super::error::{Collector, Fix};
-use super::parse::{sections, DAY};
+use super::parse::{missing, sections, DAY};
 use super::read::{Field, Section};
 use super::value::{Node, Value};
 use super::write::quote;
@@ -42,15 +42,11 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
         out.refuse(&f, "does not go with a trace, which says every rate", Fix::None);
         return None;
     }
-    if let (Some(TraceFile { trace, .. }), Some(f)) = (&trace, s.field("outages")) {
-        if let Trace::Opportunities(_) = trace {
-            out.refuse(
-                &f,
-                "does not go with a packet-delivery trace: leave its lines out instead",
-                Fix::None,
-            );
-            return None;
-        }
+    let opportunities = matches!(&trace, Some(file) if matches!(file.trace, Trace::Opportunities(_)));
+    if let (true, Some(f)) = (opportunities, s.field("outages")) {
+        let problem = "does not go with a packet-delivery trace: leave its lines out instead";
+        out.refuse(&f, problem, Fix::None);
+        return None;
     }
     let none = steps.is_empty() && outages.is_empty() && trace.is_none();
     Some((!none).then(|| Box::new(Varying { steps, outages, trace })))
@@ -77,26 +73,14 @@ fn list<'t, T>(
 fn time(out: &mut Collector<'_>, s: &Section<'_>, name: &str, example: &str) -> Option<Span> {
     match s.field(name) {
         Some(f) => out.quantity(&f, "s", Span::ZERO, DAY),
-        None => {
-            let line = format!("{name} = \"{example}\"");
-            out.missing(s.path_of(name), s.at.as_ref(), "is missing", line);
-            None
-        }
+        None => missing(out, s, name, &format!("{name} = \"{example}\"")),
     }
 }
 
 fn rate(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Rate> {
     match s.field("rate") {
         Some(f) => out.quantity(&f, "Mbit", Rate::bit(0), Rate::mbit(10_000_000)),
-        None => {
-            out.missing(
-                s.path_of("rate"),
-                s.at.as_ref(),
-                "is missing",
-                "rate = \"5Mbit\"".into(),
-            );
-            None
-        }
+        None => missing(out, s, "rate", "rate = \"5Mbit\""),
     }
 }
 
