@@ -132,7 +132,7 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, steps: &[(u64, Step)]) ->
         }
     };
     for (gap, step) in steps {
-        now = now + Span::us(*gap);
+        now += Span::us(*gap);
         wake(&mut *queue, now, &mut seen);
         match *step {
             Step::Arrive(flow, size, n) => (0..n).for_each(|_| {
@@ -154,7 +154,7 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, steps: &[(u64, Step)]) ->
             }),
             Step::Leave(n) => {
                 for _ in 0..n {
-                    now = now + Span::us(40);
+                    now += Span::us(40);
                     leave(&mut *queue, now, &mut seen);
                 }
             }
@@ -163,7 +163,7 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, steps: &[(u64, Step)]) ->
     // Everything comes out in the end, if it is waited for.
     let mut patience = 100_000;
     while queue.backlog().packets > 0 {
-        now = now + Span::ms(1);
+        now += Span::ms(1);
         wake(&mut *queue, now, &mut seen);
         while leave(&mut *queue, now, &mut seen) {}
         patience -= 1;

@@ -154,7 +154,7 @@ mod tests {
         }
         // The second time it is still listed, so it waits for its turn.
         served.extend(core::iter::from_fn(|| serve(&mut turns, &mut left)));
-        assert_eq!(served[4..], [2, 0, 1, 2, 0]);
+        assert_eq!(served[4..], [2, 0, 2, 1, 0]);
         assert_eq!(left, [0; 3]);
     }
 }
