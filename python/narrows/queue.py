@@ -170,3 +170,103 @@ class Sfq(Choice):
     probability: float | str | None = None
     ecn: bool | None = None
     harddrop: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pie(Choice):
+    """Drops at random on entry, with a probability that follows the delay.
+
+    >>> Pie(target="20ms", ecn=True).tree()
+    {'kind': 'pie', 'target': '20ms', 'ecn': True}
+
+    Attributes:
+        limit: Packets that may wait, as `"1000p"`; the path's `buffer` takes its place.
+        target: The delay that the law steers for, as `"15ms"`.
+        tupdate: From one update of the probability to the next.
+        alpha: Weight of the delay's distance from the target, in sixteenths per second.
+        beta: Weight of the delay's growth, in sixteenths per second.
+        ecn: Mark what can be marked, while the probability is small.
+        bytemode: A packet's probability is in proportion to its size.
+        dq_rate_estimator: Delay from backlog and measured departure rate.
+    """
+
+    kind = "pie"
+    limit: str | None = None
+    target: str | None = None
+    tupdate: str | None = None
+    alpha: int | None = None
+    beta: int | None = None
+    ecn: bool | None = None
+    bytemode: bool | None = None
+    dq_rate_estimator: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FqPie(Choice):
+    """A queue for each flow, served in turn, each under PIE's law.
+
+    >>> FqPie(flows=64).tree()
+    {'kind': 'fq_pie', 'flows': 64}
+
+    Attributes:
+        limit: Packets that may wait in all queues, as `"10240p"`; the path's `buffer` takes its place.
+        flows: Queues that flows are hashed to.
+        target: The delay that the law steers for, as `"15ms"`.
+        tupdate: From one update of the probabilities to the next.
+        alpha: Weight of the delay's distance from the target, in sixteenths per second.
+        beta: Weight of the delay's growth, in sixteenths per second.
+        quantum: Bytes that a queue may send in its turn, as `"1514B"`.
+        memory_limit: Known to Linux, where it only counts; no effect.
+        ecn_prob: Up to which probability `ecn` marks.
+        ecn: Mark what can be marked.
+        bytemode: A packet's probability is in proportion to its size.
+        dq_rate_estimator: Delay from backlog and measured departure rate.
+    """
+
+    kind = "fq_pie"
+    limit: str | None = None
+    flows: int | None = None
+    target: str | None = None
+    tupdate: str | None = None
+    alpha: int | None = None
+    beta: int | None = None
+    quantum: str | None = None
+    memory_limit: str | None = None
+    ecn_prob: float | str | None = None
+    ecn: bool | None = None
+    bytemode: bool | None = None
+    dq_rate_estimator: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drr(Choice):
+    """Classes of flows in turn, each as many bytes.
+
+    >>> Drr(classes=16).tree()
+    {'kind': 'drr', 'classes': 16}
+
+    Attributes:
+        classes: Classes that flows are hashed to.
+        quantum: Bytes that a class may send in its turn, as `"1514B"`.
+        limit: Packets that may wait in a class, as `"1000p"`; the path's `buffer` takes its place.
+    """
+
+    kind = "drr"
+    classes: int | None = None
+    quantum: str | None = None
+    limit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PfifoFast(Choice):
+    """Three bands by type of service, the first that has a packet is served.
+
+    >>> PfifoFast(limit="100p").tree()
+    {'kind': 'pfifo_fast', 'limit': '100p'}
+
+    Attributes:
+        limit: Places of each band, as `"1000p"`; the path's `buffer` takes its place.
+    """
+
+    kind = "pfifo_fast"
+    limit: str | None = None
