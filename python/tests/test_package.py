@@ -61,7 +61,7 @@ def test_arrow_columns_have_names_with_units_and_no_gaps() -> None:
     run = nw.run(scenario())
     for table, names in (
         (run.samples, {"t_s", "flow", "cwnd_packets", "rtt_ms", "delivered_bytes", "pacing_mbit", "phase"}),
-        (run.queue_samples, {"t_s", "backlog_bytes", "backlog_packets", "drops"}),
+        (run.queue_samples, {"t_s", "queue", "backlog_bytes", "backlog_packets", "drops"}),
         (run.pings, {"t_s", "probe", "rtt_ms"}),
     ):
         assert isinstance(table, pa.Table)
