@@ -163,12 +163,13 @@ def _column(
 def _queues(run: Run) -> list[tuple[str, pa.Table]]:
     """Every queue by its name; where there is only one, it needs none."""
     rows = run.queue_samples
-    if "queue" not in rows.column_names:
+    names = [queue["name"] for queue in run.json["queues"]]
+    if len(names) == 1:
         return [("queue", rows)]
     import pyarrow.compute as pc  # noqa: PLC0415
 
     which = rows["queue"].cast("string")
-    return [(str(name), rows.filter(pc.equal(which, name))) for name in pc.unique(which).to_pylist()]
+    return [(name, rows.filter(pc.equal(which, name))) for name in names]
 
 
 def _rate(run: Run) -> Iterator[Line]:

@@ -79,15 +79,12 @@ def test_many_flows_are_drawn_in_part_and_that_is_told() -> None:
     assert f"The first {MOST_FLOWS} of {MOST_FLOWS + 3} flows" in throughput.about
 
 
-def test_several_queues_are_told_apart(run: nw.Run) -> None:
-    class Two:
-        """A run as it may be once queues have names."""
-
-        json, flows, samples, pings, delays = run.json, run.flows, run.samples, run.pings, run.delays
-        queue_samples = run.queue_samples.append_column("queue", [["near", "far"] * (run.queue_samples.num_rows // 2)])
-
-    drawn = {picture.key: picture for picture in pictures(Two())}  # type: ignore[arg-type]
-    assert [line.label for line in drawn["queue"].lines] == ["near", "far"]
+def test_several_queues_are_told_apart() -> None:
+    hops = [nw.Hop(rate="20Mbit", rtt="5ms"), nw.Hop(rate="10Mbit", rtt="15ms", buffer="1bdp")]
+    two = nw.Path(hop=hops, reverse=nw.Hop(rate="5Mbit"))
+    several = nw.run(nw.Scenario(two, flows=[nw.Flow("cubic")], duration="3s"), sample_interval="pictures")
+    drawn = {picture.key: picture for picture in pictures(several)}
+    assert [line.label for line in drawn["queue"].lines] == ["hop0", "hop1", "reverse"]
 
 
 def test_a_run_without_samples_has_nothing_to_draw() -> None:

@@ -171,7 +171,15 @@ fn parse(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Scenario> {
         .parent()
         .unwrap_or(std::path::Path::new(""));
     let files = |name: &str| read(&folder.join(name));
-    Scenario::from_tree(&tree, file_name, Some(text), &registry(), &files).map_err(|e| error::scenario(py, &e))
+    let read = Scenario::from_tree(&tree, file_name, Some(text), &registry(), &files);
+    let mut scenario = read.map_err(|e| error::scenario(py, &e))?;
+    // What is told of the scenario may be read again, and then there is no file that it is told in.
+    for hop in scenario.path.hops.iter_mut().chain(&mut scenario.path.reverse) {
+        if let Some(file) = hop.varying.as_mut().and_then(|v| v.trace.as_mut()) {
+            file.name = folder.join(&file.name).to_string_lossy().into_owned();
+        }
+    }
+    Ok(scenario)
 }
 
 /// The most that a file named in a scenario may hold.
