@@ -12,7 +12,7 @@ struct Place<P> {
     packet: Option<P>,
     /// The place behind it in its list, or among the free ones.
     next: u32,
-    /// The place before it in its list.
+    /// The place before it in its list; a head's is not kept.
     before: u32,
 }
 
@@ -82,25 +82,25 @@ impl<P> Pool<P> {
     #[inline]
     pub fn pop(&mut self, list: &mut List) -> Option<P> {
         let at = list.head;
-        list.head = self.places.get(at as usize)?.next;
-        match self.places.get_mut(list.head as usize) {
-            Some(first) => first.before = NONE,
-            None => list.tail = NONE,
+        let place = self.places.get_mut(at as usize)?;
+        // The new head's `before` stays as it is: nobody asks a head for it, and its place need not be touched.
+        list.head = place.next;
+        if list.head == NONE {
+            list.tail = NONE;
         }
-        self.release(at)
+        place.next = self.free;
+        self.free = at;
+        place.packet.take()
     }
     /// Takes the packet at the tail of `list`.
     #[inline]
     pub fn pop_back(&mut self, list: &mut List) -> Option<P> {
+        if list.head == list.tail {
+            return self.pop(list);
+        }
         let at = list.tail;
         list.tail = self.places.get(at as usize)?.before;
-        match self.places.get_mut(list.tail as usize) {
-            Some(last) => last.next = NONE,
-            None => list.head = NONE,
-        }
-        self.release(at)
-    }
-    fn release(&mut self, at: u32) -> Option<P> {
+        self.places.get_mut(list.tail as usize)?.next = NONE;
         let place = self.places.get_mut(at as usize)?;
         place.next = self.free;
         self.free = at;
