@@ -1,9 +1,11 @@
 //! The ACK filter: a newer ACK that says all that an older one does makes the older one needless.
 //!
 //! Law: when a segment with an ACK joins a queue, pure ACKs of the same connection that wait there are looked through from the
-//! head. One can go if the new one acknowledges as much and its timestamps are not older, and its SACK blocks cover the old ones; it must say something that the old one did not, so that duplicate ACKs stay.
-//! Conservative: the first that can go does so if there is a second. Aggressive: it also goes alone, if it is the very one before the new one and
-//! has the same ECN flags. Source: tc-cake(8); Linux 6.12.
+//! head. One can go if the new one acknowledges as much, its timestamps are not older, and its SACK blocks cover the old ones (a
+//! DSACK is never covered); but it must say something new, so duplicate ACKs stay. Conservative: the first that can go does so if
+//! a second follows with the same ECN flags; where they change, the search begins anew. Aggressive: it also goes alone, if it
+//! is right before the new one and has the same ECN flags. Source: tc-cake(8); Linux 6.12, case by case
+//! (`core/tests/queue_cake.rs`).
 
 use crate::packet::{Ack, Packet};
 use crate::queue::pool::{List, Pool};
@@ -77,10 +79,11 @@ impl Filter {
             if old.connection != new.connection || !supersedes(&old, &new) {
                 continue;
             }
-            if found.is_some() {
+            if found.is_some_and(|(_, _, ecn)| ecn == old.ecn) {
                 second = true;
                 break;
             }
+            // Where the flags change, what came before the change stays.
             found = Some((at, *next, old.ecn));
         }
         drop(packets);

@@ -47,12 +47,9 @@ pub struct Law {
 impl Law {
     /// With these.
     pub fn new(target: Span, interval: Span, frame: Span) -> Law {
-        let (mut roots, mut root) = ([u32::MAX; EXACT], u32::MAX);
-        for (count, place) in (0u32..).zip(&mut roots).skip(1) {
-            for _ in 0..4 {
-                root = newton_step(root, count);
-            }
-            *place = root;
+        let mut roots = [u32::MAX; EXACT];
+        for (count, root) in (0u128..).zip(&mut roots).skip(1) {
+            *root = u32::try_from(((1u128 << 64) / count).isqrt()).unwrap_or(u32::MAX);
         }
         Law {
             target,

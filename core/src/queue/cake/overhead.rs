@@ -68,7 +68,9 @@ impl Line {
     pub fn of(params: &Params) -> Line {
         let word = params.word("line");
         let (_, overhead, mpu, cells) = *LINES.iter().find(|line| line.0 == word).unwrap_or(&LINES[0]);
-        let more = overhead + params.number("overhead") as i64 + if params.bool("ether_vlan") { 4 } else { 0 };
+        let given = params.number("overhead") as i64;
+        let vlan = if params.bool("ether_vlan") { 4 } else { 0 };
+        let more = vlan + if given == 0 { overhead } else { given };
         Line {
             more: if word == "raw" && more == 0 { 0 } else { more - ETHERNET },
             mpu: match params.bytes("mpu").get() {
@@ -125,6 +127,11 @@ mod tests {
         assert_eq!(word("pppoe-llcsnap").len(60), 2 * 53);
         assert_eq!(word("pppoe-ptm").len(1514), 1530 + 24);
         assert_eq!((word("ethernet").len(60), word("ethernet").len(1514)), (84, 1538));
+        assert_eq!(
+            (word("conservative").len(60), word("conservative").len(1514)),
+            (106, 1749)
+        );
+        assert_eq!(line(&[("cells", Value::Word("atm".to_string()))]).len(1514), 1696);
         let overhead = line(&[("overhead", Value::Number(-64.0))]);
         assert_eq!(overhead.len(60), 0);
     }

@@ -72,7 +72,7 @@ pub const PARAMS: &[Param] = &[
     param(
         "overhead",
         Kind::Number(0.0, -64.0, 256.0),
-        "bytes on top of an IP packet, added to the line's; 0, and the line raw: the frame as it is",
+        "bytes on top of an IP packet; 0: the line's, of a raw one the frame as it is",
     ),
     param("ether_vlan", Kind::Bool(false), "4 bytes more of overhead"),
     param(

@@ -131,3 +131,63 @@ pub const WORDS: &[&str] = &["diffserv3", "diffserv4", "diffserv8", "besteffort"
 pub fn of(word: &str) -> &'static Diffserv {
     DIFFSERV.iter().find(|way| way.word == word).unwrap_or(&DIFFSERV[0])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    /// What Linux 6.12 does with code points 0 to 63, in the order of `tc -s qdisc`, which has bulk before best effort.
+    const LINUX: [(&str, &str); 5] = [
+        (
+            "diffserv3",
+            "1011211101111111111111111111111111111111111121212111111121111111",
+        ),
+        (
+            "diffserv4",
+            "1011211101111111212121212121212131212121311131313111111131111111",
+        ),
+        (
+            "diffserv8",
+            "2012422212121212524242423232323262323232622262627222222272222222",
+        ),
+        (
+            "besteffort",
+            "0000000000000000000000000000000000000000000000000000000000000000",
+        ),
+        (
+            "precedence",
+            "0000000011111111222222223333333344444444555555556666666677777777",
+        ),
+    ];
+
+    #[test]
+    fn every_code_point_has_its_tin() {
+        for (word, linux) in LINUX {
+            let way = of(word);
+            let place = |tin: usize| match (way.tins.len(), tin) {
+                (3 | 4, tin @ (0 | 1)) => 1 - tin,
+                (_, tin) => tin,
+            };
+            let ours: String = (0..64)
+                .map(|dscp| char::from(b'0' + place((way.tin)(dscp)) as u8))
+                .collect();
+            assert_eq!(ours, linux, "{word}");
+        }
+        assert_eq!(WORDS, DIFFSERV.iter().map(|way| way.word).collect::<Vec<_>>());
+    }
+
+    /// `thresh` of `tc -s qdisc` at 20 Mbit/s, in kbit/s.
+    #[test]
+    fn thresholds_are_as_in_linux() {
+        let of = |word| -> Vec<u64> {
+            let way = of(word);
+            way.tins.iter().map(|tin| tin.rate.of(2_500_000) * 8 / 1000).collect()
+        };
+        assert_eq!(of("diffserv3"), [20_000, 1250, 5000]);
+        assert_eq!(of("diffserv4"), [20_000, 1250, 10_000, 5000]);
+        let ladder = [20_000, 17_500, 15_312, 13_398, 11_723, 10_258, 8975, 7853];
+        assert_eq!((of("diffserv8"), of("precedence")), (ladder.to_vec(), ladder.to_vec()));
+    }
+}
