@@ -16,6 +16,30 @@ pub enum Ecn {
     Ce,
 }
 
+/// What a network may see of a TCP segment that acknowledges (numbers as in the header: they wrap).
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ack {
+    /// Tells its connection from all others.
+    pub connection: u64,
+    /// Nothing but an acknowledgement: no data, no flag but ACK, ECE and CWR, no option but timestamps and SACK.
+    pub pure: bool,
+    /// The next byte expected.
+    pub next: u32,
+    /// Its timestamp and the one it echoes.
+    pub timestamps: Option<(u32, u32)>,
+    /// The flags ECE and CWR.
+    pub ecn: (bool, bool),
+    /// SACK blocks, from and to; so many of them.
+    pub blocks: ([(u32, u32); 4], u8),
+}
+
+impl Ack {
+    /// The SACK blocks.
+    pub fn sack(&self) -> &[(u32, u32)] {
+        &self.blocks.0[..usize::from(self.blocks.1.min(4))]
+    }
+}
+
 /// A packet as a network sees it. Drivers choose the type: a 32-byte struct in simulation, a frame buffer live.
 pub trait Packet {
     /// Bytes on the wire (whole frames: 1514 for a full segment).
@@ -26,6 +50,14 @@ pub trait Packet {
     fn set_enqueued_at(&mut self, now: Time);
     /// A hash of the 5-tuple under `seed`.
     fn flow_hash(&self, seed: u64) -> u32;
+    /// A hash of the address it comes from under `seed`.
+    fn src_hash(&self, seed: u64) -> u32 {
+        self.flow_hash(seed)
+    }
+    /// A hash of the address it goes to under `seed`.
+    fn dst_hash(&self, seed: u64) -> u32 {
+        self.flow_hash(seed)
+    }
     /// The ECN bits.
     fn ecn(&self) -> Ecn;
     /// Sets "congestion experienced".
@@ -38,6 +70,10 @@ pub trait Packet {
     /// that cross a router, single or in super-packets: their payload and 896 bytes (a frame without options has 66 of headers).
     fn memory(&self) -> Bytes {
         Bytes::new(self.size().get().saturating_sub(66).saturating_add(896))
+    }
+    /// What it acknowledges, if it is a TCP segment that does (SYNs apart).
+    fn ack(&self) -> Option<Ack> {
+        None
     }
     /// The differentiated-services code point.
     fn dscp(&self) -> u8 {

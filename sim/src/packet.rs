@@ -187,6 +187,14 @@ impl packet::Packet for Packet {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 32) as u32
     }
+    /// One host sends to all.
+    fn src_hash(&self, seed: u64) -> u32 {
+        (seed >> 32) as u32
+    }
+    /// One host receives from all.
+    fn dst_hash(&self, seed: u64) -> u32 {
+        seed as u32
+    }
     #[inline]
     fn ecn(&self) -> Ecn {
         match self.flags & ECN {

@@ -1,6 +1,7 @@
 //! Queue disciplines, one file each. A discipline decides which packet leaves next, which is dropped and which is marked;
 //! the link that serves it decides when.
 
+pub mod cake;
 pub mod choke;
 pub mod codel;
 pub mod drr;
@@ -162,6 +163,7 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
     // Alphabetical but for the first, which is everybody's default.
     alloc::vec![
         fifo::kind(),
+        cake::kind(),
         choke::kind(),
         codel::kind(),
         drr::kind(),

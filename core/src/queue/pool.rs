@@ -22,6 +22,10 @@ pub struct Pool<P> {
     free: u32,
 }
 
+/// Where a packet is, as long as it is there.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct At(u32);
+
 /// A queue of packets in a [`Pool`]; it is only good together with the pool that its packets were pushed to.
 #[derive(Copy, Clone, Debug)]
 pub struct List {
@@ -101,6 +105,40 @@ impl<P> Pool<P> {
         let at = list.tail;
         list.tail = self.places.get(at as usize)?.before;
         self.places.get_mut(list.tail as usize)?.next = NONE;
+        self.release(at)
+    }
+    /// The packet at the tail of `list`.
+    pub fn back(&self, list: &List) -> Option<&P> {
+        self.places.get(list.tail as usize)?.packet.as_ref()
+    }
+    /// Is this the place at the tail of `list`?
+    pub fn is_back(&self, list: &List, at: At) -> bool {
+        list.tail == at.0
+    }
+    /// The packets of `list` from its head on, each with its place.
+    pub fn iter(&self, list: &List) -> impl Iterator<Item = (At, &P)> {
+        let mut next = list.head;
+        core::iter::from_fn(move || {
+            let (at, place) = (next, self.places.get(next as usize)?);
+            next = place.next;
+            Some((At(at), place.packet.as_ref()?))
+        })
+    }
+    /// Takes the packet at a place of `list`.
+    pub fn remove(&mut self, list: &mut List, at: At) -> Option<P> {
+        if at.0 == list.head {
+            return self.pop(list);
+        }
+        let (next, before) = self.places.get(at.0 as usize).map(|place| (place.next, place.before))?;
+        match self.places.get_mut(next as usize) {
+            Some(place) => place.before = before,
+            None => list.tail = before,
+        }
+        self.places.get_mut(before as usize)?.next = next;
+        self.release(at.0)
+    }
+    /// Takes what is at a place that no list leads to any more.
+    fn release(&mut self, at: u32) -> Option<P> {
         let place = self.places.get_mut(at as usize)?;
         place.next = self.free;
         self.free = at;

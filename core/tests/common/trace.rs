@@ -17,7 +17,7 @@ use narrows_core::units::{Bytes, Span, Time};
 pub struct Frame {
     /// By arrival, from 0.
     pub number: u32,
-    /// Of 1024.
+    /// Of 1024, those of one host.
     pub flow: u32,
     /// Bytes of the whole frame.
     pub size: u16,
@@ -43,6 +43,13 @@ impl Packet for Frame {
     /// `fq` looks at the lowest bits instead.
     fn flow_hash(&self, _seed: u64) -> u32 {
         self.flow << 22 | self.flow
+    }
+    /// Its host: flows 1024 and up are of further ones.
+    fn src_hash(&self, _seed: u64) -> u32 {
+        self.flow >> 10
+    }
+    fn dst_hash(&self, _seed: u64) -> u32 {
+        self.flow >> 10
     }
     fn ecn(&self) -> Ecn {
         self.ecn

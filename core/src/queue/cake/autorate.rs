@@ -1,0 +1,52 @@
+//! The rate of a link that only its arrivals tell: what comes in between two pauses, the peak of it averaged.
+//!
+//! Law: gaps between packets are averaged, quickly upwards and slowly downwards. A gap above the average ends a window; the window's bytes
+//! over its time are averaged likewise into the peak, and the shaper is set to 15/16 of that.
+//! Source: tc-cake(8); Linux 6.12, packet by packet (`core/tests/queue_cake.rs`).
+//!
+//! Measured in Linux 6.12: every window sets the rate, though its source means to wait for a quarter of a second. The first gap counts as a
+//! second, so that it takes some 1500 packets until short gaps end windows.
+
+use crate::units::{Span, Time};
+
+/// The estimator.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Estimator {
+    last: Time,
+    gap_ns: u64,
+    began: Time,
+    bytes: u64,
+    /// Bytes per second.
+    peak: u64,
+}
+
+/// Moves an average towards a sample: by a quarter upwards, by 1/256 downwards.
+fn average(average: u64, sample: u64) -> u64 {
+    let shift = if sample > average { 2 } else { 8 };
+    average - (average >> shift) + (sample >> shift)
+}
+
+impl Estimator {
+    /// That begins with so many bytes per second.
+    pub fn new(bytes_per_s: u64) -> Estimator {
+        Estimator {
+            peak: bytes_per_s,
+            ..Estimator::default()
+        }
+    }
+    /// `bytes` arrive: the shaper's new rate in bytes per second, if a window ends.
+    pub fn arrive(&mut self, bytes: u64, now: Time) -> Option<u64> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let gap = now.since(self.last).min(Span::s(1)).as_ns();
+        self.gap_ns = average(self.gap_ns, gap);
+        self.last = now;
+        if gap <= self.gap_ns {
+            return None;
+        }
+        let window = now.since(self.began).as_ns().max(1);
+        let rate = u128::from(self.bytes) * 1_000_000_000 / u128::from(window);
+        self.peak = average(self.peak, u64::try_from(rate).unwrap_or(u64::MAX));
+        (self.bytes, self.began) = (0, now);
+        Some((u128::from(self.peak) * 15 / 16) as u64)
+    }
+}

@@ -1,0 +1,167 @@
+//! COBALT: CoDel, which asks how long packets stand, and BLUE, which asks whether the buffer overflows; one queue, one of each.
+//!
+//! Law: a packet that stood for more than `target` (and four frames' time on the wire) makes the queue bad, another one good. A bad queue
+//! gives a signal at `drop_next`, a mark or else a drop; `count` goes up by one and `drop_next` on by `interval / √count`. In a
+//! good queue the same clock takes `count` down again, so that what was learned fades and is not forgotten at once. BLUE drops
+//! with a probability, whatever ECN says: 1/256 more each time that the buffer overflows, 1/4096 less each time that the queue is found
+//! empty, once per `target` at most either way.
+//!
+//! ```text
+//!           ┌──────────────── one stood <= target ────────────────┐
+//!           ▼                                                     │
+//!   good: count falls ──▶ one stood > target ──▶ bad: at drop_next a signal, count rises
+//! ```
+//!
+//! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12, packet by packet
+//! (`core/tests/queue_cake.rs`).
+//!
+//! Measured in Linux 6.12, and not in the paper: a queue that is bad for the first time signals with its next packet and not an interval later,
+//! for its root starts at zero. A clock that has fallen behind is set to now once a signal was a mark; so is one of a good
+//! queue.
+//! Deviation: Linux cuts the interval to 32 bits of ns in this one place, 4.3 s; ours is not cut.
+
+use crate::packet::Packet;
+use crate::queue::codel::{mark, newton_step};
+use crate::queue::Sink;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// Below this count the root is exact to 2⁻³²; above, one Newton step follows each change.
+const EXACT: usize = 16;
+/// BLUE's steps, of 2³².
+const RISE: u32 = 1 << 24;
+const FALL: u32 = 1 << 20;
+
+/// What it is told.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Law {
+    /// How long a packet may stand.
+    pub target: Span,
+    /// The time of reaction.
+    pub interval: Span,
+    /// What a full frame takes on the wire.
+    pub frame: Span,
+    roots: [u32; EXACT],
+}
+
+impl Law {
+    /// With these.
+    pub fn new(target: Span, interval: Span, frame: Span) -> Law {
+        let mut roots = [u32::MAX; EXACT];
+        for (count, root) in (0u128..).zip(&mut roots).skip(1) {
+            *root = u32::try_from(((1u128 << 64) / count).isqrt()).unwrap_or(u32::MAX);
+        }
+        Law {
+            target,
+            interval,
+            frame,
+            roots,
+        }
+    }
+    /// `interval · inverse` after `from`.
+    fn after(&self, from: Time, inverse: u32) -> Time {
+        let span = (u128::from(self.interval.as_ns()) * u128::from(inverse)) >> 32;
+        from + Span::ns(span as u64)
+    }
+}
+
+/// What it remembers of a queue.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cobalt {
+    count: u32,
+    /// About `2³² / √count`; 0 before the first signal.
+    inverse: u32,
+    drop_next: Time,
+    /// When BLUE's probability moved last.
+    moved: Time,
+    /// BLUE's probability, of 2³².
+    probability: u32,
+    bad: bool,
+}
+
+impl Cobalt {
+    fn counts(&mut self, law: &Law, count: u32) {
+        self.count = count;
+        self.inverse = match law.roots.get(count as usize) {
+            Some(root) => *root,
+            None => newton_step(self.inverse, count),
+        };
+        self.drop_next = law.after(self.drop_next, self.inverse);
+    }
+
+    fn due(&self, now: Time) -> bool {
+        self.count > 0 && now >= self.drop_next
+    }
+
+    /// Is there anything left that fades?
+    pub fn is_active(&self, now: Time) -> bool {
+        self.probability > 0 || self.count > 0 || now < self.drop_next
+    }
+
+    /// The buffer overflowed, and this queue was the longest.
+    pub fn overflows(&mut self, law: &Law, now: Time) {
+        if now.since(self.moved) > law.target {
+            self.probability = self.probability.saturating_add(RISE);
+            self.moved = now;
+        }
+        self.bad = true;
+        self.drop_next = now;
+        self.count = self.count.max(1);
+    }
+
+    /// The queue was found empty.
+    pub fn found_empty(&mut self, law: &Law, now: Time) {
+        if self.probability > 0 && now.since(self.moved) > law.target {
+            self.probability = self.probability.saturating_sub(FALL);
+            self.moved = now;
+        }
+        self.bad = false;
+        if self.due(now) {
+            self.counts(law, self.count - 1);
+        }
+    }
+
+    /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where the far end of it is what is
+    /// shaped, else 0.
+    pub fn drops<P: Packet>(
+        &mut self,
+        law: &Law,
+        packet: &mut P,
+        crowd: u64,
+        now: Time,
+        rng: &mut Rng,
+        sink: &mut dyn Sink<P>,
+    ) -> bool {
+        let stood = now.since(packet.enqueued_at());
+        let frames = law.frame.as_ns().saturating_mul(4.max(crowd.saturating_mul(2)));
+        let due = self.due(now);
+        let mut overdue = now > self.drop_next;
+        let mut drop = false;
+        let was_bad = core::mem::replace(&mut self.bad, stood > law.target && stood.as_ns() > frames);
+        if self.bad {
+            if !was_bad {
+                self.drop_next = law.after(now, self.inverse);
+            }
+            self.count = self.count.max(1);
+        }
+        if due && self.bad {
+            drop = !mark(packet, now, sink);
+            self.counts(law, self.count.saturating_add(1));
+            overdue = now > self.drop_next;
+        } else if due {
+            while self.due(now) {
+                self.counts(law, self.count - 1);
+            }
+            overdue = now > self.drop_next;
+        }
+        if self.probability > 0 {
+            drop |= ((rng.next_u64() >> 32) as u32) < self.probability;
+        }
+        if self.count == 0 {
+            self.drop_next = now + law.interval;
+        } else if overdue && !drop {
+            self.drop_next = now;
+        }
+        drop
+    }
+}

@@ -1,0 +1,193 @@
+//! Tins: which of them a packet belongs to, and what share of the rate each may have before the others go first.
+//!
+//! Sources: tc-cake(8), RFC 4594, RFC 8622 (LE); the tables by measurement of Linux 6.12, each code point sent once to each mode
+//! (docs/reference/queue/cake.md).
+
+/// One of tc's ways to tell traffic apart.
+#[derive(Copy, Clone, Debug)]
+pub struct Diffserv {
+    /// tc's word.
+    pub word: &'static str,
+    /// The tins, in their order: of several whose turn it is, the last goes first.
+    pub tins: &'static [Share],
+    /// The tin of a code point.
+    pub tin: fn(u8) -> usize,
+}
+
+/// A tin's name and its share.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// As `tc -s qdisc` has it, but for the numbers, which are tc's "Tin 0".
+    pub name: &'static str,
+    /// Its threshold of the whole rate.
+    pub rate: Threshold,
+    /// Its share of the link where there is no rate: bytes per turn.
+    pub weight: i64,
+}
+
+/// A part of a rate.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Threshold {
+    /// The rate divided by two to this power.
+    Halved(u32),
+    /// The rate, so many times seven eighths of it.
+    SevenEighths(u32),
+}
+
+impl Threshold {
+    /// That part of `rate`.
+    pub fn of(self, rate: u64) -> u64 {
+        match self {
+            Threshold::Halved(times) => rate >> times,
+            Threshold::SevenEighths(times) => (0..times).fold(rate, |rate, _| (u128::from(rate) * 7 / 8) as u64),
+        }
+    }
+}
+
+const fn halved(name: &'static str, times: u32) -> Share {
+    Share {
+        name,
+        rate: Threshold::Halved(times),
+        weight: 1024 >> times,
+    }
+}
+
+/// Eight tins, each with seven eighths of the one before.
+const LADDER: [Share; 8] = {
+    let names = ["tin 0", "tin 1", "tin 2", "tin 3", "tin 4", "tin 5", "tin 6", "tin 7"];
+    let (mut ladder, mut tin, mut weight) = ([halved("", 0); 8], 0, 256);
+    while tin < 8 {
+        ladder[tin] = Share {
+            name: names[tin],
+            rate: Threshold::SevenEighths(tin as u32),
+            weight,
+        };
+        weight = weight * 7 / 8;
+        tin += 1;
+    }
+    ladder
+};
+
+/// All of them; the first is tc's default.
+pub const DIFFSERV: &[Diffserv] = &[
+    Diffserv {
+        word: "diffserv3",
+        tins: &[halved("best effort", 0), halved("bulk", 4), halved("voice", 2)],
+        tin: |dscp| match dscp {
+            1 | 8 => 1,
+            4 | 44 | 46 | 48 | 56 => 2,
+            _ => 0,
+        },
+    },
+    Diffserv {
+        word: "diffserv4",
+        tins: &[
+            halved("best effort", 0),
+            halved("bulk", 4),
+            halved("video", 1),
+            halved("voice", 2),
+        ],
+        tin: |dscp| match dscp {
+            1 | 8 => 1,
+            4 | 16 | 18 | 20 | 22 | 24 | 26 | 28 | 30 | 34 | 36 | 38 => 2,
+            32 | 40 | 44 | 46 | 48 | 56 => 3,
+            _ => 0,
+        },
+    },
+    Diffserv {
+        word: "diffserv8",
+        tins: &LADDER,
+        tin: |dscp| match dscp {
+            1 => 0,
+            2 | 8 | 10 | 12 | 14 => 1,
+            24 | 26 | 28 | 30 | 34 | 36 | 38 => 3,
+            4 | 18 | 20 | 22 => 4,
+            16 => 5,
+            32 | 40 | 44 | 46 => 6,
+            48 | 56 => 7,
+            _ => 2,
+        },
+    },
+    Diffserv {
+        word: "besteffort",
+        tins: &[Share {
+            name: "best effort",
+            rate: Threshold::Halved(0),
+            weight: 65_535,
+        }],
+        tin: |_| 0,
+    },
+    Diffserv {
+        word: "precedence",
+        tins: &LADDER,
+        tin: |dscp| usize::from(dscp >> 3 & 7),
+    },
+];
+
+/// The words of `diffserv`.
+pub const WORDS: &[&str] = &["diffserv3", "diffserv4", "diffserv8", "besteffort", "precedence"];
+
+/// The way of this word.
+pub fn of(word: &str) -> &'static Diffserv {
+    DIFFSERV.iter().find(|way| way.word == word).unwrap_or(&DIFFSERV[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    /// What Linux 6.12 does with code points 0 to 63, in the order of `tc -s qdisc`, which has bulk before best effort.
+    const LINUX: [(&str, &str); 5] = [
+        (
+            "diffserv3",
+            "1011211101111111111111111111111111111111111121212111111121111111",
+        ),
+        (
+            "diffserv4",
+            "1011211101111111212121212121212131212121311131313111111131111111",
+        ),
+        (
+            "diffserv8",
+            "2012422212121212524242423232323262323232622262627222222272222222",
+        ),
+        (
+            "besteffort",
+            "0000000000000000000000000000000000000000000000000000000000000000",
+        ),
+        (
+            "precedence",
+            "0000000011111111222222223333333344444444555555556666666677777777",
+        ),
+    ];
+
+    #[test]
+    fn every_code_point_has_its_tin() {
+        for (word, linux) in LINUX {
+            let way = of(word);
+            let place = |tin: usize| match (way.tins.len(), tin) {
+                (3 | 4, tin @ (0 | 1)) => 1 - tin,
+                (_, tin) => tin,
+            };
+            let ours: String = (0..64)
+                .map(|dscp| char::from(b'0' + place((way.tin)(dscp)) as u8))
+                .collect();
+            assert_eq!(ours, linux, "{word}");
+        }
+        assert_eq!(WORDS, DIFFSERV.iter().map(|way| way.word).collect::<Vec<_>>());
+    }
+
+    /// `thresh` of `tc -s qdisc` at 20 Mbit/s, in kbit/s.
+    #[test]
+    fn thresholds_are_as_in_linux() {
+        let of = |word| -> Vec<u64> {
+            let way = of(word);
+            way.tins.iter().map(|tin| tin.rate.of(2_500_000) * 8 / 1000).collect()
+        };
+        assert_eq!(of("diffserv3"), [20_000, 1250, 5000]);
+        assert_eq!(of("diffserv4"), [20_000, 1250, 10_000, 5000]);
+        let ladder = [20_000, 17_500, 15_312, 13_398, 11_723, 10_258, 8975, 7853];
+        assert_eq!((of("diffserv8"), of("precedence")), (ladder.to_vec(), ladder.to_vec()));
+    }
+}

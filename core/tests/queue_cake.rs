@@ -1,0 +1,232 @@
+//! CAKE against Linux 6.12 where it draws at random, or where a packet-by-packet replay does not ask: recordings of `data/queue/`
+//! (see `common/trace.rs`; those without chance are played by `queue_replay.rs`), and what its ACK filter takes out.
+
+#[path = "common/trace.rs"]
+mod trace;
+
+use narrows_core::packet::{Ack, Ecn, Packet};
+use narrows_core::param::{Params, Value};
+use narrows_core::queue::cake::{Cake, PARAMS};
+use narrows_core::queue::{QueueDiscipline, Sink, Why};
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use trace::{Event, Frame, Recording, Verdict};
+
+/// The clock that the recordings were made with.
+const STEP: u64 = 256;
+
+struct Seen(Vec<Verdict>);
+
+impl Sink<Frame> for Seen {
+    fn dropped(&mut self, _: Time, frame: Frame, _: Why) {
+        self.0[frame.number as usize] = Verdict::Drop;
+    }
+}
+
+/// Plays a recording whose discipline shapes: it is asked at each arrival, and when it says so itself.
+fn run(recording: &Recording, seed: u64) -> Vec<Verdict> {
+    let mut queue = recording.discipline(seed);
+    let mut seen = Seen(vec![Verdict::Waits; recording.verdicts.len()]);
+    let mut came = Vec::new();
+    let ask = |queue: &mut dyn QueueDiscipline<Frame>, now, seen: &mut Seen, came: &[Ecn]| {
+        while let Some(frame) = queue.dequeue(now, seen) {
+            let number = frame.number as usize;
+            seen.0[number] = if frame.ecn == came[number] {
+                Verdict::Pass(now)
+            } else {
+                Verdict::Mark(now)
+            };
+        }
+    };
+    let due = |queue: &dyn QueueDiscipline<Frame>| {
+        let due = queue.next_wakeup()?;
+        Some(Time::from_ns(due.as_ns().div_ceil(STEP) * STEP))
+    };
+    for event in &recording.events {
+        let Event::Arrival(now, frame) = *event else { continue };
+        while let Some(at) = due(&*queue).filter(|at| *at <= now) {
+            ask(&mut *queue, at, &mut seen, &came);
+        }
+        came.push(frame.ecn);
+        queue.enqueue(now, frame, &mut seen);
+        ask(&mut *queue, now, &mut seen, &came);
+    }
+    while let Some(at) = due(&*queue) {
+        ask(&mut *queue, at, &mut seen, &came);
+    }
+    seen.0
+}
+
+/// The shaper's own times: nobody tells it when Linux sent.
+#[test]
+fn packets_leave_when_linux_lets_them_go() {
+    for recording in Recording::of(&["cake"]) {
+        if ["cake-blind.txt", "cake-ptm.txt", "cake-atm.txt"].contains(&recording.name.as_str()) {
+            let ours = run(&recording, 1);
+            let agree = ours.iter().zip(&recording.verdicts).filter(|(ours, linux)| {
+                **linux == Verdict::Unknown
+                    || **linux == Verdict::Waits
+                    || ours.agrees(**linux)
+                        && match (ours.departure(), linux.departure()) {
+                            (Some(a), Some(b)) => a.since(b).max(b.since(a)) <= Span::us(1),
+                            _ => true,
+                        }
+            });
+            assert_eq!(agree.count(), ours.len(), "{}", recording.name);
+        }
+    }
+}
+
+/// Drops and marks of a flow, of those packets whose fate is known.
+fn fates(recording: &Recording, verdicts: &[Verdict]) -> Vec<[f64; 2]> {
+    let arrivals = recording.events.iter().filter_map(|event| match event {
+        Event::Arrival(_, frame) => Some(frame.flow),
+        Event::Departure(_) => None,
+    });
+    let mut fates = vec![[0.0; 2]; 2048];
+    for ((flow, linux), verdict) in arrivals.zip(&recording.verdicts).zip(verdicts) {
+        if !matches!(linux, Verdict::Unknown | Verdict::Waits) {
+            // Many flows are counted by tens, else there is nothing to count.
+            let flow = flow as usize;
+            let fate = &mut fates[if flow % 1024 < 4 { flow } else { flow % 1024 / 10 * 10 }];
+            fate[0] += f64::from(u8::from(*verdict == Verdict::Drop));
+            fate[1] += f64::from(u8::from(matches!(verdict, Verdict::Mark(_))));
+        }
+    }
+    fates
+}
+
+/// BLUE and the rounding of turns draw at random: each flow's drops and marks in Linux lie within four standard deviations of what
+/// twenty seeds make of them.
+#[test]
+fn flows_fare_as_in_linux_on_average() {
+    let recordings = Recording::of(&["cake_random"]);
+    assert_eq!(recordings.len(), 5);
+    for recording in recordings {
+        let linux = fates(&recording, &recording.verdicts);
+        let runs: Vec<_> = (1..=20).map(|seed| fates(&recording, &run(&recording, seed))).collect();
+        for (flow, linux) in linux.iter().enumerate() {
+            for (what, linux) in ["drops", "marks"].iter().zip(linux) {
+                let which = usize::from(*what == "marks");
+                let mean = runs.iter().map(|run| run[flow][which]).sum::<f64>() / 20.0;
+                let variance = runs.iter().map(|run| (run[flow][which] - mean).powi(2)).sum::<f64>() / 19.0;
+                let off = (linux - mean).abs();
+                if *linux > 0.0 || mean > 0.0 {
+                    println!(
+                        "{} flow {flow}: {what} {linux}, ours {mean:.1} ± {:.1}",
+                        recording.name,
+                        variance.sqrt()
+                    );
+                }
+                assert!(
+                    off <= 4.0 * variance.sqrt() + 1.0,
+                    "{} flow {flow}: {what} {linux}, {mean}",
+                    recording.name
+                );
+            }
+        }
+    }
+}
+
+/// A segment of `data/cake-acks.txt`.
+#[derive(Clone)]
+struct Segment(usize, Option<Ack>);
+
+impl Packet for Segment {
+    fn size(&self) -> Bytes {
+        Bytes::new(66)
+    }
+    fn enqueued_at(&self) -> Time {
+        Time::ZERO
+    }
+    fn set_enqueued_at(&mut self, _: Time) {}
+    fn flow_hash(&self, _: u64) -> u32 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ce(&mut self) {}
+    fn ack(&self) -> Option<Ack> {
+        self.1
+    }
+}
+
+struct Dropped(usize);
+
+impl Sink<Segment> for Dropped {
+    fn dropped(&mut self, _: Time, _: Segment, _: Why) {
+        self.0 += 1;
+    }
+}
+
+fn segment(text: &str) -> Option<Ack> {
+    let mut words = text.split_whitespace();
+    let mut ack = Ack {
+        pure: true,
+        next: words.next()?.parse().ok()?,
+        ..Ack::default()
+    };
+    for word in words {
+        let pair = |by| -> (u32, u32) {
+            let (a, b) = word.trim_start_matches('t').split_once(by).unwrap();
+            (a.parse().unwrap(), b.parse().unwrap())
+        };
+        match word {
+            "s" => return None,
+            "E" => ack.ecn.0 = true,
+            "W" => ack.ecn.1 = true,
+            "o" => ack.pure = false,
+            _ if word.starts_with('t') => ack.timestamps = Some(pair('/')),
+            _ => {
+                ack.blocks.0[usize::from(ack.blocks.1)] = pair('-');
+                ack.blocks.1 += 1;
+            }
+        }
+    }
+    Some(ack)
+}
+
+#[test]
+fn the_ack_filter_takes_out_what_linux_does() {
+    let mut cases = 0;
+    for line in include_str!("data/cake-acks.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
+        let parts: Vec<&str> = line.split(" | ").collect();
+        for (word, left) in [
+            ("no-ack-filter", None),
+            ("ack-filter", Some(parts[2])),
+            ("ack-filter-aggressive", Some(parts[3])),
+        ] {
+            let mut params = Params::defaults(PARAMS);
+            params.set("ack_filter", Value::Word(word.into()));
+            params.set("bandwidth", Value::Rate(Rate::mbit(1)));
+            let mut cake = Cake::new(&params, None, 1);
+            let mut dropped = Dropped(0);
+            let segments: Vec<Segment> = parts[1]
+                .split(", ")
+                .map(segment)
+                .enumerate()
+                .map(|(n, ack)| Segment(n, ack))
+                .collect();
+            let all = segments.len();
+            for segment in segments {
+                cake.enqueue(Time::from_ns(1), segment, &mut dropped);
+            }
+            let mut now = Time::from_ns(1);
+            let mut came = Vec::new();
+            while cake.backlog().packets > 0 {
+                now += Span::ms(1);
+                came.extend(cake.dequeue(now, &mut dropped).map(|segment| segment.0));
+            }
+            assert_eq!(came.len() + dropped.0, all, "{line}");
+            let expected: Vec<usize> = left.map_or((0..all).collect(), |left| {
+                left.split(' ').map(|number| number.parse().unwrap()).collect()
+            });
+            assert_eq!(came, expected, "{word}: {line}");
+            cases += 1;
+        }
+    }
+    assert_eq!(cases, 3 * 46);
+}
