@@ -11,7 +11,7 @@
 //!
 //! As in Linux: probabilities are in units of 1/65535; p is updated by packets that are then dropped, but not by those beyond `limit`; a
 //! question for penalty tokens in vain starts their time again, so a flow that keeps asking gets none; a set put aside keeps its
-//! probabilities and is used again. Not as in Linux: just after a rehash, its second set counts one packet less than waits.
+//! probabilities and is used again; the packet at which the sets change takes its hash from the old one to the new.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
@@ -82,6 +82,18 @@ pub const PARAMS: &[Param] = &[
         source: "tc-sfb(8)",
     },
 ];
+
+/// What decides where the law leaves it to chance.
+pub trait Coin {
+    /// A number of 0 to 65535, any as likely as another; below `probability` the packet is refused.
+    fn draw(&mut self, probability: u32) -> u32;
+}
+
+impl Coin for Rng {
+    fn draw(&mut self, _probability: u32) -> u32 {
+        self.below(1 << 16) as u32
+    }
+}
 
 /// Probability 1.
 const ONE: u32 = 65_535;
@@ -183,7 +195,7 @@ impl Penalty {
 type Counted = [Option<u32>; 2];
 
 /// A queue before bins.
-pub struct Sfb<P> {
+pub struct Sfb<P, C = Rng> {
     limit: Limit,
     max: u32,
     blue: Blue,
@@ -198,7 +210,9 @@ pub struct Sfb<P> {
     sets: [Set; 2],
     /// The set in use.
     used: usize,
+    /// Of the hashes.
     rng: Rng,
+    coin: C,
     backlog: Backlog,
     packets: VecDeque<(P, Counted)>,
 }
@@ -211,6 +225,13 @@ fn units(share: f64) -> u32 {
 impl<P: Packet> Sfb<P> {
     /// An empty queue.
     pub fn new(params: &Params, place: &Place) -> Sfb<P> {
+        Sfb::following(params, place, Rng::named(place.seed, "sfb"))
+    }
+}
+
+impl<P: Packet, C: Coin> Sfb<P, C> {
+    /// An empty queue whose chance is `coin`: to follow a queue where it is known.
+    pub fn following(params: &Params, place: &Place, coin: C) -> Sfb<P, C> {
         let ticks = Ticks::new(place.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let (max, target) = match (params.packets("max"), params.packets("target")) {
@@ -220,7 +241,7 @@ impl<P: Packet> Sfb<P> {
             (max, 0) => (max, (max * 4 + 3) / 5),
             both => both,
         };
-        let mut rng = Rng::named(place.seed, "sfb");
+        let mut rng = Rng::named(place.seed, "sfb/hashes");
         let burst = params.packets("penalty_burst");
         Sfb {
             limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
@@ -244,6 +265,7 @@ impl<P: Packet> Sfb<P> {
             sets: [(); 2].map(|()| Set::new(rng.next_u64())),
             used: 0,
             rng,
+            coin,
             backlog: Backlog::default(),
             packets: VecDeque::new(),
         }
@@ -276,16 +298,17 @@ impl<P: Packet> Sfb<P> {
     }
 }
 
-impl<P: Packet + Send> QueueDiscipline<P> for Sfb<P> {
+impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
         if !self.limit.admits(self.backlog, packet.size()) {
             return sink.dropped(now, packet, Why::Overflow);
         }
         let tick = self.ticks.at(now);
+        // Before the sets change, as in Linux: one packet is judged by other bins than its flow's.
+        let hash = packet.flow_hash(self.sets[self.used].seed);
         let warms = self.turn(tick);
         let (used, other) = (self.used, self.used ^ 1);
         let mut counted: Counted = [None; 2];
-        let hash = packet.flow_hash(self.sets[used].seed);
         counted[used] = Some(hash);
         let Bin { packets, probability } = self.sets[used].learn(hash, &self.blue);
         if packets >= self.max {
@@ -301,7 +324,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfb<P> {
                 return sink.dropped(now, packet, Why::Law);
             }
         } else if probability > 0 {
-            let drawn = self.rng.below(u64::from(ONE) + 1) as u32;
+            let drawn = self.coin.draw(probability);
             if drawn < probability {
                 // What is refused so often does not respond to marks.
                 let beyond = probability.saturating_sub(ONE / 2);
