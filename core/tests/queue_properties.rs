@@ -25,6 +25,9 @@ fn config() -> ProptestConfig {
 /// Their limit is each class's or band's, as in Linux.
 const LIMITED_BY_CLASS: &[&str] = &["drr", "fq", "pfifo_fast"];
 
+/// Their flows change queues: what a flow sent before it was heavy may still wait when later packets of it leave.
+const OVERTAKEN: &[&str] = &["hhf"];
+
 /// What happens next, so many µs later.
 #[derive(Clone, Debug)]
 enum Step {
@@ -113,7 +116,7 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, steps: &[(u64, Step)]) ->
             seen.leaves(&frame, verdict);
             let before = last[frame.flow as usize].replace(frame.number);
             assert!(
-                before < Some(frame.number),
+                before < Some(frame.number) || OVERTAKEN.contains(&kind.name),
                 "{}: {frame:?} overtakes {before:?}",
                 kind.name
             );

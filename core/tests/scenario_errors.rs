@@ -102,7 +102,7 @@ fn corrections_by_line() {
         ("buffer = 0.5", "buffer = \"0.5bdp\""),
         ("buffer = 250000", "buffer = \"250kB\""),
         ("queue = \"ffio\"", "queue = \"fifo\""),
-        ("queue = \"sfb\"", "queue = \"fifo\""),
+        ("queue = \"bfifo\"", "queue = \"fifo\""),
         (
             "queue = { kind = \"shelf\", depth = 9 }",
             "queue = { kind = \"shelf\", depth = 8 }",
@@ -240,7 +240,7 @@ fn what_the_interface_has_needs_its_rate() {
 #[test]
 fn what_is_to_come_is_refused_by_name() {
     let later = |text: String| assert!(text.contains("not supported yet by this version"), "{text}");
-    later(path("queue = \"sfb\""));
+    later(path("queue = \"bfifo\""));
     later(told("", "workload = { kind = \"web\" }"));
     assert!(told("cc = \"reno\"", "cc = \"nv\"").contains("not supported yet by this version"));
 }

@@ -9,10 +9,12 @@ pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
+pub mod hhf;
 pub mod pfifo_fast;
 pub mod pie;
 pub mod pool;
 pub mod red;
+pub mod sfb;
 pub mod sfq;
 pub mod turns;
 
@@ -170,9 +172,11 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         fq::kind(),
         fq_codel::kind(),
         fq_pie::kind(),
+        hhf::kind(),
         pfifo_fast::kind(),
         pie::kind(),
         red::kind(),
+        sfb::kind(),
         sfq::kind(),
     ]
 }

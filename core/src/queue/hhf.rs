@@ -1,0 +1,420 @@
+//! HHF, the heavy-hitter filter: flows that send much in a short time wait behind those that do not.
+//!
+//! Law: four arrays of 1024 counters, cleared every `reset_timeout`. A packet's flow has one counter in each; the least of the four,
+//! with the packet, bounds what the flow has sent. Up to `admit_bytes` the four are raised to that sum; above, the flow is
+//! heavy, counted no more, and remembered until it was idle for `evict_timeout`. Heavy packets and the others wait in two
+//! queues under deficit round robin, `quantum` and `non_hh_weight` quanta in a turn, the others first when they begin anew.
+//! When `limit` is exceeded, the head of the heavy queue is dropped, or of the other if there is none.
+//!
+//! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002 (multistage filter, conservative
+//! update, shielding); `tc qdisc add … hhf help`; Linux 6.12 `hhf`, packet by packet (`core/tests/queue_replay.rs`).
+//!
+//! As in Linux: time is in ticks and both timeouts must be exceeded; the packet that makes a flow heavy is itself heavy and not
+//! counted. Flows are remembered in 1024 lists: one that is idle makes room only for flows of its list, when they come by, and
+//! with `hh_limit` of them no more are. Ours: the counters' places are parts of a product of the flow's hash.
+
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::Packet;
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::tcp::timer::Ticks;
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Packets(1000, 1, u32::MAX as u64),
+        help: "packets that may wait in both queues, where the path has no buffer",
+        source: "Linux 6.12 hhf",
+    },
+    Param {
+        name: "quantum",
+        kind: Kind::Bytes(Bytes::new(1514), Bytes::new(256), Bytes::new(1 << 30)),
+        help: "bytes that the queue of heavy flows may send in its turn",
+        source: "Linux 6.12 hhf: the device's MTU and its Ethernet header",
+    },
+    Param {
+        name: "hh_limit",
+        kind: Kind::Count(2048, 1, 2048),
+        help: "heavy flows that are remembered",
+        source: "Linux 6.12 hhf",
+    },
+    Param {
+        name: "reset_timeout",
+        kind: Kind::Span(Span::ms(40), Span::us(1), Span::s(1000)),
+        help: "time after which the counters are cleared, rounded up to ticks",
+        source: "Linux 6.12 hhf",
+    },
+    Param {
+        name: "admit_bytes",
+        kind: Kind::Bytes(Bytes::new(128 << 10), Bytes::new(1), Bytes::new(u32::MAX as u64)),
+        help: "bytes that a flow may send in that time without being heavy",
+        source: "Linux 6.12 hhf",
+    },
+    Param {
+        name: "evict_timeout",
+        kind: Kind::Span(Span::s(1), Span::us(1), Span::s(1000)),
+        help: "idleness after which a flow is not heavy any more, rounded up to ticks",
+        source: "Linux 6.12 hhf",
+    },
+    Param {
+        name: "non_hh_weight",
+        kind: Kind::Count(2, 1, 1 << 20),
+        help: "quanta that the queue of the other flows may send in its turn",
+        source: "Linux 6.12 hhf",
+    },
+];
+
+/// Linux keeps a turn in 31 bits.
+const MOST_IN_A_TURN: u64 = i32::MAX as u64;
+
+fn check(params: &Params) -> Result<(), Refusal> {
+    let (quantum, weight) = (params.bytes("quantum").get().max(1), params.count("non_hh_weight"));
+    if quantum.saturating_mul(weight) <= MOST_IN_A_TURN {
+        return Ok(());
+    }
+    Err(Refusal {
+        param: "non_hh_weight",
+        problem: alloc::format!("is too much for a quantum of {quantum}B: a turn may have 2147483647 bytes"),
+        fix: alloc::format!("{}", (MOST_IN_A_TURN / quantum).max(1)),
+    })
+}
+
+const STAGES: usize = 4;
+const COUNTERS: usize = 1024;
+/// Lists of heavy flows.
+const LISTS: u64 = 1024;
+/// No flow.
+const NONE: u32 = u32::MAX;
+
+/// The class of heavy flows.
+const HEAVY: usize = 0;
+/// The class of the others.
+const LIGHT: usize = 1;
+
+/// What flows have sent since the last reset, at most.
+struct Filter {
+    /// The reset after which it counted, and bytes: a counter of an earlier one is 0.
+    counters: [Vec<(u32, u32)>; STAGES],
+    resets: u32,
+    /// The tick of the last one.
+    since: u64,
+    /// In ticks.
+    timeout: u64,
+    admit: u32,
+}
+
+impl Filter {
+    #[inline]
+    fn reset_if_due(&mut self, tick: u64) {
+        if tick.saturating_sub(self.since) > self.timeout {
+            self.since = tick;
+            self.resets = self.resets.wrapping_add(1);
+        }
+    }
+    /// Does the flow of `hash` stay below the threshold with `size` bytes more? They are counted if so.
+    #[inline]
+    fn passes(&mut self, hash: u32, size: Bytes) -> bool {
+        // Fibonacci hashing: the upper bits of the product depend on all of the hash.
+        let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let at = |stage: usize| (product >> (54 - 10 * stage)) as usize % COUNTERS;
+        let resets = self.resets;
+        let read = |(of, bytes): (u32, u32)| if of == resets { bytes } else { 0 };
+        let mut least = u32::MAX;
+        for (stage, counters) in self.counters.iter().enumerate() {
+            least = least.min(read(counters[at(stage)]));
+        }
+        let sum = u64::from(least) + size.get();
+        if sum > u64::from(self.admit) {
+            return false;
+        }
+        for (stage, counters) in self.counters.iter_mut().enumerate() {
+            let counter = &mut counters[at(stage)];
+            *counter = (resets, read(*counter).max(sum as u32));
+        }
+        true
+    }
+}
+
+/// A heavy flow.
+struct Flow {
+    hash: u32,
+    /// The tick of its last packet.
+    seen: u64,
+    /// Behind it in its list, or among the free places.
+    next: u32,
+}
+
+/// The heavy flows.
+struct Flows {
+    heads: Vec<u32>,
+    flows: Vec<Flow>,
+    free: u32,
+    held: u64,
+    limit: u64,
+    /// In ticks.
+    timeout: u64,
+}
+
+impl Flows {
+    fn list(hash: u32) -> usize {
+        ((u64::from(hash) * LISTS) >> 32) as usize
+    }
+    fn is_idle(&self, flow: &Flow, tick: u64) -> bool {
+        tick.saturating_sub(flow.seen) > self.timeout
+    }
+    /// Is the flow of `hash` one of them? Idle ones on the way are forgotten, but not the last of the list.
+    #[inline]
+    fn know(&mut self, hash: u32, tick: u64) -> bool {
+        let list = Flows::list(hash);
+        let (mut before, mut at) = (NONE, self.heads[list]);
+        while let Some(flow) = self.flows.get(at as usize) {
+            let next = flow.next;
+            if !self.is_idle(flow, tick) {
+                if flow.hash == hash {
+                    self.flows[at as usize].seen = tick;
+                    return true;
+                }
+                before = at;
+            } else if next == NONE {
+                return false;
+            } else {
+                match self.flows.get_mut(before as usize) {
+                    Some(before) => before.next = next,
+                    None => self.heads[list] = next,
+                }
+                self.flows[at as usize].next = self.free;
+                self.free = at;
+                self.held -= 1;
+            }
+            at = next;
+        }
+        false
+    }
+    /// Remembers a flow that is not one of them, if there is room.
+    #[cold]
+    fn remember(&mut self, hash: u32, tick: u64) -> bool {
+        let list = Flows::list(hash);
+        let new = Flow {
+            hash,
+            seen: tick,
+            next: NONE,
+        };
+        let (mut last, mut at) = (NONE, self.heads[list]);
+        while let Some(flow) = self.flows.get(at as usize) {
+            if self.is_idle(flow, tick) {
+                self.flows[at as usize] = Flow { next: flow.next, ..new };
+                return true;
+            }
+            (last, at) = (at, flow.next);
+        }
+        if self.held >= self.limit {
+            return false;
+        }
+        let at = match self.flows.get_mut(self.free as usize) {
+            Some(place) => {
+                let at = self.free;
+                self.free = place.next;
+                *place = new;
+                at
+            }
+            None => {
+                self.flows.push(new);
+                (self.flows.len() - 1) as u32
+            }
+        };
+        match self.flows.get_mut(last as usize) {
+            Some(last) => last.next = at,
+            None => self.heads[list] = at,
+        }
+        self.held += 1;
+        true
+    }
+}
+
+/// One of the two queues.
+struct Class<P> {
+    packets: VecDeque<P>,
+    backlog: Backlog,
+    /// Bytes of a turn.
+    turn: i64,
+    /// Bytes that it may still send in this one.
+    deficit: i64,
+    /// Does it wait for its turn?
+    listed: bool,
+}
+
+impl<P: Packet> Class<P> {
+    fn new(turn: u64) -> Class<P> {
+        Class {
+            packets: VecDeque::new(),
+            backlog: Backlog::default(),
+            // Without one it would never be served.
+            turn: turn.clamp(1, MOST_IN_A_TURN) as i64,
+            deficit: 0,
+            listed: false,
+        }
+    }
+    fn push(&mut self, packet: P) {
+        self.backlog.add(packet.size());
+        self.packets.push_back(packet);
+    }
+    fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.backlog.remove(packet.size());
+        Some(packet)
+    }
+}
+
+/// A filter and two queues.
+pub struct Hhf<P> {
+    limit: Limit,
+    seed: u64,
+    ticks: Ticks,
+    filter: Filter,
+    flows: Flows,
+    /// Heavy flows and others.
+    classes: [Class<P>; 2],
+    /// The others have begun anew, and go first.
+    light_is_new: bool,
+    /// The classes in turn.
+    old: VecDeque<usize>,
+    backlog: Backlog,
+    served: usize,
+}
+
+impl<P: Packet> Hhf<P> {
+    /// Empty queues.
+    pub fn new(params: &Params, place: &Place) -> Hhf<P> {
+        let ticks = Ticks::new(place.hz);
+        let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
+        let quantum = params.bytes("quantum").get();
+        Hhf {
+            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            seed: place.seed,
+            ticks,
+            filter: Filter {
+                counters: [(); STAGES].map(|()| alloc::vec![(0, 0); COUNTERS]),
+                resets: 0,
+                since: 0,
+                timeout: in_ticks("reset_timeout"),
+                admit: params.bytes("admit_bytes").get().min(u64::from(u32::MAX)) as u32,
+            },
+            flows: Flows {
+                heads: alloc::vec![NONE; LISTS as usize],
+                flows: Vec::new(),
+                free: NONE,
+                held: 0,
+                limit: params.count("hh_limit"),
+                timeout: in_ticks("evict_timeout"),
+            },
+            classes: [
+                Class::new(quantum),
+                Class::new(quantum.saturating_mul(params.count("non_hh_weight"))),
+            ],
+            light_is_new: false,
+            old: VecDeque::with_capacity(2),
+            backlog: Backlog::default(),
+            served: LIGHT,
+        }
+    }
+
+    fn class(&mut self, now: Time, packet: &P) -> usize {
+        let tick = self.ticks.at(now);
+        let hash = packet.flow_hash(self.seed);
+        self.filter.reset_if_due(tick);
+        let heavy = self.flows.know(hash, tick)
+            || (!self.filter.passes(hash, packet.size()) && self.flows.remember(hash, tick));
+        if heavy {
+            HEAVY
+        } else {
+            LIGHT
+        }
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let at = self.class(now, &packet);
+        let class = &mut self.classes[at];
+        self.backlog.add(packet.size());
+        class.push(packet);
+        if !class.listed {
+            class.listed = true;
+            class.deficit = class.turn;
+            if at == LIGHT {
+                self.light_is_new = true;
+            } else {
+                self.old.push_back(HEAVY);
+            }
+        }
+        while self.limit.exceeded(self.backlog) {
+            let victim = self.classes.iter_mut().find_map(Class::pop);
+            let Some(victim) = victim else { return };
+            self.backlog.remove(victim.size());
+            sink.dropped(now, victim, Why::Overflow);
+        }
+    }
+
+    fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
+        loop {
+            let new = self.light_is_new;
+            let at = if new { LIGHT } else { *self.old.front()? };
+            let class = &mut self.classes[at];
+            let spent = class.deficit <= 0;
+            if !spent {
+                if let Some(packet) = class.pop() {
+                    class.deficit -= packet.size().get().min(1 << 40) as i64;
+                    self.backlog.remove(packet.size());
+                    self.served = at;
+                    return Some(packet);
+                }
+            }
+            if new {
+                self.light_is_new = false;
+            } else {
+                self.old.pop_front();
+            }
+            if spent {
+                class.deficit += class.turn;
+                self.old.push_back(at);
+            } else if new && !self.old.is_empty() {
+                // Nobody stays new by sending now and then.
+                self.old.push_back(at);
+            } else {
+                class.listed = false;
+            }
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+    fn classes(&self) -> Vec<String> {
+        ["heavy", "light"].map(String::from).into()
+    }
+    fn backlog_of(&self, class: usize) -> Backlog {
+        self.classes
+            .get(class)
+            .map_or_else(Backlog::default, |class| class.backlog)
+    }
+    fn class_served(&self) -> usize {
+        self.served
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "hhf",
+        help: "flows that send much wait behind those that do not",
+        source: "Estan, Varghese 2002; Linux 6.12 hhf",
+        params: PARAMS,
+        check,
+        make: |params: &Params, place: &Place| Box::new(Hhf::<P>::new(params, place)),
+    }
+}

@@ -1,0 +1,368 @@
+//! SFB, Stochastic Fair BLUE: each flow's packets are marked with a probability that its own share of the queue has taught.
+//!
+//! Law: a flow has a bin in each of 8 levels of 16. A bin counts the packets that wait in it, and has a probability: a packet that comes to
+//! an empty bin takes `decrement` off it, one that finds `target` packets or more adds `increment`. The least count and the least
+//! probability p of its eight bins judge it: at `max` packets it is dropped; with p = 1 its flow is held to `penalty_rate`; otherwise it
+//! is refused with p, which is to be marked if it can be, but of p above a half twice the excess is dropped anyway.
+//! Every `rehash` the flows get other bins, of a second set, in which for `db` before the flows with p = 1 have been counted too.
+//!
+//! Sources: Feng, Kandlur, Saha, Shin, "BLUE: a new class of active queue management algorithms", 1999, and "Stochastic Fair Blue",
+//! 2001; tc-sfb(8); Linux 6.12 `sfb`, whose probability was followed packet by packet (`core/tests/queue_sfb.rs`).
+//!
+//! As in Linux: probabilities are in units of 1/65535; p is updated by packets that are then dropped, but not by those beyond `limit`; a
+//! question for penalty tokens in vain starts their time again, so a flow that keeps asking gets none; a set put aside keeps its
+//! probabilities and is used again; the packet at which the sets change takes its hash from the old one to the new.
+
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use crate::packet::{Ecn, Packet};
+use crate::param::{no_check, Kind, Param, Params};
+use crate::rng::Rng;
+use crate::tcp::timer::Ticks;
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+/// Linux counts a bin's packets in 16 bits.
+const MOST: u64 = 65_535;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "limit",
+        kind: Kind::Packets(1000, 1, u32::MAX as u64),
+        help: "packets that may wait, where the path has no buffer",
+        source: "Linux 6.12 sfb: a device's txqueuelen",
+    },
+    Param {
+        name: "max",
+        kind: Kind::Packets(0, 0, MOST),
+        help: "packets that a bin may hold; 0p: five quarters of target, 25p without that",
+        source: "tc-sfb(8), iproute2 6.1",
+    },
+    Param {
+        name: "target",
+        kind: Kind::Packets(0, 0, MOST),
+        help: "packets in a bin from which its probability grows; 0p: four fifths of max",
+        source: "tc-sfb(8), iproute2 6.1",
+    },
+    Param {
+        name: "increment",
+        kind: Kind::Probability(0.0005),
+        help: "what a packet to a bin of target or more adds to its probability",
+        source: "tc-sfb(8)",
+    },
+    Param {
+        name: "decrement",
+        kind: Kind::Probability(0.00005),
+        help: "what a packet to an empty bin takes off its probability",
+        source: "tc-sfb(8)",
+    },
+    Param {
+        name: "penalty_rate",
+        kind: Kind::Count(10, 0, 1_000_000_000),
+        help: "packets per second of all flows with probability 1 together; 0: none",
+        source: "tc-sfb(8)",
+    },
+    Param {
+        name: "penalty_burst",
+        kind: Kind::Packets(20, 0, u32::MAX as u64),
+        help: "packets of them that may come at once; 0p: none",
+        source: "tc-sfb(8)",
+    },
+    Param {
+        name: "rehash",
+        kind: Kind::Span(Span::s(600), Span::ZERO, Span::s(1_000_000)),
+        help: "time after which flows get other bins; 0: never",
+        source: "tc-sfb(8)",
+    },
+    Param {
+        name: "db",
+        kind: Kind::Span(Span::s(60), Span::ZERO, Span::s(1_000_000)),
+        help: "how long before that the other bins are warmed up (double buffering)",
+        source: "tc-sfb(8)",
+    },
+];
+
+/// What decides where the law leaves it to chance.
+pub trait Coin {
+    /// A number of 0 to 65535, any as likely as another; below `probability` the packet is refused.
+    fn draw(&mut self, probability: u32) -> u32;
+}
+
+impl Coin for Rng {
+    fn draw(&mut self, _probability: u32) -> u32 {
+        self.below(1 << 16) as u32
+    }
+}
+
+/// Probability 1.
+const ONE: u32 = 65_535;
+const LEVELS: usize = 8;
+const BINS: usize = 16;
+/// What the time between two questions for penalty tokens counts at most, in seconds.
+const LONGEST_REST: u64 = 10;
+
+/// BLUE's law: how a bin learns.
+#[derive(Copy, Clone, Debug)]
+struct Blue {
+    target: u32,
+    increment: u32,
+    decrement: u32,
+}
+
+/// One bin.
+#[derive(Copy, Clone, Debug, Default)]
+struct Bin {
+    packets: u32,
+    /// In units of 1/65535.
+    probability: u32,
+}
+
+impl Bin {
+    #[inline]
+    fn learn(&mut self, blue: &Blue) {
+        if self.packets == 0 {
+            self.probability = self.probability.saturating_sub(blue.decrement);
+        } else if self.packets >= blue.target {
+            self.probability = self.probability.saturating_add(blue.increment).min(ONE);
+        }
+    }
+}
+
+/// A set of bins, and the seed by which flows find theirs.
+struct Set {
+    seed: u64,
+    levels: [[Bin; BINS]; LEVELS],
+}
+
+impl Set {
+    fn new(seed: u64) -> Set {
+        Set {
+            seed,
+            levels: [[Bin::default(); BINS]; LEVELS],
+        }
+    }
+    /// The bins of a hash: four of its bits are the place in each level.
+    #[inline]
+    fn bins(&mut self, hash: u32) -> impl Iterator<Item = &mut Bin> {
+        let levels = self.levels.iter_mut().enumerate();
+        levels.map(move |(level, bins)| &mut bins[(hash >> (4 * level)) as usize % BINS])
+    }
+    /// A packet of this hash comes: its bins learn, and what the least of them say.
+    #[inline]
+    fn learn(&mut self, hash: u32, blue: &Blue) -> Bin {
+        let mut least = Bin {
+            packets: u32::MAX,
+            probability: ONE,
+        };
+        for bin in self.bins(hash) {
+            bin.learn(blue);
+            least.packets = least.packets.min(bin.packets);
+            least.probability = least.probability.min(bin.probability);
+        }
+        least
+    }
+}
+
+/// Tokens of the flows with probability 1.
+struct Penalty {
+    per_second: u64,
+    burst: u64,
+    tokens: u64,
+    /// The tick of the last question without tokens.
+    asked: u64,
+    hz: u64,
+}
+
+impl Penalty {
+    /// May a packet pass?
+    fn passes(&mut self, tick: u64) -> bool {
+        if self.per_second == 0 {
+            return false;
+        }
+        if self.tokens == 0 {
+            let rest = tick.saturating_sub(self.asked).min(LONGEST_REST * self.hz);
+            self.tokens = (rest.saturating_mul(self.per_second) / self.hz).min(self.burst);
+            self.asked = tick;
+        }
+        let passes = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        passes
+    }
+}
+
+/// Where a packet is counted: its hash in each of the two sets, if it is.
+type Counted = [Option<u32>; 2];
+
+/// A queue before bins.
+pub struct Sfb<P, C = Rng> {
+    limit: Limit,
+    max: u32,
+    blue: Blue,
+    penalty: Penalty,
+    ticks: Ticks,
+    /// In ticks; 0: never.
+    rehash: u64,
+    /// In ticks.
+    warm_up: u64,
+    /// The tick of the last rehash.
+    rehashed: u64,
+    sets: [Set; 2],
+    /// The set in use.
+    used: usize,
+    /// Of the hashes.
+    rng: Rng,
+    coin: C,
+    backlog: Backlog,
+    packets: VecDeque<(P, Counted)>,
+}
+
+/// A share in units of 1/65535, as tc rounds it.
+fn units(share: f64) -> u32 {
+    ((share * 65_536.0 + 0.5) as u32).min(ONE)
+}
+
+impl<P: Packet> Sfb<P> {
+    /// An empty queue.
+    pub fn new(params: &Params, place: &Place) -> Sfb<P> {
+        Sfb::following(params, place, Rng::named(place.seed, "sfb"))
+    }
+}
+
+impl<P: Packet, C: Coin> Sfb<P, C> {
+    /// An empty queue whose chance is `coin`: to follow a queue where it is known.
+    pub fn following(params: &Params, place: &Place, coin: C) -> Sfb<P, C> {
+        let ticks = Ticks::new(place.hz);
+        let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
+        let (max, target) = match (params.packets("max"), params.packets("target")) {
+            (0, 0) => (25, 20),
+            (0, target) => ((target * 5 / 4).max(1), target),
+            // As tc rounds it.
+            (max, 0) => (max, (max * 4 + 3) / 5),
+            both => both,
+        };
+        let mut rng = Rng::named(place.seed, "sfb/hashes");
+        let burst = params.packets("penalty_burst");
+        Sfb {
+            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            max: max.min(MOST) as u32,
+            blue: Blue {
+                target: target.min(MOST) as u32,
+                increment: units(params.number("increment")),
+                decrement: units(params.number("decrement")),
+            },
+            penalty: Penalty {
+                per_second: params.count("penalty_rate"),
+                burst,
+                tokens: burst,
+                asked: 0,
+                hz: u64::from(place.hz.max(1)),
+            },
+            ticks,
+            rehash: in_ticks("rehash"),
+            warm_up: in_ticks("db"),
+            rehashed: 0,
+            sets: [(); 2].map(|()| Set::new(rng.next_u64())),
+            used: 0,
+            rng,
+            coin,
+            backlog: Backlog::default(),
+            packets: VecDeque::new(),
+        }
+    }
+
+    /// Changes the set if it is time, and tells whether the other is warmed up.
+    #[inline]
+    fn turn(&mut self, tick: u64) -> bool {
+        let age = tick.saturating_sub(self.rehashed);
+        if self.rehash == 0 {
+            return false;
+        }
+        if age > self.rehash {
+            self.sets[self.used].seed = self.rng.next_u64();
+            self.used ^= 1;
+            self.rehashed = tick;
+            return false;
+        }
+        self.warm_up > 0 && age.saturating_add(self.warm_up) > self.rehash
+    }
+
+    /// Which packets are counted where.
+    #[inline]
+    fn count(&mut self, counted: Counted, change: impl Fn(&mut u32)) {
+        for (set, hash) in self.sets.iter_mut().zip(counted) {
+            if let Some(hash) = hash {
+                set.bins(hash).for_each(|bin| change(&mut bin.packets));
+            }
+        }
+    }
+}
+
+impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
+    fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
+        if !self.limit.admits(self.backlog, packet.size()) {
+            return sink.dropped(now, packet, Why::Overflow);
+        }
+        let tick = self.ticks.at(now);
+        // Before the sets change, as in Linux: one packet is judged by other bins than its flow's.
+        let hash = packet.flow_hash(self.sets[self.used].seed);
+        let warms = self.turn(tick);
+        let (used, other) = (self.used, self.used ^ 1);
+        let mut counted: Counted = [None; 2];
+        counted[used] = Some(hash);
+        let Bin { packets, probability } = self.sets[used].learn(hash, &self.blue);
+        if packets >= self.max {
+            return sink.dropped(now, packet, Why::Overflow);
+        }
+        if probability >= ONE {
+            if warms {
+                let hash = packet.flow_hash(self.sets[other].seed);
+                counted[other] = Some(hash);
+                self.sets[other].learn(hash, &self.blue);
+            }
+            if !self.penalty.passes(tick) {
+                return sink.dropped(now, packet, Why::Law);
+            }
+        } else if probability > 0 {
+            let drawn = self.coin.draw(probability);
+            if drawn < probability {
+                // What is refused so often does not respond to marks.
+                let beyond = probability.saturating_sub(ONE / 2);
+                if drawn < 2 * beyond || packet.ecn() == Ecn::NotEct {
+                    return sink.dropped(now, packet, Why::Law);
+                }
+                if packet.ecn() != Ecn::Ce {
+                    packet.set_ce();
+                    sink.marked(now, &packet, Why::Law);
+                }
+            }
+        }
+        self.count(counted, |packets| *packets += 1);
+        self.backlog.add(packet.size());
+        self.packets.push_back((packet, counted));
+    }
+    fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
+        let (packet, counted) = self.packets.pop_front()?;
+        self.count(counted, |packets| *packets -= 1);
+        self.backlog.remove(packet.size());
+        Some(packet)
+    }
+    fn peek(&self) -> Option<Bytes> {
+        self.packets.front().map(|(packet, _)| packet.size())
+    }
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "sfb",
+        help: "each flow's packets are marked with a probability that its own share of the queue has taught",
+        source: "Feng, Kandlur, Saha, Shin 1999 and 2001; Linux 6.12 sfb",
+        params: PARAMS,
+        check: no_check,
+        make: |params: &Params, place: &Place| Box::new(Sfb::<P>::new(params, place)),
+    }
+}

@@ -1,0 +1,153 @@
+//! SFB against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`), of one flow each, because where
+//! many meet in bins is Linux's secret.
+//!
+//! What it leaves to chance is taken from the recording, and only that: wherever a number is drawn, it is one that Linux may have
+//! drawn. All else must follow, for every packet. Then the draws are judged: were as many refused, and of the refused as many
+//! dropped that could have been marked, as the probabilities say?
+
+#[path = "common/trace.rs"]
+mod trace;
+
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::queue::sfb::{Coin, Sfb};
+use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::rng::Rng;
+use narrows_core::units::{Bytes, Time};
+use std::sync::{Arc, Mutex};
+use trace::{Event, Frame, Recording, Verdict};
+
+/// A packet whose flow is somewhere else under each seed.
+struct Hashed(Frame);
+
+impl Packet for Hashed {
+    fn size(&self) -> Bytes {
+        self.0.size()
+    }
+    fn enqueued_at(&self) -> Time {
+        self.0.enqueued_at
+    }
+    fn set_enqueued_at(&mut self, now: Time) {
+        self.0.enqueued_at = now;
+    }
+    fn flow_hash(&self, seed: u64) -> u32 {
+        Rng::named(seed ^ u64::from(self.0.flow), "flow").next_u64() as u32
+    }
+    fn ecn(&self) -> Ecn {
+        self.0.ecn
+    }
+    fn set_ce(&mut self) {
+        self.0.set_ce();
+    }
+}
+
+/// A draw: its probability, what came of it, and whether the packet could be marked.
+type Draw = (f64, Verdict, bool);
+
+/// What the coin is told of the next packet, and what it was asked.
+#[derive(Default)]
+struct Chance {
+    verdict: Verdict,
+    markable: bool,
+    draws: Vec<Draw>,
+}
+
+/// Draws what Linux may have drawn.
+struct Recorded(Arc<Mutex<Chance>>);
+
+impl Coin for Recorded {
+    fn draw(&mut self, probability: u32) -> u32 {
+        let mut chance = self.0.lock().unwrap();
+        let draw = (f64::from(probability) / 65_536.0, chance.verdict, chance.markable);
+        chance.draws.push(draw);
+        match chance.verdict {
+            Verdict::Pass(_) | Verdict::Waits | Verdict::Unknown => 65_535,
+            Verdict::Mark(_) => probability - 1,
+            Verdict::Drop => 0,
+        }
+    }
+}
+
+struct Played(Vec<Verdict>);
+
+impl Sink<Hashed> for Played {
+    fn dropped(&mut self, _now: Time, frame: Hashed, _why: Why) {
+        self.0[frame.0.number as usize] = Verdict::Drop;
+    }
+}
+
+/// Plays a recording with its draws.
+fn follow(recording: &Recording, seed: u64) -> Vec<Draw> {
+    let hop = recording.scenario.path.bottleneck();
+    let place = Place {
+        limit: None,
+        rate: hop.rate,
+        hz: 1000,
+        seed,
+    };
+    let chance = Arc::new(Mutex::new(Chance::default()));
+    let mut queue = Sfb::following(&hop.queue.params, &place, Recorded(chance.clone()));
+    let mut played = Played(vec![Verdict::Waits; recording.verdicts.len()]);
+    let mut came = Vec::new();
+    for event in &recording.events {
+        match *event {
+            Event::Arrival(now, frame) => {
+                let mut told = chance.lock().unwrap();
+                told.verdict = recording.verdicts[frame.number as usize];
+                told.markable = frame.ecn != Ecn::NotEct;
+                drop(told);
+                came.push(frame.ecn);
+                queue.enqueue(now, Hashed(frame), &mut played);
+            }
+            Event::Departure(now) => {
+                if let Some(Hashed(frame)) = queue.dequeue(now, &mut played) {
+                    let number = frame.number as usize;
+                    played.0[number] = if frame.ecn == came[number] {
+                        Verdict::Pass(now)
+                    } else {
+                        Verdict::Mark(now)
+                    };
+                }
+            }
+        }
+    }
+    let agreement = recording.compare(&played.0);
+    println!("{}: {agreement:?}", recording.name);
+    assert_eq!(agreement.times, agreement.packets, "{}: {agreement:?}", recording.name);
+    let draws = std::mem::take(&mut chance.lock().unwrap().draws);
+    draws
+}
+
+/// `happened` as often as the probabilities say? Within three standard deviations.
+fn is_fair(what: &str, tosses: impl Iterator<Item = (f64, bool)>) {
+    let (mut n, mut happened, mut expected, mut variance) = (0, 0.0, 0.0, 0.0);
+    for (probability, did) in tosses {
+        n += 1;
+        happened += f64::from(u8::from(did));
+        expected += probability;
+        variance += probability * (1.0 - probability);
+    }
+    let off = (happened - expected) / f64::max(variance, 1.0).sqrt();
+    println!("{what}: {happened} of {n}, expected {expected:.1}: {off:+.2} standard deviations");
+    assert!(off.abs() < 3.0, "{what}: {off}");
+}
+
+#[test]
+fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
+    let mut draws = Vec::new();
+    for recording in Recording::of(&["sfb"]) {
+        draws.extend(follow(&recording, 1));
+    }
+    assert!(draws.len() > 5000, "{}", draws.len());
+    draws.retain(|(_, verdict, _)| *verdict != Verdict::Waits);
+    for (least, most) in [(0.0, 1.0), (0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.0)] {
+        let alike = draws.iter().filter(|(p, ..)| (least..most).contains(p));
+        let refused = alike
+            .clone()
+            .map(|(p, verdict, _)| (*p, !matches!(verdict, Verdict::Pass(_))));
+        is_fair(&format!("refused, {least} to {most}"), refused);
+        let dropped = alike
+            .filter(|(.., markable)| *markable)
+            .map(|(p, verdict, _)| ((2.0 * p - 1.0).max(0.0), *verdict == Verdict::Drop));
+        is_fair(&format!("dropped though ECN-capable, {least} to {most}"), dropped);
+    }
+}
