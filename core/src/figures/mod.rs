@@ -21,6 +21,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `agreement` | [`compare`]: is a figure near enough to a reference's? |
+//! | `carried` | [`Samples`] as bytes, from one process to another |
 //! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
@@ -29,6 +30,7 @@
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
+mod carried;
 mod delays;
 mod histogram;
 mod meters;
