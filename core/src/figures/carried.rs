@@ -1,7 +1,7 @@
 //! Samples as bytes, for an engine that runs in another process: per table the number of rows as `u64`, then column after
 //! column in the order of the table, every value little-endian.
 
-use super::{ClassSamples, FlowSamples, PingSamples, QueueSamples, Samples};
+use super::{ClassSamples, DelaySamples, FlowSamples, PingSamples, QueueSamples, Samples, Verdicts};
 use alloc::vec::Vec;
 
 /// A value of a column.
@@ -44,6 +44,12 @@ impl Samples {
         self.queue.put(&mut bytes);
         self.classes.put(&mut bytes);
         self.pings.put(&mut bytes);
+        put(&[self.delays.of.len() as u64], &mut bytes);
+        put(&self.delays.of, &mut bytes);
+        put(&self.delays.number, &mut bytes);
+        put(&self.delays.delay_ms, &mut bytes);
+        put(&self.delays.share, &mut bytes);
+        self.verdicts.put(&mut bytes);
         bytes
     }
     /// What [`to_bytes`](Self::to_bytes) wrote; `None` for anything else.
@@ -53,6 +59,16 @@ impl Samples {
             queue: QueueSamples::take(&mut bytes)?,
             classes: ClassSamples::take(&mut bytes)?,
             pings: PingSamples::take(&mut bytes)?,
+            delays: {
+                let rows = Cell::take(&mut bytes)?;
+                DelaySamples {
+                    of: take(rows, &mut bytes)?,
+                    number: take(rows, &mut bytes)?,
+                    delay_ms: take(rows, &mut bytes)?,
+                    share: take(rows, &mut bytes)?,
+                }
+            },
+            verdicts: Verdicts::take(&mut bytes)?,
         };
         bytes.is_empty().then_some(samples)
     }
@@ -60,7 +76,7 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PingSample, QueueSample};
+    use super::super::{PingSample, QueueSample, Verdict};
     use super::*;
 
     #[test]
@@ -81,6 +97,14 @@ mod tests {
             probe: 0,
             rtt_ms: 40.0,
         });
+        samples.delays.push_probe(0, alloc::vec![crate::units::Span::ms(40)]);
+        samples.verdicts = Verdicts::keep(1);
+        for flow in 0..2 {
+            let verdict = Verdict::Dropped(crate::queue::Why::Law);
+            samples
+                .verdicts
+                .push(crate::units::Time::ZERO, flow, verdict, Some(crate::units::Time::ZERO));
+        }
         let bytes = samples.to_bytes();
         assert_eq!(Samples::from_bytes(&bytes), Some(samples));
         assert_eq!(Samples::from_bytes(&bytes[..bytes.len() - 1]), None);
