@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::frame::{self, Frame, Ports, HEAD};
 use crate::instruments::Lateness;
 use crate::sys;
-use narrows_core::figures::{QueueFigures, QueueMeter, Samples, FIGURE_INTERVAL};
+use narrows_core::figures::{QueueFigures, QueueMeter, Samples, Verdict, Verdicts, FIGURE_INTERVAL};
 use narrows_core::net::access::Access;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network, Out, Port, FAR, NEAR};
@@ -57,6 +57,17 @@ pub struct Farther {
 struct Watch {
     arrivals: Vec<(Port, Frame)>,
     queues: Vec<QueueMeter>,
+    verdicts: Verdicts,
+}
+
+impl Watch {
+    /// Notes what became of a packet. A time of entry of zero is one that was never set.
+    fn judge(&mut self, now: Time, packet: &Frame, verdict: Verdict) {
+        if let Some(owner) = packet.owner().filter(|_| self.verdicts.wanted()) {
+            let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
+            self.verdicts.push(now, u32::from(owner), verdict, entered);
+        }
+    }
 }
 
 impl Out<Frame> for Watch {
@@ -66,14 +77,16 @@ impl Out<Frame> for Watch {
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Frame) {
         self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
     }
-    fn dropped(&mut self, _now: Time, hop: u8, _packet: Frame, why: Why) {
+    fn dropped(&mut self, now: Time, hop: u8, packet: Frame, why: Why) {
         self.queues[usize::from(hop)].dropped(why);
+        self.judge(now, &packet, Verdict::Dropped(why));
     }
     fn duplicate(&mut self, packet: &Frame) -> Option<Frame> {
         Some(packet.clone())
     }
-    fn marked(&mut self, _now: Time, hop: u8, _packet: &Frame, _why: Why) {
+    fn marked(&mut self, now: Time, hop: u8, packet: &Frame, why: Why) {
         self.queues[usize::from(hop)].marked();
+        self.judge(now, packet, Verdict::Marked(why));
     }
 }
 
@@ -136,8 +149,9 @@ impl Emulator {
             watch: Watch {
                 arrivals: Vec::new(),
                 queues,
+                verdicts: Verdicts::default(),
             },
-            ports: Ports { first: 0, count: 0 },
+            ports: Ports::default(),
             manner: Manner {
                 tick: (!exact).then_some(TICK),
                 join: !exact,
@@ -157,6 +171,10 @@ impl Emulator {
             self.farther.push(Farther { receiver, there, back });
         }
         self
+    }
+    /// Tells the first `most` packets that are dropped, marked or lost one by one.
+    pub fn keep_verdicts(&mut self, most: usize) {
+        self.watch.verdicts = Verdicts::keep(most);
     }
     /// How packets are passed.
     pub fn manner_of(&self) -> Manner {
@@ -192,6 +210,7 @@ impl Emulator {
 impl Passage<'_> {
     fn seen(mut self) -> Seen {
         self.close();
+        self.samples.verdicts = std::mem::take(&mut self.e.watch.verdicts);
         self.lateness.cpu(sys::thread_cpu());
         Seen {
             queues: self.closed.unwrap_or_default(),
@@ -266,7 +285,7 @@ impl Passage<'_> {
         }
     }
     fn farther(&self, frame: &Frame) -> Option<Farther> {
-        self.e.farther.get(usize::from(frame.flow()?)).copied()
+        self.e.farther.get(usize::from(frame.owner()?)).copied()
     }
     /// A frame has come out of the path at `port`.
     fn arrive(&mut self, at: Time, port: Port, frame: Frame) {
@@ -308,7 +327,7 @@ impl Passage<'_> {
                     ..
                 } = &mut *self.e;
                 let taken = frame::cut(&self.buffer[..n], port, *ports, manner.whole, |frame| {
-                    let farther = frame.flow().and_then(|flow| farther.get(usize::from(flow)));
+                    let farther = frame.owner().and_then(|owner| farther.get(usize::from(owner)));
                     match farther.filter(|f| f.receiver == port).and_then(|f| f.back) {
                         Some(line) => access.push(now, line, frame),
                         None => path.push(now, port, frame, watch),
@@ -382,8 +401,15 @@ impl Passage<'_> {
     /// The run is over: packets still pass, nobody looks.
     fn close(&mut self) {
         let queues = &self.e.watch.queues;
-        self.closed
-            .get_or_insert_with(|| queues.iter().map(QueueMeter::figures).collect());
+        if self.closed.is_some() {
+            return;
+        }
+        self.closed = Some(queues.iter().map(QueueMeter::figures).collect());
+        if self.e.interval.is_some() {
+            for (number, queue) in (0..).zip(queues) {
+                queue.delays(number, &mut self.samples.delays);
+            }
+        }
         self.lateness.close(self.e.end);
     }
 }

@@ -31,19 +31,22 @@ const UDP: u8 = 17;
 const FIN_PSH: u8 = 0x01 | 0x08;
 const CWR: u8 = 0x80;
 
-/// Where flows are to be found: those that a connection to one of these ports belongs to.
-#[derive(Copy, Clone, Debug)]
+/// Whose packets are whose: those of a connection to one port belong to a flow, datagrams to another one to a probe.
+#[derive(Copy, Clone, Debug, Default)]
 pub struct Ports {
-    /// Of flow 0.
-    pub first: u16,
-    /// How many flows.
-    pub count: u16,
+    /// The receiver of flow 0, and how many flows.
+    pub flows: (u16, u16),
+    /// The echo of probe 0, and how many probes.
+    pub probes: (u16, u16),
 }
 
 impl Ports {
-    /// The flow of one of these ports.
-    fn flow(self, port: u16) -> Option<u16> {
-        port.checked_sub(self.first).filter(|n| *n < self.count)
+    /// The flow or probe that one of these two ports belongs to; probes count on from the last flow.
+    fn owner(self, tcp: bool, ports: [u16; 2]) -> Option<u16> {
+        let (first, count) = if tcp { self.flows } else { self.probes };
+        let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
+        let place = place(ports[1]).or(place(ports[0]))?;
+        Some(if tcp { place } else { self.flows.1 + place })
     }
 }
 
@@ -60,7 +63,7 @@ struct Whole {
     tcp: bool,
     identity: u64,
     port: Port,
-    flow: Option<u16>,
+    owner: Option<u16>,
 }
 
 impl Whole {
@@ -144,7 +147,7 @@ pub fn cut(read: &[u8], port: Port, ports: Ports, whole: bool, mut each: impl Fn
         tcp,
         identity: hosts.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31) ^ ends,
         port,
-        flow: if tcp { ports.flow(to).or(ports.flow(from)) } else { None },
+        owner: ports.owner(tcp, [from, to]).filter(|_| has_ports),
     });
     let headers = head as u32 + ETHERNET;
     let tos = packet[1];
@@ -174,9 +177,9 @@ impl Frame {
     pub fn port(&self) -> Port {
         self.whole.port
     }
-    /// The flow that it belongs to, data or ACK.
-    pub fn flow(&self) -> Option<u16> {
-        self.whole.flow
+    /// The flow or probe that it belongs to, data, ACK or answer; probes count on from the last flow.
+    pub fn owner(&self) -> Option<u16> {
+        self.whole.owner
     }
     /// Whoever gets it drops it.
     pub fn damaged(&self) -> bool {
@@ -293,8 +296,8 @@ mod tests {
     use super::*;
 
     const PORTS: Ports = Ports {
-        first: 20_000,
-        count: 2,
+        flows: (20_000, 2),
+        probes: (7_000, 1),
     };
 
     /// A super-packet of `payload` bytes, ECT(0), PSH and CWR set, from port 40000 to 20001.
@@ -337,7 +340,7 @@ mod tests {
             [1514, 1514, 170]
         );
         assert_eq!(cut.iter().map(Frame::joined).collect::<Vec<_>>(), [false, true, true]);
-        assert!(cut.iter().all(|f| f.flow() == Some(1) && f.ecn() == Ecn::Ect0));
+        assert!(cut.iter().all(|f| f.owner() == Some(1) && f.ecn() == Ecn::Ect0));
         let mut bytes = Vec::new();
         for (i, frame) in cut.iter().enumerate() {
             let mut head = [0; HEAD];

@@ -29,12 +29,15 @@ use std::time::Duration;
 pub struct Options {
     /// From one sample to the next; `None` samples nothing.
     pub sample_interval: Option<Span>,
+    /// So many dropped, marked and lost packets are told one by one, the rest is counted; 0 keeps none.
+    pub verdicts: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             sample_interval: Some(Span::ms(100)),
+            verdicts: 0,
         }
     }
 }
@@ -162,14 +165,15 @@ fn emulator(scenario: &Scenario, registry: &Registry<Frame>, options: &Options) 
         }
     });
     let ports = Ports {
-        first: RECEIVERS,
-        count: scenario.flows.len() as u16,
+        flows: (RECEIVERS, scenario.flows.len() as u16),
+        probes: (ECHOES, scenario.probes.len() as u16),
     };
     let end = Time::ZERO + scenario.duration;
     let path = Path::new(spec, disciplines, seed);
     let mut emulator =
         Emulator::new(path, meters, end, options.sample_interval, spec.bottleneck().target()).flows(ports, delays);
     emulator.manner().whole = spec.offload;
+    emulator.keep_verdicts(options.verdicts);
     Ok(emulator)
 }
 
@@ -395,6 +399,7 @@ impl<'p> Parts<'p> {
             figures.push(meter.figures(spec.kind, warmup));
             if self.interval.is_some() {
                 meter.samples(i, &mut samples.pings);
+                meter.delays(i, warmup, &mut samples.delays);
             }
         }
         let flow_rtts = scenario.flows.iter().map(|flow| flow.rtt).min();

@@ -1,10 +1,12 @@
 //! `narrows-host run`: what `narrows run --engine live` starts. It alone touches the host, and only namespaces of its own.
 
+use narrows_core::figures::picture_interval;
 use narrows_core::registry::Registry;
-use narrows_core::scenario::Scenario;
-use narrows_core::units::parse_span;
+use narrows_core::scenario::{Scenario, Tree};
+use narrows_core::units::{parse_span, Span};
 use narrows_host::{ready, sys, HostError, Options, Progress};
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -13,7 +15,8 @@ narrows-host run [FILE] [options]     run a scenario over real packets; print th
 FILE: a scenario; stdin without one, or for -.
   --name NAME             what FILE is called in messages
   --seed N                instead of the scenario's
-  --sample-interval SPAN  between two samples, e.g. 100ms; off takes none
+  --sample-interval SPAN  between two samples, e.g. 100ms; off takes none, pictures some hundred
+  --verdicts N            tell the first N packets that are dropped, marked or lost one by one
   --stream                for programs: lines of progress, then the run and its samples (see `narrows/live.py`)
   --tied                  end with the process that started this one
 ";
@@ -22,11 +25,21 @@ const WRONG: u8 = 2;
 const STOPPED: u8 = 130;
 
 #[derive(Default)]
+enum Interval {
+    #[default]
+    Usual,
+    Off,
+    Pictures,
+    Of(Span),
+}
+
+#[derive(Default)]
 struct Asked {
     file: Option<String>,
     name: Option<String>,
     seed: Option<u64>,
-    options: Options,
+    interval: Interval,
+    verdicts: usize,
     stream: bool,
     tied: bool,
 }
@@ -46,13 +59,18 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             }
             "--sample-interval" => {
                 let text = needs(args.next(), "--sample-interval")?;
-                asked.options.sample_interval = match text.as_str() {
-                    "off" => None,
-                    _ => Some(
+                asked.interval = match text.as_str() {
+                    "off" => Interval::Off,
+                    "pictures" => Interval::Pictures,
+                    _ => Interval::Of(
                         parse_span(&text)
                             .map_err(|e| format!("sample_interval = {text:?} {}\n    write: {:?}", e.problem, e.fix))?,
                     ),
                 };
+            }
+            "--verdicts" => {
+                let text = needs(args.next(), "--verdicts")?;
+                asked.verdicts = text.parse().map_err(|_| format!("--verdicts {text}: a whole number"))?;
             }
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
@@ -82,9 +100,26 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     let registry = Registry::standard();
     let text = text(asked.file.as_deref()).map_err(wrong)?;
     let name = asked.name.as_deref().or(asked.file.as_deref()).unwrap_or("stdin");
-    let mut scenario = Scenario::from_toml(&text, name, &registry).map_err(|e| wrong(e.to_string()))?;
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let files = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| format!("cannot be read ({e})"));
+    let tree = Tree::from_toml(&text, name).map_err(|e| wrong(e.to_string()))?;
+    let scenario = Scenario::from_tree(&tree, name, Some(&text), &registry, &files);
+    let mut scenario = scenario.map_err(|e| wrong(e.to_string()))?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
-    ready::check_scenario(&scenario, &registry, asked.options.sample_interval)?;
+    let options = Options {
+        sample_interval: match asked.interval {
+            Interval::Usual => Options::default().sample_interval,
+            Interval::Off => None,
+            Interval::Pictures => Some(picture_interval(
+                scenario.duration,
+                scenario.flows.len(),
+                ready::MOST_ROWS,
+            )),
+            Interval::Of(span) => Some(span),
+        },
+        verdicts: asked.verdicts,
+    };
+    ready::check_scenario(&scenario, &registry, options.sample_interval)?;
     ready::gain_privilege()?;
     let mut progress = |at: Progress| {
         if asked.stream {
@@ -93,7 +128,7 @@ fn run(asked: &Asked) -> Result<(), HostError> {
         }
         true
     };
-    let run = narrows_host::run(&scenario, &registry, &asked.options, &mut progress)?;
+    let run = narrows_host::run(&scenario, &registry, &options, &mut progress)?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
     let json = run.to_json(env!("CARGO_PKG_VERSION"), &written, None);
     let mut out = std::io::stdout().lock();

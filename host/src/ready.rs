@@ -17,7 +17,7 @@ pub const MOST_FLOWS: usize = 1000;
 /// The most probes.
 pub const MOST_PROBES: usize = 100;
 /// The most rows that a run may sample.
-const MOST_ROWS: u64 = 5_000_000;
+pub const MOST_ROWS: u64 = 5_000_000;
 /// The least interval of samples.
 const LEAST_INTERVAL: Span = Span::ms(1);
 
