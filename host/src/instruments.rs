@@ -195,3 +195,58 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         "otherwise": on.otherwise.iter().map(|(key, here)| ((*key).to_string(), json!(here))).collect::<serde_json::Map<_, _>>(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second at 80 Mbit/s, 1 MB in each window, of which `written` were.
+    fn seen(late: Span, written: u64) -> Lateness {
+        let mut seen = Lateness::new(true, Rate::mbit(80));
+        (0..1000).for_each(|_| seen.late.record(late));
+        for n in 0..10 {
+            *seen.window(Time::ZERO + Span::ms(100 * n)) = (1_000_000, written);
+        }
+        // One that was not busy does not count.
+        *seen.window(Time::ZERO + Span::s(1)) = (500_000, 0);
+        seen
+    }
+    fn on(rtt: Span) -> Conditions {
+        Conditions {
+            rtt,
+            drops: 1000,
+            overflow: 10,
+            qdisc: "pfifo",
+            tick: None,
+            joined: false,
+            process_cpu: Span::ZERO,
+            otherwise: vec![("hz", "250".into())],
+        }
+    }
+
+    #[test]
+    fn a_small_error_is_trusted_and_told() {
+        let told = confess(&seen(Span::us(900), 999_000), &on(Span::ms(20)));
+        assert_eq!((&told["trusted"], &told["why"]), (&json!(true), &json!([])));
+        assert_eq!(told["rate_error"]["windows"], 10);
+        assert_eq!(told["rate_error"]["mean"], -0.001);
+        assert_eq!(told["otherwise"]["hz"], "250");
+    }
+
+    #[test]
+    fn every_kind_of_error_has_its_words() {
+        let reasons = |seen: &Lateness, on: &Conditions| confess(seen, on)["why"].as_array().map_or(0, Vec::len);
+        assert_eq!(reasons(&seen(Span::us(900), 1_000_000), &on(Span::ms(5))), 1);
+        assert_eq!(reasons(&seen(Span::us(190), 1_000_000), &on(Span::ZERO)), 0);
+        assert_eq!(reasons(&seen(Span::us(10), 990_000), &on(Span::ms(20))), 1);
+        let much = Conditions {
+            overflow: 11,
+            ..on(Span::ms(20))
+        };
+        assert_eq!(reasons(&seen(Span::us(10), 1_000_000), &much), 1);
+        let mut kept = seen(Span::us(10), 1_000_000);
+        kept.woke(Time::ZERO, Time::ZERO + Span::ms(50));
+        kept.refused = 1;
+        assert_eq!(reasons(&kept, &on(Span::ms(20))), 2);
+    }
+}

@@ -12,6 +12,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 narrows-host run [FILE] [options]     run a scenario over real packets; print the run as JSON
 
+narrows-host ready [CC...]            say what is missing for that: nothing (exit 0), or what and the cure (exit 2)
+
 FILE: a scenario; stdin without one, or for -.
   --name NAME             what FILE is called in messages
   --seed N                instead of the scenario's
@@ -147,6 +149,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("run") => {}
+        Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
         Some("--version") => {
             println!("narrows-host {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;
@@ -168,7 +171,11 @@ fn main() -> ExitCode {
         }
     };
     sys::remember_signals(asked.tied);
-    match run(&asked) {
+    answer(run(&asked))
+}
+
+fn answer(result: Result<(), HostError>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

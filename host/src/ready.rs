@@ -2,6 +2,7 @@
 
 use crate::error::HostError;
 use crate::frame::Frame;
+use crate::space::{Space, SpaceSpec};
 use crate::sys;
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
@@ -72,6 +73,18 @@ pub fn check_scenario(
     probes
         .iter()
         .try_for_each(|p| rows("pings", p.interval, probes.len(), Span::us(100)))
+}
+
+/// Everything that does not depend on a scenario: privilege, a namespace with a device, these congestion controls.
+pub fn check_machine(ccs: &[String]) -> Result<(), HostError> {
+    gain_privilege()?;
+    let spec = SpaceSpec {
+        qdisc: "pfifo",
+        ..SpaceSpec::default()
+    };
+    let space = Space::new(&spec)?;
+    std::thread::scope(|scope| scope.spawn(|| space.enter().and_then(|()| check_ccs(ccs))).join())
+        .unwrap_or_else(|_| Err(missing("a thread failed")))
 }
 
 fn missing(text: impl Into<String>) -> HostError {

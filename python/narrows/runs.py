@@ -259,7 +259,9 @@ def run(
     if engine == "live":
         from narrows import live  # noqa: PLC0415 - most runs need no other process
 
-        toml, name = (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
+        toml, name = (
+            (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
+        )
         raw = live.run(toml, name, **how)
     elif isinstance(scenario, Scenario):
         raw = _core.run_tree(scenario.tree(), **how)
