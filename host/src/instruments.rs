@@ -1,6 +1,7 @@
 //! Instruments confess: how far a run is from what was asked for, and whether its figures can be trusted.
 
 use crate::frame::Frame;
+use crate::traffic::Writes;
 use narrows_core::figures::Histogram;
 use narrows_core::net::{Port, FAR};
 use narrows_core::packet::Packet as _;
@@ -107,6 +108,8 @@ pub struct Conditions {
     pub drops: u64,
     /// Packets that the devices of both hosts could not hold.
     pub overflow: u64,
+    /// How sending applications kept up.
+    pub writes: Writes,
     /// The devices' queue discipline.
     pub qdisc: &'static str,
     /// From one wake-up to the next while something waits.
@@ -126,6 +129,8 @@ const ALWAYS_SMALL: Span = Span::us(200);
 const RATE: f64 = 0.005;
 /// So much of the drops may be the devices'.
 const OVERFLOW: f64 = 0.01;
+/// So often may an application come late.
+const STARVED: f64 = 0.01;
 
 fn shown(x: f64) -> Value {
     // Six significant digits, as in all figures.
@@ -159,6 +164,12 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
             on.overflow, on.drops
         ));
     }
+    if on.writes.late as f64 > STARVED * on.writes.asked as f64 {
+        why.push(format!(
+            "applications wrote too late {} of {} times, so that nothing was there to send: a quieter machine, or a larger notsent_lowat",
+            on.writes.late, on.writes.asked
+        ));
+    }
     if seen.refused > 0 {
         why.push(format!("the hosts did not take {} packets: more memory", seen.refused));
     }
@@ -184,6 +195,7 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         },
         "rate_error": { "windows": windows, "mean": shown(mean), "sd": shown(sd), "worst": shown(worst) },
         "device": { "qdisc": on.qdisc, "queue_packets": crate::space::QUEUE, "overflow": on.overflow, "refused": seen.refused },
+        "writes": { "asked": on.writes.asked, "late": on.writes.late },
         "foreign_packets": seen.foreign,
         "late_wakeups": { "over_40_ms": seen.gaps, "longest_ms": shown(seen.longest.as_ms()) },
         "class": if seen.real_time { "real-time" } else { "ordinary" },
@@ -216,6 +228,7 @@ mod tests {
             rtt,
             drops: 1000,
             overflow: 10,
+            writes: Writes { asked: 100, late: 1 },
             qdisc: "pfifo",
             tick: None,
             joined: false,
@@ -244,6 +257,11 @@ mod tests {
             ..on(Span::ms(20))
         };
         assert_eq!(reasons(&seen(Span::us(10), 1_000_000), &much), 1);
+        let starved = Conditions {
+            writes: Writes { asked: 100, late: 2 },
+            ..on(Span::ms(20))
+        };
+        assert_eq!(reasons(&seen(Span::us(10), 1_000_000), &starved), 1);
         let mut kept = seen(Span::us(10), 1_000_000);
         kept.woke(Time::ZERO, Time::ZERO + Span::ms(50));
         kept.refused = 1;

@@ -9,7 +9,7 @@ use crate::probe::{Echoes, Pinging, Probes};
 use crate::ready;
 use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
-use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching};
+use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
 use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeMeter, QueueMeter, Run};
 use narrows_core::net::path::{self, Path};
 use narrows_core::net::{Port, FAR, NEAR};
@@ -380,6 +380,11 @@ impl<'p> Parts<'p> {
             lateness,
         } = passed;
         let overflow = hosts.iter().map(|host| host.overflow).sum();
+        let mut writes = Writes::default();
+        for host in &hosts {
+            writes.asked += host.writes.asked;
+            writes.late += host.writes.late;
+        }
         let mut meters: Vec<(u32, FlowMeter)> = Vec::new();
         let mut tables = Vec::new();
         for host in hosts {
@@ -408,6 +413,7 @@ impl<'p> Parts<'p> {
             rtt: scenario.path.rtt() + flow_rtts.unwrap_or(Span::ZERO),
             drops: queues.iter().map(|queue| queue.drops).sum(),
             overflow,
+            writes,
             qdisc: qdisc(scenario),
             tick: manner.tick,
             joined: manner.join,

@@ -442,6 +442,16 @@ pub fn unacknowledged(fd: &OwnedFd) -> io::Result<u64> {
     Ok(bytes.max(0) as u64)
 }
 
+/// Bytes of a TCP socket that were not sent yet.
+pub fn unsent(fd: &OwnedFd) -> io::Result<u64> {
+    /// `SIOCOUTQNSD`, which libc does not name.
+    const UNSENT: libc::c_ulong = 0x894b;
+    let mut bytes: c_int = 0;
+    // SAFETY: the number is valid for the call.
+    answer(unsafe { libc::ioctl(fd.as_raw_fd(), UNSENT, &mut bytes) })?;
+    Ok(bytes.max(0) as u64)
+}
+
 /// What went wrong with a socket.
 pub fn error_of(fd: &OwnedFd) -> io::Error {
     let (mut code, mut size): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);

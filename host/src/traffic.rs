@@ -24,6 +24,8 @@ const ASK: Span = Span::ms(1);
 const LONGEST: Span = Span::ms(50);
 /// Reads of one connection before others get their turn.
 const TURN: usize = 16;
+/// Below those of the threads that pass packets and that answer pings.
+const PRIORITY: i32 = 5;
 /// Where a flow has no slow-start threshold yet, the kernel says this or more.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -82,6 +84,17 @@ pub struct Told {
     pub samples: FlowSamples,
     /// Packets that its device could not hold.
     pub overflow: u64,
+    /// How its applications kept up.
+    pub writes: Writes,
+}
+
+/// How sending applications kept up with the kernel.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Writes {
+    /// Times that one was asked for more after its first write.
+    pub asked: u64,
+    /// Of those: it came so late that nothing waited unsent any more.
+    pub late: u64,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -101,6 +114,8 @@ struct Sender {
     phase: Phase,
     socket: Option<OwnedFd>,
     written: u64,
+    /// Nothing was written since its silence.
+    resumed: bool,
     measured: bool,
     /// What it said last.
     info: TcpInfo,
@@ -114,6 +129,7 @@ pub struct Traffic {
     receivers: Vec<Option<OwnedFd>>,
     watching: Watching,
     samples: FlowSamples,
+    writes: Writes,
 }
 
 const SENDER: u64 = 0;
@@ -145,6 +161,7 @@ impl Traffic {
                 phase: Phase::Waiting,
                 socket: None,
                 written: 0,
+                resumed: false,
                 measured: false,
                 info: TcpInfo::default(),
             }
@@ -156,12 +173,14 @@ impl Traffic {
             receivers: Vec::new(),
             watching,
             samples: FlowSamples::default(),
+            writes: Writes::default(),
         })
     }
 
     /// Sends and receives until the end.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
         sys::prefer(-10);
+        sys::real_time(PRIORITY);
         let chunk = vec![0; CHUNK];
         let mut next_figures = Time::ZERO + FIGURE_INTERVAL;
         let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
@@ -202,13 +221,18 @@ impl Traffic {
             meters: self.senders.into_iter().map(|s| (s.flow.number, s.meter)).collect(),
             samples: self.samples,
             overflow: space::overflow(),
+            writes: self.writes,
         })
     }
 
     fn happened(&mut self, events: u32, token: u64, clock: &Clock, chunk: &[u8]) -> Result<(), HostError> {
         let place = (token & u64::from(u32::MAX)) as usize;
         match token & !u64::from(u32::MAX) {
-            SENDER => self.senders[place].writable(events, clock, chunk, &self.epoll, token),
+            SENDER => {
+                let sender = &mut self.senders[place];
+                sender.count(&mut self.writes);
+                sender.writable(events, clock, chunk, &self.epoll, token)
+            }
             LISTENER => {
                 let (listener, dscp) = &self.listeners[place];
                 while let Some(socket) = sys::accept(listener).map_err(HostError::failed("accept"))? {
@@ -370,6 +394,7 @@ impl Sender {
             }
             (Phase::Silent, _, Some(restart)) if now >= restart => {
                 self.phase = Phase::Running;
+                self.resumed = true;
                 self.listen_for(sys::WRITABLE, token, epoll)?;
             }
             (Phase::Draining, ..) => self.finish(now),
@@ -396,6 +421,14 @@ impl Sender {
         match &self.socket {
             Some(socket) => epoll.change(socket, events, token).map_err(HostError::failed("epoll")),
             None => Ok(()),
+        }
+    }
+    /// Did its application come in time?
+    fn count(&self, writes: &mut Writes) {
+        let asked = self.phase == Phase::Running && self.written > 0 && !self.resumed;
+        if let Some(socket) = self.socket.as_ref().filter(|_| asked) {
+            writes.asked += 1;
+            writes.late += u64::from(sys::unsent(socket).unwrap_or(1) == 0);
         }
     }
     /// The kernel takes more, or something broke.
@@ -425,7 +458,10 @@ impl Sender {
             }
             let some = &chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
             match sys::send_some(socket, some) {
-                Ok(Some(n)) => self.written += n as u64,
+                Ok(Some(n)) => {
+                    self.written += n as u64;
+                    self.resumed = false;
+                }
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id))),
             }

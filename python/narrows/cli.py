@@ -164,9 +164,7 @@ _report_option = click.option(
 @_plot_option
 @_report_option
 @click.option("--quiet", is_flag=True, help="No tables and no progress, errors only. Example: --quiet --out result")
-@click.option(
-    "--strict", is_flag=True, help="Exit with 1 if a live run's instruments do not trust it. Example: --strict"
-)
+@click.option("--strict", is_flag=True, help="Exit with 1 if a live run does not trust itself. Example: --strict")
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     engine: str,

@@ -1,8 +1,8 @@
 """The live engine: a program of its own, `narrows-host`, for it alone touches the host.
 
-It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds of the run and of its
-end), and at last `run J S`: so many bytes of JSON and of samples follow. It makes namespaces that die with it, and it dies with this
-process, however that ends.
+It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds of the run and of
+its end), and at last `run J S`: so many bytes of JSON and of samples follow. It makes namespaces that die with it, and
+it dies with this process, however that ends.
 """
 
 from __future__ import annotations

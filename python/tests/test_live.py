@@ -6,7 +6,6 @@ What the machine cannot is left out with the reason, and so is a run that its ow
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -151,8 +150,8 @@ def test_nothing_is_left_however_it_ends(tmp_path: Path, how: signal.Signals) ->
     file.write_text(LONG, encoding="utf-8")
     front, host = started(file)
     # Nothing has a name: the namespaces are the process's, and nobody else's.
-    own = os.readlink("/proc/self/ns/net")
-    spaces = {os.readlink(task / "ns/net") for task in Path(f"/proc/{host}/task").iterdir()} - {own}
+    own = Path("/proc/self/ns/net").readlink()
+    spaces = {(task / "ns/net").readlink() for task in Path(f"/proc/{host}/task").iterdir()} - {own}
     assert len(spaces) == 2
     front.send_signal(how)
     out, err = front.communicate(timeout=10)
