@@ -19,9 +19,9 @@ AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Directories are prerequisites too: a file taken away must be noticed.
-RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core sim python/bindings -name target -prune -o \
+RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core sim host python/bindings -name target -prune -o \
                     \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
-PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows -name __pycache__ -prune -o -type f -print)
+PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests are theirs) but take part, so that features, and with them builds, are shared.
 TESTED         := --release --workspace --exclude narrows-bench
 
@@ -53,8 +53,11 @@ web/node_modules/.installed: web/package.json web/package-lock.json web/.npmrc
 	cd web && npm ci --silent --no-audit --no-fund
 	touch $@
 
+# The wheel carries what touches a host as a program of its own.
 $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	rm -rf $(@D)
+	cargo build --quiet --release --package narrows-host
+	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
 	$(BIN)/maturin build --quiet --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
 	touch $@
@@ -101,7 +104,7 @@ bench-ns3: ## The same set-ups in ns-3, where that is installed, to compare
 
 clean: ## Back to a fresh checkout
 	cargo clean --quiet
-	rm -rf $(VENV) web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
+	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help setup demo web test lint lint-web validate bench bench-ns3 clean

@@ -40,6 +40,16 @@ impl Ack {
     }
 }
 
+/// A hash of what a flow is known by, under `seed`. One function for every driver: a simulated flow is known by its number, a real one
+/// by its 5-tuple.
+pub fn flow_hash(identity: u64, seed: u64) -> u32 {
+    // The finalizer of SplitMix64: every bit of identity and seed moves every bit of the hash.
+    let mut z = seed.wrapping_add(identity.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 32) as u32
+}
+
 /// A packet as a network sees it. Drivers choose the type: a 32-byte struct in simulation, a frame buffer live.
 pub trait Packet {
     /// Bytes on the wire (whole frames: 1514 for a full segment).

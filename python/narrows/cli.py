@@ -18,7 +18,7 @@ import click
 
 from narrows import Run, __version__, _core
 from narrows.errors import NarrowsError
-from narrows.runs import Engine
+from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
 
@@ -100,7 +100,7 @@ class _Bar:
             from rich.progress import Progress  # noqa: PLC0415
 
             self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._bar.add_task("virtual time", total=end_s)
+            self._bar.add_task("time of the run", total=end_s)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=now_s)
 
@@ -149,7 +149,11 @@ _report_option = click.option(
 @main.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
-    "--engine", type=click.Choice(["sim"]), default="sim", show_default=True, help="Who runs it. Example: --engine sim"
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="sim",
+    show_default=True,
+    help="The simulator, or this machine's own TCP over real packets. Example: --engine live",
 )
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .flows")
@@ -160,6 +164,7 @@ _report_option = click.option(
 @_plot_option
 @_report_option
 @click.option("--quiet", is_flag=True, help="No tables and no progress, errors only. Example: --quiet --out result")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a live run does not trust itself. Example: --strict")
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     engine: str,
@@ -170,6 +175,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     plot: str | None,
     page: str | None,
     quiet: bool,
+    strict: bool,
 ) -> None:
     """Run the scenario in FILE and show what happened.
 
@@ -194,6 +200,10 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     report(done, as_json=as_json, quiet=quiet)
     if plot == _HERE and not as_json and not quiet:
         _sketch(done)
+    instruments = done.json.get("instruments", {"trusted": True, "why": []})
+    if strict and not instruments["trusted"]:
+        click.echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)
+        click.get_current_context().exit(1)
 
 
 @main.command()

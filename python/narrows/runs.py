@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core, provenance
 from narrows.errors import EngineError, OutputError
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from narrows.plot import Look
 
-Engine = Literal["sim"]
-"""Who runs a scenario."""
+Engine = Literal["sim", "live"]
+"""Who runs a scenario: the simulator, or this machine's own TCP over real packets."""
+
+ENGINES: tuple[str, ...] = get_args(Engine)
 
 Progress = Callable[[float, float], object]
 """Called now and then with the virtual time and the scenario's duration, in seconds."""
@@ -246,15 +248,22 @@ def run(
         ScenarioError: If the scenario is not right: every mistake at once.
         EngineError: If this engine cannot run it.
     """
-    if engine != "sim":
-        raise EngineError(f"there is no engine `{engine}`; there is `sim`")
+    if engine not in ENGINES:
+        raise EngineError(f"there is no engine `{engine}`; there are {' and '.join(f'`{name}`' for name in ENGINES)}")
     if seed is not None and not 0 <= seed < 2**64:
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
     watch = provenance.Watch()
     how: dict[str, Any] = {"seed": seed, "sample_interval": sample_interval, "verdicts": verdicts, "progress": progress}
-    if isinstance(scenario, Scenario):
+    if engine == "live":
+        from narrows import live  # noqa: PLC0415 - most runs need no other process
+
+        toml, name = (
+            (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
+        )
+        raw = live.run(toml, name, **how)
+    elif isinstance(scenario, Scenario):
         raw = _core.run_tree(scenario.tree(), **how)
         toml = scenario.toml()
     else:

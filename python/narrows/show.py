@@ -32,6 +32,20 @@ def _print(out: Console, shown: tables.Table) -> None:
     out.print(table)
 
 
+def confession(instruments: Figures) -> str:
+    """What a run over real packets says of its own error.
+
+    >>> late = {"p50": 11.2, "p99": 64.4}
+    >>> confession({"lateness_us": late, "rate_error": {"mean": -0.0004}, "trusted": True, "why": []})
+    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.04 %: to be trusted.'
+    >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": False, "why": ["a", "b"]})
+    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.00 %: NOT to be trusted: a; b.'
+    """
+    late, off = instruments["lateness_us"], number(100 * abs(instruments["rate_error"]["mean"]), 2)
+    verdict = "to be trusted" if instruments["trusted"] else f"NOT to be trusted: {'; '.join(instruments['why'])}"
+    return f"Packets left {late['p50']:.0f} µs late (p99 {late['p99']:.0f} µs), the rate was off by {off} %: {verdict}."
+
+
 def show(figures: Figures, stream: TextIO | None = None) -> None:
     """Prints a run: a sentence, a row per flow, the queue, the probes."""
     out = console(stream)
@@ -43,3 +57,5 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     if len(figures["flows"]) > 1:
         jain = number(figures["fairness"]["jain"], 3)
         out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")
+    if "instruments" in figures:
+        out.print(f"\n{confession(figures['instruments'])}")

@@ -103,7 +103,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
     [
         (("run", "absent.toml"), "absent.toml: no such file or directory"),
         (("run", "."), "is a directory"),
-        (("run", "absent.toml", "--engine", "ns3"), "'ns3' is not 'sim'"),
+        (("run", "absent.toml", "--engine", "ns3"), "'ns3' is not one of 'sim', 'live'"),
         (("run",), "Missing argument 'FILE'"),
         (("run", "absent.toml", "--seed", "-1"), "-1 is not in the range"),
         (("list", "cc", "cubik"), "no `cubik` among cc; known: "),

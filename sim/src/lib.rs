@@ -22,6 +22,7 @@ pub use narrows_core::figures::Run;
 pub use packet::Packet;
 pub use world::run;
 
+use narrows_core::figures::picture_interval;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{format_span, Span, Time};
 use std::fmt;
@@ -54,11 +55,8 @@ impl Default for Options {
 impl Options {
     /// Rows for pictures: 300 to 750 instants, at round intervals, fewer where a run has thousands of flows.
     pub fn pictures(scenario: &Scenario) -> Options {
-        let rows = scenario.flows.len().max(1) as u64;
-        let least = (scenario.duration.as_ns() / 750).max(scenario.duration.as_ns().saturating_mul(rows) / MOST_ROWS);
-        let mut steps = (0..).flat_map(|e| [1, 2, 5].map(|n| Span::ms(n * 10u64.pow(e))));
         Options {
-            sample_interval: steps.find(|step| step.as_ns() > least),
+            sample_interval: Some(picture_interval(scenario.duration, scenario.flows.len(), MOST_ROWS)),
             ..Options::default()
         }
     }

@@ -181,11 +181,7 @@ impl packet::Packet for Packet {
     }
     #[inline]
     fn flow_hash(&self, seed: u64) -> u32 {
-        // The finalizer of SplitMix64: every bit of flow and seed moves every bit of the hash.
-        let mut z = seed.wrapping_add((u64::from(self.flow) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 32) as u32
+        packet::flow_hash(u64::from(self.flow) + 1, seed)
     }
     /// One host sends to all.
     fn src_hash(&self, seed: u64) -> u32 {

@@ -92,6 +92,7 @@ pub fn run(
         queues,
         probes,
         samples,
+        instruments: None,
     })
 }
 

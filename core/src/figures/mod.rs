@@ -21,6 +21,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `agreement` | [`compare`]: is a figure near enough to a reference's? |
+//! | `carried` | [`Samples`] as bytes, from one process to another |
 //! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
@@ -29,6 +30,7 @@
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
+mod carried;
 mod delays;
 mod histogram;
 mod meters;
@@ -56,6 +58,15 @@ use serde::{Serialize, Serializer};
 pub const FIGURE_INTERVAL: Span = Span::ms(100);
 /// From one point of a series to the next.
 pub const SERIES_INTERVAL: Span = Span::s(1);
+
+/// From one sample to the next so that pictures have what they show: 300 to 750 instants at round intervals, fewer where rows
+/// of so many flows would be more than `most_rows`.
+pub fn picture_interval(duration: Span, flows: usize, most_rows: u64) -> Span {
+    let rows = duration.as_ns().saturating_mul(flows.max(1) as u64);
+    let least = (duration.as_ns() / 750).max(rows / most_rows);
+    let mut steps = (0..).flat_map(|e| [1, 2, 5].map(|n| Span::ms(n * 10u64.pow(e))));
+    steps.find(|step| step.as_ns() > least).unwrap_or(duration)
+}
 
 /// The rank of percentile `q` (0…1) among `n` sorted values; `None` when there are none.
 pub fn rank(q: f64, n: usize) -> Option<usize> {

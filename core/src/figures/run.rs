@@ -30,6 +30,8 @@ pub struct Run {
     pub fairness: Fairness,
     /// Columns over time.
     pub samples: Samples,
+    /// What an engine with a clock says of its own error; `None` from one in virtual time, which has none.
+    pub instruments: Option<Value>,
 }
 
 /// The figures of one flow; see the [module](super) for their meaning.
@@ -194,6 +196,8 @@ struct Document<'a> {
     probes: &'a [ProbeFigures],
     fairness: &'a Fairness,
     #[serde(skip_serializing_if = "Option::is_none")]
+    instruments: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     provenance: Option<&'a Value>,
 }
 
@@ -211,6 +215,7 @@ impl Run {
             queues: &self.queues,
             probes: &self.probes,
             fairness: &self.fairness,
+            instruments: self.instruments.as_ref(),
             provenance,
         };
         // Writing to memory fails only for keys that are not text, and there are none.

@@ -1,5 +1,6 @@
 //! Samples: columns over time, one vector per column so that other languages can take them without a copy of each row.
 
+use super::carried;
 use super::{DelaySamples, Verdicts, FIGURE_INTERVAL};
 use crate::cc::INFINITE_SSTHRESH;
 use crate::queue::Backlog;
@@ -56,6 +57,21 @@ macro_rules! table {
             /// Rows.
             pub fn len(&self) -> usize {
                 self.t_s.len()
+            }
+            pub(super) fn put(&self, to: &mut Vec<u8>) {
+                carried::put(&[self.len() as u64], to);
+                $(carried::put(&self.$column, to);)*
+            }
+            pub(super) fn take(from: &mut &[u8]) -> Option<$table> {
+                let rows = carried::Cell::take(from)?;
+                Some($table { $($column: carried::take(rows, from)?),* })
+            }
+            /// Row number `i`.
+            ///
+            /// # Panics
+            /// If there is none.
+            pub fn row(&self, i: usize) -> $row {
+                $row { $($column: self.$column[i]),* }
             }
             /// Is there no row?
             pub fn is_empty(&self) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! There may be millions, and nobody reads so many: an engine keeps the first ones and counts the rest.
 
+use super::carried;
 use crate::queue::Why;
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -77,6 +78,29 @@ impl Verdicts {
         let entered = entered.filter(|_| because != Why::Loss);
         self.waited_ms
             .push(entered.map_or(f64::NAN, |at| now.since(at).as_ms()));
+    }
+    /// As bytes, after those of `to`.
+    pub(super) fn put(&self, to: &mut Vec<u8>) {
+        carried::put(&[self.most as u64, self.left_out, self.t_s.len() as u64], to);
+        carried::put(&self.t_s, to);
+        carried::put(&self.flow, to);
+        carried::put(&self.verdict, to);
+        carried::put(&self.why, to);
+        carried::put(&self.waited_ms, to);
+    }
+    /// What [`put`](Self::put) wrote.
+    pub(super) fn take(from: &mut &[u8]) -> Option<Verdicts> {
+        let (most, left_out): (u64, u64) = (carried::Cell::take(from)?, carried::Cell::take(from)?);
+        let rows = carried::Cell::take(from)?;
+        Some(Verdicts {
+            most: usize::try_from(most).ok()?,
+            left_out,
+            t_s: carried::take(rows, from)?,
+            flow: carried::take(rows, from)?,
+            verdict: carried::take(rows, from)?,
+            why: carried::take(rows, from)?,
+            waited_ms: carried::take(rows, from)?,
+        })
     }
     /// How many had no room.
     pub fn left_out(&self) -> u64 {

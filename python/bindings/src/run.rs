@@ -2,9 +2,9 @@
 //! the run is.
 
 use crate::error::{self, EngineError};
-use crate::table::{self, Table};
+use crate::table::{self, QueueNames, Table};
 use crate::tree;
-use narrows_core::figures::{compare, Conditions};
+use narrows_core::figures::{compare, Conditions, QueueFigures, Samples};
 use narrows_core::queue::Limit;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
@@ -85,6 +85,36 @@ pub fn run_tree(
 ) -> PyResult<Run> {
     let (_, scenario) = parse_tree(tree)?;
     run(py, scenario, seed, sample_interval, verdicts, progress)
+}
+
+/// What an engine in another process saw: its JSON, and its samples as bytes.
+#[pyfunction]
+pub fn run_elsewhere(json: String, samples: &[u8]) -> PyResult<Run> {
+    let wrong = |what: &str| EngineError::new_err(format!("the engine's answer is not one: {what}"));
+    let figures: serde_json::Value = serde_json::from_str(&json).map_err(|e| wrong(&e.to_string()))?;
+    let list = |of: &serde_json::Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+    let text = |of: &serde_json::Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
+    let names = |of: &serde_json::Value, list_key: &str, key: &str| -> Vec<String> {
+        list(of, list_key).iter().map(|entry| text(entry, key)).collect()
+    };
+    let ids = names(&figures, "flows", "id");
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let probes = probe_ids(list(&figures, "probes").len());
+    let queue = |q: &serde_json::Value| QueueNames {
+        name: text(q, "name"),
+        classes: names(q, "classes", "name"),
+    };
+    let queues: Vec<_> = list(&figures, "queues").iter().map(queue).collect();
+    let samples = Samples::from_bytes(samples).ok_or_else(|| wrong("samples"))?;
+    Ok(Run {
+        json,
+        verdicts_left_out: samples.verdicts.left_out(),
+        tables: table::of(samples, &ids, &probes, &queues)?,
+    })
+}
+
+fn probe_ids(n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("ping{i}")).collect()
 }
 
 /// Reads a scenario without running it.
@@ -264,11 +294,16 @@ fn run(
             let written = serde_json::to_value(scenario.to_tree()).unwrap_or_default();
             let json = done.to_json(env!("CARGO_PKG_VERSION"), &written, None);
             let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
-            let probes: Vec<String> = (0..scenario.probes.len()).map(|i| format!("ping{i}")).collect();
+            let probes = probe_ids(scenario.probes.len());
+            let names = |q: &QueueFigures| QueueNames {
+                name: q.name.clone(),
+                classes: q.classes.iter().map(|c| c.name.clone()).collect(),
+            };
+            let queues: Vec<_> = done.queues.iter().map(names).collect();
             Ok(Run {
                 json,
                 verdicts_left_out: done.samples.verdicts.left_out(),
-                tables: table::of(done.samples, &ids, &probes, &done.queues)?,
+                tables: table::of(done.samples, &ids, &probes, &queues)?,
             })
         }
     }

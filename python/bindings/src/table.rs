@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::ArrowError;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{QueueFigures, Samples, DELAYS_OF, PHASES, VERDICTS, WHYS};
+use narrows_core::figures::{Samples, DELAYS_OF, PHASES, VERDICTS, WHYS};
 use narrows_core::units::Rate;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,12 +46,20 @@ pub fn arrow(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// A queue of a run: its name, and those of its classes.
+pub struct QueueNames {
+    /// Of its hop.
+    pub name: String,
+    /// In their order; none for a discipline without.
+    pub classes: Vec<String>,
+}
+
 /// The tables of a run, by name. The vectors become Arrow's as they are; only what marks missing values is new.
 pub fn of(
     run: Samples,
     flow_ids: &[&str],
     probe_ids: &[String],
-    queues: &[QueueFigures],
+    queues: &[QueueNames],
 ) -> PyResult<Vec<(&'static str, RecordBatch)>> {
     let Samples {
         flows,
@@ -128,11 +136,7 @@ pub fn of(
             Some(first)
         })
         .collect();
-    let names: Vec<&str> = queues
-        .iter()
-        .flat_map(|q| &q.classes)
-        .map(|c| c.name.as_str())
-        .collect();
+    let names: Vec<&str> = queues.iter().flat_map(|q| &q.classes).map(String::as_str).collect();
     let numbers = classes
         .queue
         .iter()

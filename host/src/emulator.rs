@@ -1,0 +1,415 @@
+//! Real packets through the path of the core.
+//!
+//! ```text
+//!   near device ──▶ NEAR ┐              ┌ FAR ──▶ far device
+//!                        │ path, lines  │
+//!   near device ◀── NEAR ┘              └ FAR ◀── far device
+//! ```
+//!
+//! **Time is virtual.** A packet enters at the time at which it is read; everything after that is the path's arithmetic, and
+//! a packet that is due is written when this thread is awake. Being late delays packets, but the next one is computed from
+//! when the last one should have left, so the rate is kept; how late packets are is measured, each of them.
+//!
+//! **When it is awake.** Up to [`EXACT`]: for every packet that is due or comes. Above, with something in a queue: at
+//! multiples of a tick of 100 µs, and what follows each other in a super-packet and is due goes out as one. With nothing in
+//! a queue there is no tick: what comes is dealt with when it comes. Never spinning: a thread of the real-time class that did would
+//! be stopped by the kernel for 50 ms of each second.
+
+use crate::clock::Clock;
+use crate::frame::{self, Frame, Ports, HEAD};
+use crate::instruments::Lateness;
+use crate::sys;
+use narrows_core::figures::{QueueFigures, QueueMeter, Samples, Verdict, Verdicts, FIGURE_INTERVAL};
+use narrows_core::net::access::Access;
+use narrows_core::net::path::Path;
+use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::packet::Packet as _;
+use narrows_core::queue::Why;
+use narrows_core::units::{Rate, Span, Time};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Up to this rate every packet has its own wake-up.
+pub const EXACT: Rate = Rate::mbit(100);
+/// Above it, from one wake-up to the next.
+pub const TICK: Span = Span::us(100);
+/// Reads from one device before the other gets its turn.
+const TURN: usize = 64;
+/// The longest sleep: so often a request to stop is seen.
+const LONGEST: Span = Span::ms(50);
+/// The most bytes of payload that go out as one.
+const MOST_JOINED: usize = 65_000;
+
+/// Where the receiver of a flow is, and what lies between it and the path.
+#[derive(Copy, Clone, Debug)]
+pub struct Farther {
+    /// The port behind which it is.
+    pub receiver: Port,
+    /// The line from the path to it.
+    pub there: Option<u32>,
+    /// The line back.
+    pub back: Option<u32>,
+}
+
+/// What comes out of the path, and who watches it.
+struct Watch {
+    arrivals: Vec<(Port, Frame)>,
+    queues: Vec<QueueMeter>,
+    verdicts: Verdicts,
+}
+
+impl Watch {
+    /// Notes what became of a packet. A time of entry of zero is one that was never set.
+    fn judge(&mut self, now: Time, packet: &Frame, verdict: Verdict) {
+        if let Some(owner) = packet.owner().filter(|_| self.verdicts.wanted()) {
+            let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
+            self.verdicts.push(now, u32::from(owner), verdict, entered);
+        }
+    }
+}
+
+impl Out<Frame> for Watch {
+    fn arrived(&mut self, _now: Time, port: Port, packet: Frame) {
+        self.arrivals.push((port, packet));
+    }
+    fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Frame) {
+        self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
+    }
+    fn dropped(&mut self, now: Time, hop: u8, packet: Frame, why: Why) {
+        self.queues[usize::from(hop)].dropped(why);
+        self.judge(now, &packet, Verdict::Dropped(why));
+    }
+    fn duplicate(&mut self, packet: &Frame) -> Option<Frame> {
+        Some(packet.clone())
+    }
+    fn marked(&mut self, now: Time, hop: u8, packet: &Frame, why: Why) {
+        self.queues[usize::from(hop)].marked();
+        self.judge(now, packet, Verdict::Marked(why));
+    }
+}
+
+/// How packets are passed.
+#[derive(Copy, Clone, Debug)]
+pub struct Manner {
+    /// From one wake-up to the next while something waits; `None`: for every packet.
+    pub tick: Option<Span>,
+    /// What follows each other goes out as one.
+    pub join: bool,
+    /// Super-packets cross the path whole.
+    pub whole: bool,
+}
+
+/// A path, its lines, its meters.
+pub struct Emulator {
+    path: Path<Frame>,
+    access: Access<Frame>,
+    farther: Vec<Farther>,
+    watch: Watch,
+    ports: Ports,
+    manner: Manner,
+    end: Time,
+    interval: Option<Span>,
+    rate: Rate,
+}
+
+/// What it has seen.
+pub struct Seen {
+    /// Of every hop.
+    pub queues: Vec<QueueFigures>,
+    /// Of the queues and their classes.
+    pub samples: Samples,
+    /// How late packets were.
+    pub lateness: Lateness,
+}
+
+/// One run of it.
+struct Passage<'a> {
+    e: &'a mut Emulator,
+    devices: [&'a OwnedFd; 2],
+    clock: Clock,
+    due: VecDeque<(Time, Port, Frame)>,
+    buffer: Vec<u8>,
+    samples: Samples,
+    next_figures: Time,
+    next_rows: Time,
+    closed: Option<Vec<QueueFigures>>,
+    lateness: Lateness,
+}
+
+impl Emulator {
+    /// Of `path` with meters for its hops; figures end at `end`, samples are taken at `interval`.
+    pub fn new(path: Path<Frame>, queues: Vec<QueueMeter>, end: Time, interval: Option<Span>, rate: Rate) -> Emulator {
+        let exact = rate <= EXACT;
+        Emulator {
+            path,
+            access: Access::default(),
+            farther: Vec::new(),
+            watch: Watch {
+                arrivals: Vec::new(),
+                queues,
+                verdicts: Verdicts::default(),
+            },
+            ports: Ports::default(),
+            manner: Manner {
+                tick: (!exact).then_some(TICK),
+                join: !exact,
+                whole: false,
+            },
+            end,
+            interval,
+            rate,
+        }
+    }
+    /// Flows by their ports, with the delays of the lines between the path and their receivers: port of the receiver, there,
+    /// back.
+    pub fn flows(mut self, ports: Ports, delays: impl Iterator<Item = (Port, Span, Span)>) -> Emulator {
+        self.ports = ports;
+        for (receiver, there, back) in delays {
+            let (there, back) = (self.access.line(there), self.access.line(back));
+            self.farther.push(Farther { receiver, there, back });
+        }
+        self
+    }
+    /// Tells the first `most` packets that are dropped, marked or lost one by one.
+    pub fn keep_verdicts(&mut self, most: usize) {
+        self.watch.verdicts = Verdicts::keep(most);
+    }
+    /// How packets are passed.
+    pub fn manner_of(&self) -> Manner {
+        self.manner
+    }
+    /// How packets are passed, to be changed before the run.
+    pub fn manner(&mut self) -> &mut Manner {
+        &mut self.manner
+    }
+    /// Passes packets between the devices at NEAR and FAR until it is told to stop.
+    pub fn run(&mut self, devices: [&OwnedFd; 2], clock: Clock, stop: &AtomicBool) -> io::Result<Seen> {
+        sys::prefer(-20);
+        let lateness = Lateness::new(sys::real_time(20), self.rate);
+        let mut passage = Passage {
+            devices,
+            clock,
+            due: VecDeque::new(),
+            buffer: vec![0; frame::VNET + 65_536],
+            samples: Samples::default(),
+            next_figures: Time::ZERO + FIGURE_INTERVAL,
+            next_rows: self.interval.map_or(Time::MAX, |i| Time::ZERO + i),
+            closed: None,
+            lateness,
+            e: self,
+        };
+        while !stop.load(Ordering::Relaxed) {
+            passage.turn()?;
+        }
+        Ok(passage.seen())
+    }
+}
+
+impl Passage<'_> {
+    fn seen(mut self) -> Seen {
+        self.close();
+        self.samples.verdicts = std::mem::take(&mut self.e.watch.verdicts);
+        self.lateness.cpu(sys::thread_cpu());
+        Seen {
+            queues: self.closed.unwrap_or_default(),
+            samples: self.samples,
+            lateness: self.lateness,
+        }
+    }
+    /// Does what is due, takes what has come, and sleeps.
+    fn turn(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        self.advance(now);
+        let more = self.take(now)?;
+        self.write()?;
+        if more {
+            return Ok(());
+        }
+        let next = self.next();
+        let now = self.clock.now();
+        if next <= now {
+            return Ok(());
+        }
+        let until = next.min(now + LONGEST);
+        match self.e.manner.tick {
+            Some(tick) if self.e.path.hops().any(|hop| !hop.is_empty()) => {
+                let at = Time::from_ns((now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
+                self.clock.sleep_until(at);
+                self.lateness.woke(at, self.clock.now());
+            }
+            _ => {
+                sys::wait_readable(&self.devices.map(AsRawFd::as_raw_fd), until.since(now).as_ns())?;
+                self.lateness.woke(until, self.clock.now());
+            }
+        }
+        Ok(())
+    }
+    /// When something is to be done.
+    fn next(&self) -> Time {
+        let path = self.e.path.next_wakeup().unwrap_or(Time::MAX);
+        path.min(self.e.access.next()).min(self.next_look())
+    }
+    /// When something is to be looked at.
+    fn next_look(&self) -> Time {
+        if self.closed.is_some() {
+            return Time::MAX;
+        }
+        self.next_figures.min(self.next_rows).min(self.e.end)
+    }
+    /// Everything up to `now`, in the order of virtual time: the path, lines, then who looks.
+    fn advance(&mut self, now: Time) {
+        loop {
+            let path = self.e.path.next_wakeup().unwrap_or(Time::MAX);
+            let access = self.e.access.next();
+            let look = self.next_look();
+            let at = path.min(access).min(look);
+            if at > now {
+                return;
+            }
+            if path == at {
+                self.e.path.poll(at, &mut self.e.watch);
+                let mut arrivals = std::mem::take(&mut self.e.watch.arrivals);
+                for (port, frame) in arrivals.drain(..) {
+                    self.arrive(at, port, frame);
+                }
+                self.e.watch.arrivals = arrivals;
+            } else if access == at {
+                if let Some(frame) = self.e.access.pop(at) {
+                    self.leave_line(at, frame);
+                }
+            } else {
+                self.look(at);
+            }
+        }
+    }
+    fn farther(&self, frame: &Frame) -> Option<Farther> {
+        self.e.farther.get(usize::from(frame.owner()?)).copied()
+    }
+    /// A frame has come out of the path at `port`.
+    fn arrive(&mut self, at: Time, port: Port, frame: Frame) {
+        if frame.damaged() {
+            return;
+        }
+        let line = self
+            .farther(&frame)
+            .filter(|f| f.receiver == port)
+            .and_then(|f| f.there);
+        match line {
+            Some(line) => self.e.access.push(at, line, frame),
+            None => self.due.push_back((at, port, frame)),
+        }
+    }
+    /// A frame has come to the end of a line: at its receiver, or at the path.
+    fn leave_line(&mut self, at: Time, frame: Frame) {
+        match self.farther(&frame) {
+            Some(farther) if farther.receiver != frame.port() => self.due.push_back((at, farther.receiver, frame)),
+            _ => self.e.path.push(at, frame.port(), frame, &mut self.e.watch),
+        }
+    }
+    /// Reads what the hosts have sent; true when there may be more.
+    fn take(&mut self, now: Time) -> io::Result<bool> {
+        let mut more = false;
+        for port in [NEAR, FAR] {
+            for turn in 1..=TURN {
+                let Some(n) = sys::read(self.devices[usize::from(port)], &mut self.buffer)? else {
+                    break;
+                };
+                more |= turn == TURN;
+                let Emulator {
+                    path,
+                    access,
+                    farther,
+                    watch,
+                    ports,
+                    manner,
+                    ..
+                } = &mut *self.e;
+                let taken = frame::cut(&self.buffer[..n], port, *ports, manner.whole, |frame| {
+                    let farther = frame.owner().and_then(|owner| farther.get(usize::from(owner)));
+                    match farther.filter(|f| f.receiver == port).and_then(|f| f.back) {
+                        Some(line) => access.push(now, line, frame),
+                        None => path.push(now, port, frame, watch),
+                    }
+                });
+                if !taken {
+                    self.lateness.foreign += 1;
+                }
+            }
+        }
+        Ok(more)
+    }
+    /// Writes what is due.
+    fn write(&mut self) -> io::Result<()> {
+        let mut head = [0; HEAD];
+        while let Some((at, port, first)) = self.due.pop_front() {
+            let now = self.clock.now();
+            let mut len = first.payload();
+            self.lateness.left(now, at, port, &first);
+            while self.e.manner.join {
+                match self.due.front() {
+                    Some((at, p, next))
+                        if *p == port && len + next.payload() <= MOST_JOINED && first.continued_by(len, next) =>
+                    {
+                        len += next.payload();
+                        self.lateness.left(now, *at, port, next);
+                    }
+                    _ => break,
+                }
+                self.due.pop_front();
+            }
+            let headers = first.headers(len, &mut head);
+            if let Err(error) = sys::write(self.devices[usize::from(port)], &head[headers], first.body(len)) {
+                // A host that has no room drops; anything else is the end.
+                match error.raw_os_error() {
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.lateness.refused += 1,
+                    _ => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+    /// Looks at the queues.
+    fn look(&mut self, now: Time) {
+        let (figures, rows) = (self.next_figures == now, self.next_rows == now);
+        let hops = self.e.path.hops().zip(&mut self.e.watch.queues);
+        for (number, (hop, meter)) in (0_u32..).zip(hops) {
+            if figures {
+                meter.sample(now, hop.backlog(), hop.queue());
+            }
+            if rows {
+                let (drops, marks) = (meter.drops(), meter.marks());
+                let rows = &mut self.samples;
+                rows.queue.push_backlog(now, number, hop.backlog(), drops, marks);
+                for class in 0..meter.classes() {
+                    let backlog = hop.queue().backlog_of(class);
+                    rows.classes.push_backlog(now, number, class as u32, backlog);
+                }
+            }
+        }
+        if figures {
+            self.next_figures = now + FIGURE_INTERVAL;
+        }
+        if let Some(interval) = self.e.interval.filter(|_| rows) {
+            self.next_rows = now + interval;
+        }
+        if now >= self.e.end {
+            self.close();
+        }
+    }
+    /// The run is over: packets still pass, nobody looks.
+    fn close(&mut self) {
+        let queues = &self.e.watch.queues;
+        if self.closed.is_some() {
+            return;
+        }
+        self.closed = Some(queues.iter().map(QueueMeter::figures).collect());
+        if self.e.interval.is_some() {
+            for (number, queue) in (0..).zip(queues) {
+                queue.delays(number, &mut self.samples.delays);
+            }
+        }
+        self.lateness.close(self.e.end);
+    }
+}

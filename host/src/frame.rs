@@ -1,0 +1,414 @@
+//! Real packets as the network of the core sees them.
+//!
+//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB that is cut here into the segments that
+//! a card would send. A [`Frame`] is one of them: a place in a whole, which all of them share, and what may change on the
+//! way (the ECN bits, the code point). Headers are made when a frame is written; payload is never touched, and what is
+//! under way is trusted not to be damaged: checksums over payload are left to nobody, as between a host and its card.
+//!
+//! Sizes are whole frames, so an IP packet weighs 14 bytes more here than its length: figures equal those of simulated packets.
+//!
+//! Sources: virtio 1.2, 5.1.6 (the header of offloads); RFC 791, 1624, 9293; Linux 6.12 `net/ipv4/tcp_offload.c` for which flags
+//! go to which segment.
+
+use narrows_core::net::Port;
+use narrows_core::packet::{flow_hash, Ecn, Packet};
+use narrows_core::units::{Bytes, Time};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of the header of offloads.
+pub const VNET: usize = 10;
+/// What a frame has and a packet has not.
+const ETHERNET: u32 = 14;
+/// Headers of a segment at most: offloads, IP with options, TCP with options.
+pub const HEAD: usize = VNET + 60 + 60;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_TCP4: u8 = 1;
+const GSO_ECN: u8 = 0x80;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const FIN_PSH: u8 = 0x01 | 0x08;
+const CWR: u8 = 0x80;
+
+/// Whose packets are whose: those of a connection to one port belong to a flow, datagrams to another one to a probe.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Ports {
+    /// The receiver of flow 0, and how many flows.
+    pub flows: (u16, u16),
+    /// The echo of probe 0, and how many probes.
+    pub probes: (u16, u16),
+}
+
+impl Ports {
+    /// The flow or probe that one of these two ports belongs to; probes count on from the last flow.
+    fn owner(self, tcp: bool, ports: [u16; 2]) -> Option<u16> {
+        let (first, count) = if tcp { self.flows } else { self.probes };
+        let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
+        let place = place(ports[1]).or(place(ports[0]))?;
+        Some(if tcp { place } else { self.flows.1 + place })
+    }
+}
+
+/// One read.
+#[derive(Debug)]
+struct Whole {
+    /// The packet with the header of offloads.
+    bytes: Box<[u8]>,
+    /// Of IP and TCP; of IP alone in what is not TCP.
+    head: usize,
+    ip_head: usize,
+    /// Payload of each segment but the last; of a single packet all of it.
+    mss: usize,
+    tcp: bool,
+    identity: u64,
+    port: Port,
+    owner: Option<u16>,
+}
+
+impl Whole {
+    fn packet(&self) -> &[u8] {
+        &self.bytes[VNET..]
+    }
+    fn payload(&self) -> usize {
+        self.packet().len() - self.head
+    }
+}
+
+/// One packet on its way.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    whole: Arc<Whole>,
+    enqueued_at: Time,
+    /// Where its payload begins in that of the whole, and how long it is.
+    offset: u32,
+    len: u32,
+    /// Bytes on the wire.
+    size: u32,
+    tos: u8,
+    damaged: bool,
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The ones' complement sum of 16-bit words, folded.
+fn sum(bytes: &[u8], start: u32) -> u16 {
+    let words = bytes
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0)));
+    let mut sum = words.fold(start, |a, b| a + b);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// What is in a packet as it was read from the device at `port`: frames for `each`, in order. `whole`: a super-packet stays
+/// one. False for what is no IPv4.
+pub fn cut(read: &[u8], port: Port, ports: Ports, whole: bool, mut each: impl FnMut(Frame)) -> bool {
+    let Some(packet) = read.get(VNET..).filter(|p| p.len() >= 20 && p[0] >> 4 == 4) else {
+        return false;
+    };
+    let ip_head = usize::from(packet[0] & 15) * 4;
+    let protocol = packet[9];
+    let fragment = be16(packet, 6) & 0x1fff != 0;
+    let has_ports = (protocol == TCP || protocol == UDP) && !fragment && packet.len() >= ip_head + 8;
+    let tcp = protocol == TCP && has_ports && packet.len() >= ip_head + 20;
+    let head = if tcp {
+        ip_head + usize::from(packet[ip_head + 12] >> 4) * 4
+    } else {
+        ip_head
+    };
+    if head > packet.len() || ip_head < 20 {
+        return false;
+    }
+    let (from, to) = if has_ports {
+        (be16(packet, ip_head), be16(packet, ip_head + 2))
+    } else {
+        (0, 0)
+    };
+    let hosts = u64::from(be32(packet, 12)) << 32 | u64::from(be32(packet, 16));
+    let ends = u64::from(protocol) << 32 | u64::from(from) << 16 | u64::from(to);
+    let payload = packet.len() - head;
+    let gso = u16::from_ne_bytes([read[4], read[5]]);
+    let super_packet = tcp && read[1] & !GSO_ECN == GSO_TCP4 && gso > 0;
+    let mss = if super_packet { usize::from(gso) } else { payload };
+    let shared = Arc::new(Whole {
+        bytes: read.into(),
+        head,
+        ip_head,
+        mss,
+        tcp,
+        identity: hosts.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31) ^ ends,
+        port,
+        owner: ports.owner(tcp, [from, to]).filter(|_| has_ports),
+    });
+    let headers = head as u32 + ETHERNET;
+    let tos = packet[1];
+    let frame = |offset: usize, len: usize, size: u32| Frame {
+        whole: Arc::clone(&shared),
+        enqueued_at: Time::ZERO,
+        offset: offset as u32,
+        len: len as u32,
+        size,
+        tos,
+        damaged: false,
+    };
+    if whole || payload <= mss {
+        let segments = payload.div_ceil(mss.max(1)).max(1) as u32;
+        each(frame(0, payload, headers * segments + payload as u32));
+        return true;
+    }
+    for offset in (0..payload).step_by(mss) {
+        let len = mss.min(payload - offset);
+        each(frame(offset, len, headers + len as u32));
+    }
+    true
+}
+
+impl Frame {
+    /// Where it entered.
+    pub fn port(&self) -> Port {
+        self.whole.port
+    }
+    /// The flow or probe that it belongs to, data, ACK or answer; probes count on from the last flow.
+    pub fn owner(&self) -> Option<u16> {
+        self.whole.owner
+    }
+    /// Whoever gets it drops it.
+    pub fn damaged(&self) -> bool {
+        self.damaged
+    }
+    /// Does `next` go on where this one, which is so long by now, ends, with the same headers?
+    pub fn continued_by(&self, len: usize, next: &Frame) -> bool {
+        Arc::ptr_eq(&self.whole, &next.whole)
+            && next.offset as usize == self.offset as usize + len
+            && len % self.whole.mss == 0
+            && next.tos == self.tos
+            && !next.damaged
+    }
+    /// Payload bytes.
+    pub fn payload(&self) -> usize {
+        self.len as usize
+    }
+    /// Its payload, and that of those behind it up to `len` bytes.
+    pub fn body(&self, len: usize) -> &[u8] {
+        let start = self.whole.head + self.offset as usize;
+        &self.whole.packet()[start..start + len]
+    }
+    /// Its headers with those of offloads, for `len` bytes of payload, into `to`; answers which part of it.
+    pub fn headers(&self, len: usize, to: &mut [u8; HEAD]) -> Range<usize> {
+        let whole = &*self.whole;
+        let packet = whole.packet();
+        to[..VNET + whole.head].copy_from_slice(&whole.bytes[..VNET + whole.head]);
+        let (vnet, head) = to.split_at_mut(VNET);
+        let (ip, transport) = head.split_at_mut(whole.ip_head);
+        let alone = len == whole.payload();
+        ip[1] = self.tos;
+        if !alone {
+            let number = (self.offset as usize / whole.mss) as u16;
+            ip[2..4].copy_from_slice(&((whole.head + len) as u16).to_be_bytes());
+            ip[4..6].copy_from_slice(&be16(packet, 4).wrapping_add(number).to_be_bytes());
+        }
+        if !alone || self.tos != packet[1] {
+            ip[10..12].fill(0);
+            let check = !sum(ip, 0);
+            ip[10..12].copy_from_slice(&check.to_be_bytes());
+        }
+        if !alone && whole.tcp {
+            let seq = be32(transport, 4).wrapping_add(self.offset);
+            transport[4..8].copy_from_slice(&seq.to_be_bytes());
+            let last = self.offset as usize + len == whole.payload();
+            if !last {
+                transport[13] &= !FIN_PSH;
+            }
+            if self.offset > 0 {
+                transport[13] &= !CWR;
+            }
+            // What the kernel leaves to a card: the sum over what is not in the segment, which the card adds to the rest.
+            let length = (whole.head - whole.ip_head + len) as u32;
+            let check = sum(&ip[12..20], u32::from(TCP) + length);
+            transport[16..18].copy_from_slice(&check.to_be_bytes());
+            vnet[0] = NEEDS_CHECKSUM;
+            vnet[6..8].copy_from_slice(&(whole.ip_head as u16).to_ne_bytes());
+            vnet[8..10].copy_from_slice(&16_u16.to_ne_bytes());
+        }
+        let still_super = len > whole.mss;
+        if !still_super {
+            vnet[1] = 0;
+            vnet[2..6].fill(0);
+        } else if whole.tcp {
+            let ecn = if transport[13] & CWR != 0 { GSO_ECN } else { 0 };
+            vnet[1] = GSO_TCP4 | ecn;
+            vnet[2..4].copy_from_slice(&(whole.head as u16).to_ne_bytes());
+            vnet[4..6].copy_from_slice(&(whole.mss as u16).to_ne_bytes());
+        }
+        0..VNET + whole.head
+    }
+}
+
+impl Packet for Frame {
+    fn size(&self) -> Bytes {
+        Bytes::new(u64::from(self.size))
+    }
+    fn enqueued_at(&self) -> Time {
+        self.enqueued_at
+    }
+    fn set_enqueued_at(&mut self, now: Time) {
+        self.enqueued_at = now;
+    }
+    fn flow_hash(&self, seed: u64) -> u32 {
+        flow_hash(self.whole.identity, seed)
+    }
+    fn ecn(&self) -> Ecn {
+        match self.tos & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+    fn set_ce(&mut self) {
+        self.tos |= 3;
+    }
+    fn joined(&self) -> bool {
+        self.offset > 0
+    }
+    fn dscp(&self) -> u8 {
+        self.tos >> 2
+    }
+    fn set_dscp(&mut self, dscp: u8) {
+        self.tos = self.tos & 3 | dscp << 2;
+    }
+    fn damage(&mut self) {
+        self.damaged = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORTS: Ports = Ports {
+        flows: (20_000, 2),
+        probes: (7_000, 1),
+    };
+
+    /// A super-packet of `payload` bytes, ECT(0), PSH and CWR set, from port 40000 to 20001.
+    fn super_packet(payload: usize, mss: u16) -> Vec<u8> {
+        let mut read = vec![0; VNET];
+        read[0] = NEEDS_CHECKSUM;
+        read[1] = GSO_TCP4 | GSO_ECN;
+        read[4..6].copy_from_slice(&mss.to_ne_bytes());
+        read[6..8].copy_from_slice(&20_u16.to_ne_bytes());
+        read[8..10].copy_from_slice(&16_u16.to_ne_bytes());
+        let mut ip = vec![
+            0x45, 0x02, 0, 0, 0xff, 0xff, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ];
+        ip[2..4].copy_from_slice(&((52 + payload) as u16).to_be_bytes());
+        let check = !sum(&ip, 0);
+        ip[10..12].copy_from_slice(&check.to_be_bytes());
+        read.extend(ip);
+        let mut tcp = vec![0; 32];
+        tcp[..2].copy_from_slice(&40_000_u16.to_be_bytes());
+        tcp[2..4].copy_from_slice(&20_001_u16.to_be_bytes());
+        tcp[4..8].copy_from_slice(&(u32::MAX - 999).to_be_bytes());
+        (tcp[12], tcp[13]) = (8 << 4, CWR | 0x18);
+        read.extend(tcp);
+        read.extend((0..payload).map(|i| i as u8));
+        read
+    }
+
+    fn frames(read: &[u8], whole: bool) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        assert!(cut(read, 0, PORTS, whole, |frame| frames.push(frame)));
+        frames
+    }
+
+    #[test]
+    fn a_super_packet_becomes_the_segments_that_a_card_would_send() {
+        let read = super_packet(3000, 1448);
+        let cut = frames(&read, false);
+        assert_eq!(
+            cut.iter().map(|f| f.size().get()).collect::<Vec<_>>(),
+            [1514, 1514, 170]
+        );
+        assert_eq!(cut.iter().map(Frame::joined).collect::<Vec<_>>(), [false, true, true]);
+        assert!(cut.iter().all(|f| f.owner() == Some(1) && f.ecn() == Ecn::Ect0));
+        let mut bytes = Vec::new();
+        for (i, frame) in cut.iter().enumerate() {
+            let mut head = [0; HEAD];
+            let n = frame.headers(frame.payload(), &mut head);
+            let head = &head[n];
+            let ip = &head[VNET..VNET + 20];
+            assert_eq!(sum(ip, 0), 0xffff, "the checksum of segment {i}");
+            assert_eq!(usize::from(be16(ip, 2)), 52 + frame.payload());
+            // Numbers wrap like those of the card.
+            assert_eq!(be16(ip, 4), 0xffff_u16.wrapping_add(i as u16));
+            let tcp = &head[VNET + 20..];
+            assert_eq!(be32(tcp, 4), (u32::MAX - 999).wrapping_add(1448 * i as u32));
+            assert_eq!(tcp[13] & CWR != 0, i == 0);
+            assert_eq!(tcp[13] & 0x08 != 0, i == 2);
+            assert_eq!((head[0], head[1]), (NEEDS_CHECKSUM, 0));
+            bytes.extend_from_slice(frame.body(frame.payload()));
+        }
+        assert_eq!(bytes, &read[VNET + 52..]);
+    }
+
+    #[test]
+    fn segments_that_follow_each_other_go_out_as_one() {
+        let read = super_packet(5000, 1448);
+        let cut = frames(&read, false);
+        assert!(cut[0].continued_by(1448, &cut[1]) && cut[0].continued_by(2896, &cut[2]));
+        assert!(!cut[0].continued_by(1448, &cut[2]) && !cut[1].continued_by(1448, &cut[3]));
+        let mut head = [0; HEAD];
+        let n = cut[0].headers(2896, &mut head);
+        let head = &head[n];
+        assert_eq!(head[1], GSO_TCP4 | GSO_ECN);
+        assert_eq!(u16::from_ne_bytes([head[4], head[5]]), 1448);
+        assert_eq!(be16(head, VNET + 2), 52 + 2896);
+        let mut marked = cut[1].clone();
+        marked.set_ce();
+        assert!(!cut[0].continued_by(1448, &marked));
+    }
+
+    #[test]
+    fn a_mark_changes_the_header_and_its_checksum_alone() {
+        let read = super_packet(100, 1448);
+        let mut frame = frames(&read, false).remove(0);
+        let mut head = [0; HEAD];
+        let n = frame.headers(100, &mut head);
+        assert_eq!(head[VNET..n.end], read[VNET..VNET + 52]);
+        frame.set_ce();
+        frame.set_dscp(10);
+        let n = frame.headers(100, &mut head);
+        assert_eq!(head[VNET + 1], 10 << 2 | 3);
+        assert_eq!(sum(&head[VNET..VNET + 20], 0), 0xffff);
+        assert_eq!(head[VNET + 20..n.end], read[VNET + 20..VNET + 52]);
+    }
+
+    #[test]
+    fn a_whole_one_weighs_what_its_segments_do() {
+        let read = super_packet(3000, 1448);
+        let whole = frames(&read, true);
+        assert_eq!((whole.len(), whole[0].size().get()), (1, 3000 + 3 * 66));
+        let mut head = [0; HEAD];
+        let n = whole[0].headers(3000, &mut head);
+        assert_eq!(head[VNET..n.end], read[VNET..VNET + 52]);
+        assert_eq!(head[1], GSO_TCP4 | GSO_ECN);
+    }
+
+    #[test]
+    fn what_is_no_ipv4_is_refused() {
+        let mut none = vec![0; VNET + 40];
+        none[VNET] = 0x60;
+        assert!(!cut(&none, 0, PORTS, false, |_| ()));
+        assert!(!cut(&none[..VNET], 0, PORTS, false, |_| ()));
+    }
+}

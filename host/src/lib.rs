@@ -1,0 +1,33 @@
+//! The live engine of narrows, on Linux: the scenario that `narrows-sim` runs in virtual time, over real packets and this machine's
+//! own TCP, through the same network of `narrows-core`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`live`] | the engine: a scenario in, a run out |
+//! | [`ready`] | what this machine, this user and the scenario lack for it, with the cure |
+//! | [`space`] | a host: a network namespace with one device |
+//! | [`emulator`] | real packets through the path of the core, in virtual time |
+//! | [`frame`] | a real packet as the core sees it; super-packets cut and joined |
+//! | [`traffic`] | flows: kernel sockets, and what TCP_INFO says of them |
+//! | [`probe`] | pings and who answers them |
+//! | [`instruments`] | how late, how wrong: the run's own error |
+//! | [`clock`] | the run's time on the kernel's clock |
+//! | [`sys`] | calls of the kernel: the only unsafe code |
+#![deny(unsafe_code)]
+#![cfg(target_os = "linux")]
+
+pub mod clock;
+pub mod emulator;
+pub mod error;
+pub mod frame;
+pub mod instruments;
+pub mod live;
+pub mod probe;
+pub mod ready;
+pub mod space;
+pub mod sys;
+pub mod traffic;
+
+pub use error::HostError;
+pub use frame::Frame;
+pub use live::{run, Options, Progress};

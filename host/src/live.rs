@@ -1,0 +1,490 @@
+//! The engine: a scenario in, a run out, as by any engine.
+
+use crate::clock::Clock;
+use crate::emulator::{Emulator, Seen};
+use crate::error::HostError;
+use crate::frame::{Frame, Ports};
+use crate::instruments::{confess, Conditions};
+use crate::probe::{Echoes, Pinging, Probes};
+use crate::ready;
+use crate::space::{Peer, Space, SpaceSpec};
+use crate::sys;
+use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
+use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeMeter, QueueMeter, Run};
+use narrows_core::net::path::{self, Path};
+use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::{Direction, FlowSpec, Scenario};
+use narrows_core::tcp::{EcnMode, Gso, Pacing};
+use narrows_core::units::{Span, Time};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How a scenario is run, beside what it says.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Options {
+    /// From one sample to the next; `None` samples nothing.
+    pub sample_interval: Option<Span>,
+    /// So many dropped, marked and lost packets are told one by one, the rest is counted; 0 keeps none.
+    pub verdicts: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            sample_interval: Some(Span::ms(100)),
+            verdicts: 0,
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// The run's own time.
+    pub now: Time,
+    /// Its end.
+    pub end: Time,
+}
+
+/// Ports of receivers, senders, echoes and pingers: so far apart that [`ready::MOST_FLOWS`] fit in between.
+const RECEIVERS: u16 = 20_000;
+const SENDERS: u16 = 30_000;
+const ECHOES: u16 = 7_000;
+const PINGERS: u16 = 8_000;
+
+/// From the moment when everything is ready to the beginning.
+const AHEAD: Span = Span::ms(20);
+/// Between two looks at whether to go on.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The address of the host at a port; the second one is reached with ECN.
+fn address(port: Port, ecn: bool) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
+}
+
+fn other(port: Port) -> Port {
+    NEAR + FAR - port
+}
+
+fn sender_of(flow: &FlowSpec) -> Port {
+    match flow.direction {
+        Direction::Down => NEAR,
+        Direction::Up => FAR,
+    }
+}
+
+/// What both hosts are, but for their addresses.
+fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
+    let host = &scenario.host;
+    let peer = |ecn| Peer {
+        address: address(other(port), ecn),
+        ecn,
+        iw: host.iw,
+    };
+    let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
+    let ecn = match host.ecn {
+        EcnMode::Off => 0,
+        EcnMode::Passive | EcnMode::On => 2,
+    };
+    SpaceSpec {
+        addresses: vec![address(port, false), address(port, true)],
+        peers: vec![peer(false), peer(true)],
+        sysctls: vec![
+            ("ipv6/conf/all/disable_ipv6", "1".into()),
+            ("ipv6/conf/default/disable_ipv6", "1".into()),
+            ("ipv4/tcp_no_metrics_save", "1".into()),
+            ("ipv4/tcp_ecn", ecn.to_string()),
+            ("ipv4/tcp_rmem", buffer(host.rmem_default.get(), host.rmem_max.get())),
+            ("ipv4/tcp_wmem", buffer(host.wmem_default.get(), host.wmem_max.get())),
+            (
+                "ipv4/tcp_slow_start_after_idle",
+                u8::from(host.slow_start_after_idle).to_string(),
+            ),
+        ],
+        qdisc: qdisc(scenario),
+        gso: match host.gso {
+            Gso::On => (None, None),
+            Gso::Off => (Some(1), None),
+            Gso::Segments(n) => (Some(n), None),
+            Gso::Bytes(n) => (None, Some(n.get() as u32)),
+        },
+    }
+}
+
+fn qdisc(scenario: &Scenario) -> &'static str {
+    match scenario.host.pacing {
+        Pacing::Fq => "fq",
+        Pacing::Auto | Pacing::Off => "pfifo",
+    }
+}
+
+/// Flows with a start moved as in every engine.
+fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
+    let port = sender_of(flow);
+    let mut rng = Rng::named(scenario.seed, &format!("start/{}", flow.id));
+    let jitter = Span::ns(rng.below(scenario.start_jitter.as_ns()));
+    let place = number as u16;
+    Outgoing {
+        number: number as u32,
+        id: flow.id.clone(),
+        cc: flow.cc.kind.clone(),
+        from: SocketAddrV4::new(address(port, false), SENDERS + place),
+        to: SocketAddrV4::new(address(other(port), flow.ecn), RECEIVERS + place),
+        dscp: flow.dscp,
+        start: Time::ZERO + flow.start + jitter,
+        stop: flow.stop.map(|at| Time::ZERO + at),
+        restart: flow.restart.map(|at| Time::ZERO + at),
+        size: flow.size.map(|n| n.get()),
+        notsent_lowat: u32::try_from(scenario.host.notsent_lowat.get()).unwrap_or(u32::MAX),
+    }
+}
+
+fn emulator(scenario: &Scenario, registry: &Registry<Frame>, options: &Options) -> Result<Emulator, HostError> {
+    let (seed, spec) = (scenario.seed, &scenario.path);
+    let warmup = Time::ZERO + scenario.warmup;
+    let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
+    let places = path::places(spec, seed, scenario.host.hz);
+    for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
+        let kind = &hop.queue.kind;
+        let unknown = || HostError::Unlike(format!("no queue discipline is called \"{kind}\""));
+        let made = (registry.queue(kind).ok_or_else(unknown)?.make)(&hop.queue.params, place);
+        meters.push(QueueMeter::new(name, kind.clone(), made.classes(), warmup));
+        disciplines.push(made);
+    }
+    let delays = scenario.flows.iter().map(|flow| {
+        let forward = spec.forward_part(flow.rtt);
+        let back = flow.rtt - forward;
+        match flow.direction {
+            Direction::Down => (FAR, forward, back),
+            Direction::Up => (NEAR, back, forward),
+        }
+    });
+    let ports = Ports {
+        flows: (RECEIVERS, scenario.flows.len() as u16),
+        probes: (ECHOES, scenario.probes.len() as u16),
+    };
+    let end = Time::ZERO + scenario.duration;
+    let path = Path::new(spec, disciplines, seed);
+    let mut emulator =
+        Emulator::new(path, meters, end, options.sample_interval, spec.bottleneck().target()).flows(ports, delays);
+    emulator.manner().whole = spec.offload;
+    emulator.keep_verdicts(options.verdicts);
+    Ok(emulator)
+}
+
+/// Runs `scenario` with this machine's own TCP. `progress` is called now and then; when it answers `false` the run stops.
+/// [`ready::gain_privilege`] must have been called.
+pub fn run(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Run, HostError> {
+    ready::check_scenario(scenario, registry, options.sample_interval)?;
+    let mut emulator = emulator(scenario, registry, options)?;
+    let spaces = [Space::new(&space(scenario, NEAR))?, Space::new(&space(scenario, FAR))?];
+    let stop = AtomicBool::new(false);
+    let parts = Parts {
+        scenario,
+        spaces: &spaces,
+        stop: &stop,
+        interval: options.sample_interval,
+    };
+    let end = Time::ZERO + scenario.duration;
+    let seen = thread::scope(|scope| {
+        let done = parts.go(scope, &mut emulator, &mut |now| {
+            progress(Progress { now: now.min(end), end })
+        });
+        // Whatever went wrong, nobody waits for threads that nobody stops.
+        stop.store(true, Ordering::Relaxed);
+        done
+    })?;
+    Ok(parts.told(&emulator, seen))
+}
+
+struct Parts<'a> {
+    scenario: &'a Scenario,
+    spaces: &'a [Space; 2],
+    stop: &'a AtomicBool,
+    interval: Option<Span>,
+}
+
+/// What the threads answer.
+struct Answers {
+    passed: Seen,
+    hosts: Vec<Told>,
+    probes: Vec<ProbeMeter>,
+}
+
+impl<'p> Parts<'p> {
+    /// Starts a thread in the host at `port`: `make` gets it ready, `work` begins with the run.
+    fn start<'scope, R: 'scope, T: Send + 'scope>(
+        &self,
+        scope: &'scope thread::Scope<'scope, 'p>,
+        port: Port,
+        make: impl FnOnce() -> Result<R, HostError> + Send + 'scope,
+        work: impl FnOnce(R, Clock) -> Result<T, HostError> + Send + 'scope,
+    ) -> Result<Started<'scope, T>, HostError>
+    where
+        'p: 'scope,
+    {
+        let space = &self.spaces[usize::from(port)];
+        let (tell_ready, ready) = mpsc::channel();
+        let (begin, begins) = mpsc::channel::<Clock>();
+        let thread = scope.spawn(move || {
+            let made = space.enter().and_then(|()| make());
+            let made = match made {
+                Ok(made) => {
+                    let _ = tell_ready.send(None);
+                    made
+                }
+                Err(error) => {
+                    let _ = tell_ready.send(Some(error));
+                    return Err(HostError::Stopped);
+                }
+            };
+            // Nobody begins: something else could not be made.
+            work(made, begins.recv().map_err(|_| HostError::Stopped)?)
+        });
+        match ready.recv() {
+            Ok(None) => Ok(Started { begin, thread }),
+            Ok(Some(error)) => Err(error),
+            Err(_) => Err(HostError::Failed("a thread", std::io::Error::other("it ended at once"))),
+        }
+    }
+
+    /// The whole run.
+    fn go<'scope>(
+        &'scope self,
+        scope: &'scope thread::Scope<'scope, 'p>,
+        emulator: &'scope mut Emulator,
+        progress: &mut dyn FnMut(Time) -> bool,
+    ) -> Result<Answers, HostError>
+    where
+        'p: 'scope,
+    {
+        let (scenario, stop) = (self.scenario, self.stop);
+        let watching = Watching {
+            warmup: Time::ZERO + scenario.warmup,
+            end: Time::ZERO + scenario.duration,
+            interval: self.interval,
+        };
+        let mut hosts = Vec::new();
+        // Receivers first, so that nobody knocks in vain.
+        for port in [FAR, NEAR] {
+            let (mut out, mut incoming) = (Vec::new(), Vec::new());
+            for (number, flow) in scenario.flows.iter().enumerate() {
+                let flow_out = outgoing(scenario, number, flow);
+                if sender_of(flow) == port {
+                    out.push(flow_out);
+                } else {
+                    let (at, dscp) = (flow_out.to, flow.dscp);
+                    incoming.push(Incoming { at, dscp });
+                }
+            }
+            let mut ccs: Vec<String> = out.iter().map(|flow| flow.cc.clone()).collect();
+            ccs.sort();
+            ccs.dedup();
+            hosts.push(self.start(
+                scope,
+                port,
+                move || {
+                    ready::check_ccs(&ccs)?;
+                    Traffic::new(out, incoming, watching)
+                },
+                move |traffic, clock| traffic.run(clock, stop),
+            )?);
+        }
+        let pings: Vec<Pinging> = (0..)
+            .zip(&scenario.probes)
+            .map(|(i, probe)| Pinging {
+                interval: probe.interval,
+                dscp: probe.dscp,
+                from: SocketAddrV4::new(address(NEAR, false), PINGERS + i),
+                to: SocketAddrV4::new(address(FAR, false), ECHOES + i),
+            })
+            .collect();
+        let mut probes = None;
+        if !pings.is_empty() {
+            let echoed = pings.clone();
+            let echoes = self.start(
+                scope,
+                FAR,
+                move || Echoes::new(&echoed),
+                move |echoes, _| echoes.run(stop),
+            )?;
+            let end = watching.end;
+            let pingers = self.start(
+                scope,
+                NEAR,
+                move || Probes::new(&pings),
+                move |probes, clock| probes.run(clock, end, stop),
+            )?;
+            probes = Some((echoes, pingers));
+        }
+
+        let clock = Clock::starting_in(AHEAD);
+        let devices = [&self.spaces[0].device, &self.spaces[1].device];
+        let passing = scope.spawn(move || emulator.run(devices, clock, stop));
+        let hosts: Vec<_> = hosts.into_iter().map(|host| host.begin(clock)).collect();
+        let pinging = probes.map(|(echoes, pingers)| (echoes.begin(clock), pingers.begin(clock)));
+        let busy = || {
+            hosts.iter().any(|thread| !thread.is_finished())
+                || pinging.as_ref().is_some_and(|(_, pingers)| !pingers.is_finished())
+        };
+        let mut stopped = false;
+        while busy() && !passing.is_finished() {
+            if sys::stopped() || !progress(clock.now()) {
+                stopped = true;
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+        stop.store(stopped || passing.is_finished(), Ordering::Relaxed);
+        let told: Result<Vec<Told>, HostError> = hosts.into_iter().map(joined).collect();
+        let pinged = pinging.map(|(echoes, pingers)| (joined(pingers), echoes));
+        stop.store(true, Ordering::Relaxed);
+        let passed = passing
+            .join()
+            .unwrap_or_else(|_| Err(std::io::Error::other("its thread failed")))
+            .map_err(HostError::failed("passing packets"));
+        let probes = match pinged {
+            Some((meters, echoes)) => {
+                let echoed = joined(echoes);
+                meters.and_then(|meters| echoed.map(|()| meters))
+            }
+            None => Ok(Vec::new()),
+        };
+        if stopped {
+            return Err(HostError::Stopped);
+        }
+        Ok(Answers {
+            passed: passed?,
+            hosts: told?,
+            probes: probes?,
+        })
+    }
+
+    /// The run that the answers come to.
+    fn told(&self, emulator: &Emulator, answers: Answers) -> Run {
+        let Answers { passed, hosts, probes } = answers;
+        let scenario = self.scenario;
+        let Seen {
+            queues,
+            mut samples,
+            lateness,
+        } = passed;
+        let overflow = hosts.iter().map(|host| host.overflow).sum();
+        let mut writes = Writes::default();
+        for host in &hosts {
+            writes.asked += host.writes.asked;
+            writes.late += host.writes.late;
+        }
+        let mut meters: Vec<(u32, FlowMeter)> = Vec::new();
+        let mut tables = Vec::new();
+        for host in hosts {
+            meters.extend(host.meters);
+            tables.push(host.samples);
+        }
+        meters.sort_by_key(|(number, _)| *number);
+        samples.flows = in_order(&tables);
+        let flows: Vec<_> = meters
+            .into_iter()
+            .zip(&scenario.flows)
+            .map(|((_, meter), spec)| meter.figures(spec.id.clone(), spec.cc.kind.clone()))
+            .collect();
+        let warmup = Time::ZERO + scenario.warmup;
+        let mut figures = Vec::new();
+        for ((i, meter), spec) in (0_u32..).zip(&probes).zip(&scenario.probes) {
+            figures.push(meter.figures(spec.kind, warmup));
+            if self.interval.is_some() {
+                meter.samples(i, &mut samples.pings);
+                meter.delays(i, warmup, &mut samples.delays);
+            }
+        }
+        let flow_rtts = scenario.flows.iter().map(|flow| flow.rtt).min();
+        let manner = emulator.manner_of();
+        let conditions = Conditions {
+            rtt: scenario.path.rtt() + flow_rtts.unwrap_or(Span::ZERO),
+            drops: queues.iter().map(|queue| queue.drops).sum(),
+            overflow,
+            writes,
+            qdisc: qdisc(scenario),
+            tick: manner.tick,
+            joined: manner.join,
+            process_cpu: Span::ns(sys::process_cpu()),
+            otherwise: otherwise(scenario),
+        };
+        Run {
+            engine: "live",
+            scenario: scenario.clone(),
+            seed: scenario.seed,
+            fairness: Fairness::of(&flows),
+            flows,
+            queue: queues[scenario.path.narrowest()].clone(),
+            queues,
+            probes: figures,
+            samples,
+            instruments: Some(confess(&lateness, &conditions)),
+        }
+    }
+}
+
+/// What the scenario's hosts are and this kernel is not.
+fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
+    let mut list = Vec::new();
+    let hz = sys::kernel_hz();
+    if hz != scenario.host.hz {
+        list.push(("hz", hz.to_string()));
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']);
+    let here = format!(
+        "linux-{}.{}",
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default()
+    );
+    if here.trim() != scenario.host.like {
+        list.push(("like", here.trim().into()));
+    }
+    list
+}
+
+/// The rows of several tables by time and flow.
+fn in_order(tables: &[FlowSamples]) -> FlowSamples {
+    let mut rows: Vec<(f64, u32, usize, usize)> = Vec::new();
+    for (table, samples) in tables.iter().enumerate() {
+        let keys = samples.t_s.iter().zip(&samples.flow).enumerate();
+        rows.extend(keys.map(|(row, (t_s, flow))| (*t_s, *flow, table, row)));
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut all = FlowSamples::default();
+    for (_, _, table, row) in rows {
+        all.push(tables[table].row(row));
+    }
+    all
+}
+
+/// A thread that is ready.
+struct Started<'scope, T> {
+    begin: mpsc::Sender<Clock>,
+    thread: thread::ScopedJoinHandle<'scope, Result<T, HostError>>,
+}
+
+impl<'scope, T> Started<'scope, T> {
+    fn begin(self, clock: Clock) -> thread::ScopedJoinHandle<'scope, Result<T, HostError>> {
+        let _ = self.begin.send(clock);
+        self.thread
+    }
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T, HostError>>) -> Result<T, HostError> {
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(HostError::Failed("a thread", std::io::Error::other("it failed"))))
+}

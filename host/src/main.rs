@@ -1,0 +1,189 @@
+//! `narrows-host run`: what `narrows run --engine live` starts. It alone touches the host, and only namespaces of its own.
+
+use narrows_core::figures::picture_interval;
+use narrows_core::registry::Registry;
+use narrows_core::scenario::{Scenario, Tree};
+use narrows_core::units::{parse_span, Span};
+use narrows_host::{ready, sys, HostError, Options, Progress};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+narrows-host run [FILE] [options]     run a scenario over real packets; print the run as JSON
+
+narrows-host ready [CC...]            say what is missing for that: nothing (exit 0), or what and the cure (exit 2)
+
+FILE: a scenario; stdin without one, or for -.
+  --name NAME             what FILE is called in messages
+  --seed N                instead of the scenario's
+  --sample-interval SPAN  between two samples, e.g. 100ms; off takes none, pictures some hundred
+  --verdicts N            tell the first N packets that are dropped, marked or lost one by one
+  --stream                for programs: lines of progress, then the run and its samples (see `narrows/live.py`)
+  --tied                  end with the process that started this one
+";
+
+const WRONG: u8 = 2;
+const STOPPED: u8 = 130;
+
+#[derive(Default)]
+enum Interval {
+    #[default]
+    Usual,
+    Off,
+    Pictures,
+    Of(Span),
+}
+
+#[derive(Default)]
+struct Asked {
+    file: Option<String>,
+    name: Option<String>,
+    seed: Option<u64>,
+    interval: Interval,
+    verdicts: usize,
+    stream: bool,
+    tied: bool,
+}
+
+fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let needs = |value: Option<String>, what: &str| value.ok_or_else(|| format!("{what} needs a value"));
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--name" => asked.name = Some(needs(args.next(), "--name")?),
+            "--seed" => {
+                let text = needs(args.next(), "--seed")?;
+                asked.seed = Some(
+                    text.parse()
+                        .map_err(|_| format!("--seed {text}: a seed is a whole number"))?,
+                );
+            }
+            "--sample-interval" => {
+                let text = needs(args.next(), "--sample-interval")?;
+                asked.interval = match text.as_str() {
+                    "off" => Interval::Off,
+                    "pictures" => Interval::Pictures,
+                    _ => Interval::Of(
+                        parse_span(&text)
+                            .map_err(|e| format!("sample_interval = {text:?} {}\n    write: {:?}", e.problem, e.fix))?,
+                    ),
+                };
+            }
+            "--verdicts" => {
+                let text = needs(args.next(), "--verdicts")?;
+                asked.verdicts = text.parse().map_err(|_| format!("--verdicts {text}: a whole number"))?;
+            }
+            "--stream" => asked.stream = true,
+            "--tied" => asked.tied = true,
+            _ if arg.starts_with("--") => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+            _ if asked.file.is_none() => asked.file = Some(arg),
+            _ => return Err(format!("one scenario at a time\n\n{USAGE}")),
+        }
+    }
+    Ok(asked)
+}
+
+fn text(file: Option<&str>) -> Result<String, String> {
+    match file {
+        None | Some("-") => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map(|_| text)
+                .map_err(|e| format!("stdin: {e}"))
+        }
+        Some(file) => std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}")),
+    }
+}
+
+fn run(asked: &Asked) -> Result<(), HostError> {
+    let wrong = |text: String| HostError::Unlike(text);
+    let registry = Registry::standard();
+    let text = text(asked.file.as_deref()).map_err(wrong)?;
+    let name = asked.name.as_deref().or(asked.file.as_deref()).unwrap_or("stdin");
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let files = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| format!("cannot be read ({e})"));
+    let tree = Tree::from_toml(&text, name).map_err(|e| wrong(e.to_string()))?;
+    let scenario = Scenario::from_tree(&tree, name, Some(&text), &registry, &files);
+    let mut scenario = scenario.map_err(|e| wrong(e.to_string()))?;
+    scenario.seed = asked.seed.unwrap_or(scenario.seed);
+    let options = Options {
+        sample_interval: match asked.interval {
+            Interval::Usual => Options::default().sample_interval,
+            Interval::Off => None,
+            Interval::Pictures => Some(picture_interval(
+                scenario.duration,
+                scenario.flows.len(),
+                ready::MOST_ROWS,
+            )),
+            Interval::Of(span) => Some(span),
+        },
+        verdicts: asked.verdicts,
+    };
+    ready::check_scenario(&scenario, &registry, options.sample_interval)?;
+    ready::gain_privilege()?;
+    let mut progress = |at: Progress| {
+        if asked.stream {
+            println!("progress {:.3} {:.3}", at.now.as_s(), at.end.as_s());
+            return std::io::stdout().flush().is_ok();
+        }
+        true
+    };
+    let run = narrows_host::run(&scenario, &registry, &options, &mut progress)?;
+    let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
+    let json = run.to_json(env!("CARGO_PKG_VERSION"), &written, None);
+    let mut out = std::io::stdout().lock();
+    let told = if asked.stream {
+        let samples = run.samples.to_bytes();
+        writeln!(out, "run {} {}", json.len(), samples.len())
+            .and_then(|()| out.write_all(json.as_bytes()))
+            .and_then(|()| out.write_all(&samples))
+    } else {
+        writeln!(out, "{json}")
+    };
+    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
+        Some("run") => {}
+        Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
+        Some("--version") => {
+            println!("narrows-host {}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        Some("--help" | "-h") => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(WRONG);
+        }
+    }
+    let asked = match asked(args) {
+        Ok(asked) => asked,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::from(WRONG);
+        }
+    };
+    sys::remember_signals(asked.tied);
+    answer(run(&asked))
+}
+
+fn answer(result: Result<(), HostError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            match error {
+                HostError::Stopped => ExitCode::from(STOPPED),
+                HostError::Missing(_) | HostError::Unlike(_) => ExitCode::from(WRONG),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}

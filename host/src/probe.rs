@@ -1,0 +1,125 @@
+//! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at its end.
+//!
+//! One is sent each interval, the first at zero; when an answer came is the kernel's stamp, so that a late reader does not lengthen a
+//! round trip. A late echo does; its thread is of the real-time class where that is permitted.
+
+use crate::clock::Clock;
+use crate::error::HostError;
+use crate::sys;
+use narrows_core::figures::ProbeMeter;
+use narrows_core::units::{Span, Time};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Payload of a ping.
+const PAYLOAD: usize = 64;
+/// How long answers are awaited after the end.
+const GRACE: Span = Span::s(2);
+/// The longest sleep: so often a request to stop is seen.
+const LONGEST: Span = Span::ms(50);
+/// Below that of the thread that passes packets.
+const PRIORITY: i32 = 10;
+
+/// One probe.
+#[derive(Copy, Clone, Debug)]
+pub struct Pinging {
+    /// From one ping to the next.
+    pub interval: Span,
+    /// Of pings and answers.
+    pub dscp: u8,
+    /// Where they are sent from.
+    pub from: SocketAddrV4,
+    /// Where they are answered.
+    pub to: SocketAddrV4,
+}
+
+fn bind(at: SocketAddrV4, dscp: u8) -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(at)?;
+    socket.set_nonblocking(true)?;
+    let fd = OwnedFd::from(socket);
+    sys::set_dscp(&fd, dscp)?;
+    Ok(fd.into())
+}
+
+/// The probes of the host that this thread has entered, ready to begin.
+pub struct Probes(Vec<(Pinging, UdpSocket, ProbeMeter)>);
+
+impl Probes {
+    /// Makes their sockets.
+    pub fn new(probes: &[Pinging]) -> Result<Probes, HostError> {
+        let ready = |probe: &Pinging| {
+            let socket = bind(probe.from, probe.dscp)?;
+            socket.connect(probe.to)?;
+            sys::set_stamps(&socket)?;
+            Ok((*probe, socket, ProbeMeter::new()))
+        };
+        let probes: std::io::Result<_> = probes.iter().map(ready).collect();
+        Ok(Probes(probes.map_err(HostError::failed("the socket of a probe"))?))
+    }
+    /// Pings until `end`, and then waits for the last answers.
+    pub fn run(mut self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<Vec<ProbeMeter>, HostError> {
+        sys::prefer(-10);
+        sys::real_time(PRIORITY);
+        let fds: Vec<_> = self.0.iter().map(|(_, socket, _)| socket.as_raw_fd()).collect();
+        let mut due: Vec<Time> = vec![Time::ZERO; fds.len()];
+        let mut open = 0_u64;
+        let mut content = [0_u8; PAYLOAD];
+        loop {
+            let now = clock.now();
+            if stop.load(Ordering::Relaxed) {
+                return Err(HostError::Stopped);
+            }
+            for ((probe, socket, meter), due) in self.0.iter_mut().zip(&mut due) {
+                while *due <= now && *due < end {
+                    let number = meter.sent(clock.now());
+                    content[..8].copy_from_slice(&number.to_le_bytes());
+                    // One that the device has no room for is lost like any other.
+                    let _ = socket.send(&content);
+                    open += 1;
+                    *due += probe.interval;
+                }
+                let mut answer = [0_u8; PAYLOAD];
+                while let Ok(Some((PAYLOAD, stamp))) = sys::receive_stamped(socket, &mut answer) {
+                    let number = answer.first_chunk().map_or(u64::MAX, |n| u64::from_le_bytes(*n));
+                    meter.received(clock.of_stamp(stamp), number);
+                    open = open.saturating_sub(1);
+                }
+            }
+            let next = due.iter().copied().filter(|at| *at < end).min();
+            let until = next.unwrap_or(end + GRACE);
+            if next.is_none() && (open == 0 || now >= until) {
+                return Ok(self.0.into_iter().map(|(_, _, meter)| meter).collect());
+            }
+            let wait = until.min(now + LONGEST).since(clock.now());
+            sys::wait_readable(&fds, wait.as_ns()).map_err(HostError::failed("waiting for answers"))?;
+        }
+    }
+}
+
+/// Who answers pings, at the host that this thread has entered.
+pub struct Echoes(Vec<UdpSocket>);
+
+impl Echoes {
+    /// Makes their sockets.
+    pub fn new(probes: &[Pinging]) -> Result<Echoes, HostError> {
+        let sockets: std::io::Result<_> = probes.iter().map(|probe| bind(probe.to, probe.dscp)).collect();
+        Ok(Echoes(sockets.map_err(HostError::failed("the socket of an echo"))?))
+    }
+    /// Answers until it is told to stop.
+    pub fn run(self, stop: &AtomicBool) -> Result<(), HostError> {
+        sys::prefer(-10);
+        sys::real_time(PRIORITY);
+        let fds: Vec<_> = self.0.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut content = [0_u8; 2 * PAYLOAD];
+        while !stop.load(Ordering::Relaxed) {
+            for socket in &self.0 {
+                while let Ok((n, from)) = socket.recv_from(&mut content) {
+                    let _ = socket.send_to(&content[..n], from);
+                }
+            }
+            sys::wait_readable(&fds, LONGEST.as_ns()).map_err(HostError::failed("waiting for pings"))?;
+        }
+        Ok(())
+    }
+}

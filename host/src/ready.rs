@@ -1,0 +1,172 @@
+//! Before anything starts: can this machine do it, may this user, and does the scenario say only what a kernel can be told?
+
+use crate::error::HostError;
+use crate::frame::Frame;
+use crate::space::{Space, SpaceSpec};
+use crate::sys;
+use narrows_core::param::Params;
+use narrows_core::registry::Registry;
+use narrows_core::scenario::Scenario;
+use narrows_core::tcp::{Clock, Pacing};
+use narrows_core::units::Span;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// The most flows of a live run.
+pub const MOST_FLOWS: usize = 1000;
+/// The most probes.
+pub const MOST_PROBES: usize = 100;
+/// The most rows that a run may sample.
+pub const MOST_ROWS: u64 = 5_000_000;
+/// The least interval of samples.
+const LEAST_INTERVAL: Span = Span::ms(1);
+
+/// What of a scenario no kernel can be told.
+pub fn check_scenario(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    interval: Option<Span>,
+) -> Result<(), HostError> {
+    let unlike = |text: String| Err(HostError::Unlike(text));
+    let host = &scenario.host;
+    if host.nic.is_some() {
+        return unlike("host.nic: the live engine's hosts have no interface of a rate of its own; take nic out".into());
+    }
+    if host.clock != Clock::Us {
+        return unlike("host.clock: a kernel of today measures in microseconds; write clock = \"us\"".into());
+    }
+    for flow in &scenario.flows {
+        let cc = &flow.cc;
+        let table = registry.cc(&cc.kind).map_or(&[][..], |kind| kind.params);
+        if cc.params != Params::defaults(table) {
+            return unlike(format!(
+                "flow {}: the kernel's own {} has the kernel's own parameters; write cc = \"{}\"",
+                flow.id, cc.kind, cc.kind
+            ));
+        }
+        if host.pacing == Pacing::Off && cc.kind.starts_with("bbr") {
+            return unlike(format!(
+                "flow {}: the kernel's {} is always paced; write pacing = \"auto\" under [host]",
+                flow.id, cc.kind
+            ));
+        }
+    }
+    if scenario.flows.len() > MOST_FLOWS || scenario.probes.len() > MOST_PROBES {
+        return unlike(format!(
+            "a live run has at most {MOST_FLOWS} flows and {MOST_PROBES} probes; take some out"
+        ));
+    }
+    let rows = |of: &str, interval: Span, each: usize, least: Span| {
+        let most = scenario.duration.as_ns().saturating_mul(each.max(1) as u64);
+        let at_least = Span::us(most.div_ceil(MOST_ROWS).div_ceil(1000)).max(least);
+        if interval < at_least {
+            Err(HostError::interval(of, interval, at_least))
+        } else {
+            Ok(())
+        }
+    };
+    if let Some(interval) = interval {
+        rows("samples", interval, scenario.flows.len(), LEAST_INTERVAL)?;
+    }
+    let probes = &scenario.probes;
+    probes
+        .iter()
+        .try_for_each(|p| rows("pings", p.interval, probes.len(), Span::us(100)))
+}
+
+/// Everything that does not depend on a scenario: privilege, a namespace with a device, these congestion controls.
+pub fn check_machine(ccs: &[String]) -> Result<(), HostError> {
+    gain_privilege()?;
+    let spec = SpaceSpec {
+        qdisc: "pfifo",
+        ..SpaceSpec::default()
+    };
+    let space = Space::new(&spec)?;
+    std::thread::scope(|scope| scope.spawn(|| space.enter().and_then(|()| check_ccs(ccs))).join())
+        .unwrap_or_else(|_| Err(missing("a thread failed")))
+}
+
+fn missing(text: impl Into<String>) -> HostError {
+    HostError::Missing(text.into())
+}
+
+/// Makes sure that this process, which has one thread yet, may make network namespaces: as root, or in a user namespace of its
+/// own.
+pub fn gain_privilege() -> Result<(), HostError> {
+    match fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => {}
+        Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied) => {
+            return Err(missing(
+                "/dev/net/tun may not be opened by this user: `sudo chmod 666 /dev/net/tun` (most distributions have it so), or run as root",
+            ));
+        }
+        Err(e) => {
+            return Err(missing(format!(
+                "/dev/net/tun cannot be opened ({e}): `sudo modprobe tun`; for a container, --device /dev/net/tun"
+            )));
+        }
+    }
+    // A child of this thread tries: what it gains is lost with it.
+    let may = std::thread::spawn(sys::new_network).join();
+    if matches!(may, Ok(Ok(()))) {
+        return Ok(());
+    }
+    let (user, group) = sys::ids();
+    sys::new_user().map_err(|e| {
+        let cure = if fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+            .is_ok_and(|s| s.trim() == "1")
+        {
+            "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+        } else if fs::read_to_string("/proc/sys/kernel/unprivileged_userns_clone").is_ok_and(|s| s.trim() == "0") {
+            "`sudo sysctl kernel.unprivileged_userns_clone=1`"
+        } else {
+            "`sudo sysctl user.max_user_namespaces=10000`; for a container, --cap-add SYS_ADMIN"
+        };
+        missing(format!(
+            "this user may make no namespaces ({e}): {cure}, or run as root"
+        ))
+    })?;
+    let own = [
+        ("setgroups", "deny".to_string()),
+        ("uid_map", format!("0 {user} 1")),
+        ("gid_map", format!("0 {group} 1")),
+    ];
+    for (file, line) in own {
+        fs::write(format!("/proc/self/{file}"), line).map_err(|e| {
+            missing(format!(
+                "this user may map nobody in a user namespace ({file}: {e}): run as root"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Are all of these congestion controls to be had in the namespace of this thread? A module is loaded by the asking, where that
+/// is permitted.
+pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    for name in names {
+        let socket = sys::tcp(any).map_err(HostError::failed("a socket"))?;
+        let Err(error) = sys::choose_cc(&socket, name) else {
+            continue;
+        };
+        let read =
+            |what| fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control")).unwrap_or_default();
+        let known = read("available");
+        let text = if error.kind() == ErrorKind::PermissionDenied {
+            let allowed = read("allowed");
+            format!(
+                "this user may not choose {name}: `sudo sysctl net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`, or run as root",
+                allowed.trim()
+            )
+        } else {
+            format!(
+                "this kernel has no congestion control {name} (it has {}): `sudo modprobe tcp_{name}`, or take it out",
+                known.trim().replace(' ', ", ")
+            )
+        };
+        return Err(missing(text));
+    }
+    Ok(())
+}

@@ -1,0 +1,492 @@
+//! Flows: kernel sockets of one host, those that send and those that receive, on one thread that has entered it.
+//!
+//! A sending application writes whatever the kernel takes, and is asked for more while less than `notsent_lowat` waits
+//! unsent; a receiving one reads at once. Where its own congestion control, code point and ECN come from: a socket option
+//! each for the first two, the route to the receiver's second address for the third.
+
+use crate::clock::Clock;
+use crate::error::HostError;
+use crate::space;
+use crate::sys::{self, Epoll, TcpInfo};
+use narrows_core::cc::INFINITE_SSTHRESH;
+use narrows_core::figures::{phase, FlowMeter, FlowSample, FlowSamples, FIGURE_INTERVAL, SERIES_INTERVAL};
+use narrows_core::tcp::{Info, Limited, State};
+use narrows_core::units::{Rate, Span, Time};
+use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How much is written or read at once.
+const CHUNK: usize = 256 << 10;
+/// So often a transfer of which all is written is asked whether all is acknowledged.
+const ASK: Span = Span::ms(1);
+/// The longest sleep: so often a request to stop is seen.
+const LONGEST: Span = Span::ms(50);
+/// Reads of one connection before others get their turn.
+const TURN: usize = 16;
+/// Below those of the threads that pass packets and that answer pings.
+const PRIORITY: i32 = 5;
+/// Where a flow has no slow-start threshold yet, the kernel says this or more.
+const NO_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// A flow that this host sends.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Its place in the scenario.
+    pub number: u32,
+    /// Its name there.
+    pub id: String,
+    /// Its congestion control.
+    pub cc: String,
+    /// Where it is sent from and to.
+    pub from: SocketAddrV4,
+    /// Its receiver.
+    pub to: SocketAddrV4,
+    /// Its code point.
+    pub dscp: u8,
+    /// When it connects, stops, and goes on.
+    pub start: Time,
+    /// When it stops, if before the end.
+    pub stop: Option<Time>,
+    /// When it goes on.
+    pub restart: Option<Time>,
+    /// Bytes of a transfer.
+    pub size: Option<u64>,
+    /// The application writes while less than this waits unsent.
+    pub notsent_lowat: u32,
+}
+
+/// A flow that this host receives.
+#[derive(Copy, Clone, Debug)]
+pub struct Incoming {
+    /// Where.
+    pub at: SocketAddrV4,
+    /// Of its ACKs.
+    pub dscp: u8,
+}
+
+/// What a run asks of all flows.
+#[derive(Copy, Clone, Debug)]
+pub struct Watching {
+    /// Figures leave out what is before.
+    pub warmup: Time,
+    /// When all ends.
+    pub end: Time,
+    /// From one row of samples to the next.
+    pub interval: Option<Span>,
+}
+
+/// What one host saw of its flows.
+pub struct Told {
+    /// Of those that it sends: number and figures' meter.
+    pub meters: Vec<(u32, FlowMeter)>,
+    /// Rows of those.
+    pub samples: FlowSamples,
+    /// Packets that its device could not hold.
+    pub overflow: u64,
+    /// How its applications kept up.
+    pub writes: Writes,
+}
+
+/// How sending applications kept up with the kernel.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Writes {
+    /// Times that one was asked for more after its first write.
+    pub asked: u64,
+    /// Of those: it came so late that nothing waited unsent any more.
+    pub late: u64,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    Waiting,
+    Running,
+    /// Nothing is written until `restart`.
+    Silent,
+    /// Everything is written.
+    Draining,
+    Over,
+}
+
+struct Sender {
+    flow: Outgoing,
+    meter: FlowMeter,
+    phase: Phase,
+    socket: Option<OwnedFd>,
+    written: u64,
+    /// Nothing was written since its silence.
+    resumed: bool,
+    measured: bool,
+    /// What it said last.
+    info: TcpInfo,
+}
+
+/// The flows of one host, ready to begin.
+pub struct Traffic {
+    epoll: Epoll,
+    senders: Vec<Sender>,
+    listeners: Vec<(OwnedFd, u8)>,
+    receivers: Vec<Option<OwnedFd>>,
+    watching: Watching,
+    samples: FlowSamples,
+    writes: Writes,
+}
+
+const SENDER: u64 = 0;
+const LISTENER: u64 = 1 << 32;
+const RECEIVER: u64 = 2 << 32;
+
+impl Traffic {
+    /// Of the host that this thread has entered.
+    pub fn new(outgoing: Vec<Outgoing>, incoming: Vec<Incoming>, watching: Watching) -> Result<Traffic, HostError> {
+        let epoll = Epoll::new().map_err(HostError::failed("epoll"))?;
+        let mut listeners = Vec::new();
+        for (i, flow) in incoming.into_iter().enumerate() {
+            let listener = sys::tcp(flow.at).map_err(HostError::failed("a listening socket"))?;
+            sys::set_dscp(&listener, flow.dscp).map_err(HostError::failed("a code point"))?;
+            sys::listen(&listener).map_err(HostError::failed("a listening socket"))?;
+            epoll
+                .add(&listener, sys::READABLE, LISTENER | i as u64)
+                .map_err(HostError::failed("epoll"))?;
+            listeners.push((listener, flow.dscp));
+        }
+        let sender = |flow: Outgoing| {
+            let mut meter = FlowMeter::new(watching.warmup);
+            if let (Some(stop), Some(restart)) = (flow.stop, flow.restart) {
+                meter.silent(stop, restart);
+            }
+            Sender {
+                flow,
+                meter,
+                phase: Phase::Waiting,
+                socket: None,
+                written: 0,
+                resumed: false,
+                measured: false,
+                info: TcpInfo::default(),
+            }
+        };
+        Ok(Traffic {
+            epoll,
+            senders: outgoing.into_iter().map(sender).collect(),
+            listeners,
+            receivers: Vec::new(),
+            watching,
+            samples: FlowSamples::default(),
+            writes: Writes::default(),
+        })
+    }
+
+    /// Sends and receives until the end.
+    pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
+        sys::prefer(-10);
+        sys::real_time(PRIORITY);
+        let chunk = vec![0; CHUNK];
+        let mut next_figures = Time::ZERO + FIGURE_INTERVAL;
+        let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
+        let end = self.watching.end;
+        loop {
+            let now = clock.now();
+            if stop.load(Ordering::Relaxed) {
+                return Err(HostError::Stopped);
+            }
+            for (i, sender) in self.senders.iter_mut().enumerate() {
+                sender.on_time(now.min(end), i as u64, &self.epoll)?;
+            }
+            if now >= next_figures || now >= next_rows || now >= end {
+                let (figures, rows) = (now >= next_figures, now >= next_rows);
+                let point = figures && next_figures.as_ns() % SERIES_INTERVAL.as_ns() == 0;
+                self.sample(now.min(end), figures, point, rows);
+                while next_figures <= now {
+                    next_figures += FIGURE_INTERVAL;
+                }
+                while let Some(interval) = self.watching.interval.filter(|_| next_rows <= now) {
+                    next_rows += interval;
+                }
+            }
+            if now >= end {
+                break;
+            }
+            let due = self.senders.iter().map(|s| s.due(now)).min().unwrap_or(Time::MAX);
+            let until = due.min(next_figures).min(next_rows).min(end).min(now + LONGEST);
+            let events = self.epoll.wait(until.since(clock.now()).as_ns());
+            for (events, token) in events.map_err(HostError::failed("epoll"))? {
+                self.happened(events, token, &clock, &chunk)?;
+            }
+        }
+        for sender in &mut self.senders {
+            sender.end(end);
+        }
+        Ok(Told {
+            meters: self.senders.into_iter().map(|s| (s.flow.number, s.meter)).collect(),
+            samples: self.samples,
+            overflow: space::overflow(),
+            writes: self.writes,
+        })
+    }
+
+    fn happened(&mut self, events: u32, token: u64, clock: &Clock, chunk: &[u8]) -> Result<(), HostError> {
+        let place = (token & u64::from(u32::MAX)) as usize;
+        match token & !u64::from(u32::MAX) {
+            SENDER => {
+                let sender = &mut self.senders[place];
+                sender.count(&mut self.writes);
+                sender.writable(events, clock, chunk, &self.epoll, token)
+            }
+            LISTENER => {
+                let (listener, dscp) = &self.listeners[place];
+                while let Some(socket) = sys::accept(listener).map_err(HostError::failed("accept"))? {
+                    sys::set_dscp(&socket, *dscp).map_err(HostError::failed("a code point"))?;
+                    let token = RECEIVER | self.receivers.len() as u64;
+                    self.epoll
+                        .add(&socket, sys::READABLE, token)
+                        .map_err(HostError::failed("epoll"))?;
+                    self.receivers.push(Some(socket));
+                }
+                Ok(())
+            }
+            _ => {
+                let Some(socket) = &self.receivers[place] else {
+                    return Ok(());
+                };
+                for _ in 0..TURN {
+                    match sys::discard(socket, CHUNK) {
+                        Ok(None) => return Ok(()),
+                        Ok(Some(0)) | Err(_) => {
+                            // The sender is done, or was stopped.
+                            self.receivers[place] = None;
+                            return Ok(());
+                        }
+                        Ok(Some(_)) => {}
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn sample(&mut self, now: Time, figures: bool, point: bool, rows: bool) {
+        for sender in self.senders.iter_mut().filter(|s| s.meter.runs()) {
+            let info = sender.ask();
+            if figures {
+                sender.meter.sample(now, &info);
+            }
+            if point {
+                sender.meter.point(now, &info);
+            }
+            // Nothing is known of a round trip before the handshake is over.
+            if rows && info.srtt > Span::ZERO {
+                self.samples.push(row(now, sender.flow.number, &info));
+            }
+        }
+    }
+}
+
+/// What TCP_INFO says as the core says it.
+fn info(t: &TcpInfo) -> Info {
+    Info {
+        bytes_acked: t.bytes_acked,
+        bytes_sent: t.bytes_sent,
+        bytes_retrans: t.bytes_retrans,
+        retransmits: u64::from(t.total_retrans),
+        cwnd: t.snd_cwnd,
+        ssthresh: Some(t.snd_ssthresh).filter(|s| *s < NO_SSTHRESH),
+        in_flight: (t.unacked + t.retrans).saturating_sub(t.sacked + t.lost),
+        srtt: Span::us(u64::from(t.rtt)),
+        // Not among what it says.
+        rtt: Span::ZERO,
+        min_rtt: Span::us(u64::from(t.min_rtt)),
+        pacing: Rate::bit(t.pacing_rate.saturating_mul(8)),
+        delivery_rate: Some(Rate::bit(t.delivery_rate.saturating_mul(8))).filter(|_| t.delivery_rate > 0),
+        delivery_rate_app_limited: t.bits[1] & 1 != 0,
+        state: match t.ca_state {
+            0 => State::Open,
+            1 => State::Disorder,
+            2 => State::Cwr,
+            3 => State::Recovery,
+            _ => State::Loss,
+        },
+        peer_window: u64::from(t.snd_wnd),
+        delivered: u64::from(t.delivered),
+        delivered_ce: u64::from(t.delivered_ce),
+    }
+}
+
+fn limited(t: &TcpInfo) -> Limited {
+    Limited {
+        busy: Span::us(t.busy_time),
+        peer_window: Span::us(t.rwnd_limited),
+        send_buffer: Span::us(t.sndbuf_limited),
+    }
+}
+
+/// A row of samples; the kernel does not tell the round-trip time measured last.
+fn row(now: Time, flow: u32, info: &Info) -> FlowSample {
+    FlowSample {
+        t_s: now.as_s(),
+        flow,
+        cwnd_packets: info.cwnd,
+        ssthresh_packets: info.ssthresh.unwrap_or(INFINITE_SSTHRESH),
+        in_flight_packets: info.in_flight,
+        rtt_ms: info.srtt.as_ms(),
+        ack_rtt_ms: f64::NAN,
+        delivered_bytes: info.bytes_acked,
+        retransmits: info.retransmits,
+        pacing_mbit: info.pacing.as_mbit(),
+        phase: phase(info),
+    }
+}
+
+impl Sender {
+    /// Asks the kernel.
+    fn ask(&mut self) -> Info {
+        if let Some(now) = self.socket.as_ref().and_then(|s| sys::tcp_info(s).ok()) {
+            self.info = now;
+        }
+        info(&self.info)
+    }
+    /// When it has something to do.
+    fn due(&self, now: Time) -> Time {
+        let f = &self.flow;
+        let own = match self.phase {
+            Phase::Waiting => f.start,
+            Phase::Running => f
+                .stop
+                .filter(|at| f.restart.is_none() || *at > now)
+                .unwrap_or(Time::MAX),
+            Phase::Silent => f.restart.unwrap_or(Time::MAX),
+            Phase::Draining => (now + ASK).min(f.stop.unwrap_or(Time::MAX)),
+            Phase::Over => return Time::MAX,
+        };
+        let measure = if self.measured {
+            Time::MAX
+        } else {
+            self.meter.measure_from(f.start)
+        };
+        own.min(measure)
+    }
+    /// Does what is due.
+    fn on_time(&mut self, now: Time, token: u64, epoll: &Epoll) -> Result<(), HostError> {
+        let stops = self.flow.stop.filter(|stop| *stop <= now);
+        if self.phase == Phase::Waiting && self.flow.start <= now {
+            // A start that was moved behind the stop is none.
+            if stops.is_some() && self.flow.restart.is_none() {
+                self.phase = Phase::Over;
+            } else {
+                self.connect(now, token, epoll)?;
+            }
+        }
+        if !self.measured && self.phase != Phase::Waiting && self.meter.measure_from(self.flow.start) <= now {
+            let info = self.ask();
+            self.meter.measure(now, &info);
+            self.measured = true;
+        }
+        match (self.phase, stops, self.flow.restart) {
+            (Phase::Running | Phase::Draining, Some(_), None) => {
+                let info = self.ask();
+                self.meter.limited(limited(&self.info));
+                self.meter.stopped(now, &info);
+                self.over();
+            }
+            (Phase::Running, Some(_), Some(restart)) if now < restart => {
+                self.phase = Phase::Silent;
+                self.listen_for(0, token, epoll)?;
+            }
+            (Phase::Silent, _, Some(restart)) if now >= restart => {
+                self.phase = Phase::Running;
+                self.resumed = true;
+                self.listen_for(sys::WRITABLE, token, epoll)?;
+            }
+            (Phase::Draining, ..) => self.finish(now),
+            _ => {}
+        }
+        Ok(())
+    }
+    fn connect(&mut self, now: Time, token: u64, epoll: &Epoll) -> Result<(), HostError> {
+        let flow = &self.flow;
+        let doing = HostError::failed("the socket of a flow");
+        let socket = sys::tcp(flow.from).map_err(&doing)?;
+        sys::choose_cc(&socket, &flow.cc).map_err(&doing)?;
+        sys::set_notsent_lowat(&socket, flow.notsent_lowat).map_err(&doing)?;
+        sys::set_dscp(&socket, flow.dscp).map_err(&doing)?;
+        sys::set_reset(&socket).map_err(&doing)?;
+        self.meter.started(now);
+        sys::connect(&socket, flow.to).map_err(&doing)?;
+        epoll.add(&socket, sys::WRITABLE, token).map_err(&doing)?;
+        self.socket = Some(socket);
+        self.phase = Phase::Running;
+        Ok(())
+    }
+    fn listen_for(&self, events: u32, token: u64, epoll: &Epoll) -> Result<(), HostError> {
+        match &self.socket {
+            Some(socket) => epoll.change(socket, events, token).map_err(HostError::failed("epoll")),
+            None => Ok(()),
+        }
+    }
+    /// Did its application come in time?
+    fn count(&self, writes: &mut Writes) {
+        let asked = self.phase == Phase::Running && self.written > 0 && !self.resumed;
+        if let Some(socket) = self.socket.as_ref().filter(|_| asked) {
+            writes.asked += 1;
+            writes.late += u64::from(sys::unsent(socket).unwrap_or(1) == 0);
+        }
+    }
+    /// The kernel takes more, or something broke.
+    fn writable(
+        &mut self,
+        events: u32,
+        clock: &Clock,
+        chunk: &[u8],
+        epoll: &Epoll,
+        token: u64,
+    ) -> Result<(), HostError> {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        if events & sys::BROKEN != 0 {
+            let error = sys::error_of(socket);
+            return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id)));
+        }
+        if self.phase != Phase::Running {
+            return Ok(());
+        }
+        loop {
+            let left = self.flow.size.map_or(u64::MAX, |size| size - self.written);
+            if left == 0 {
+                self.phase = Phase::Draining;
+                self.listen_for(0, token, epoll)?;
+                self.finish(clock.now());
+                return Ok(());
+            }
+            let some = &chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            match sys::send_some(socket, some) {
+                Ok(Some(n)) => {
+                    self.written += n as u64;
+                    self.resumed = false;
+                }
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id))),
+            }
+        }
+    }
+    /// Is all of a transfer acknowledged?
+    fn finish(&mut self, now: Time) {
+        let open = self.socket.as_ref().map_or(0, |s| sys::unacknowledged(s).unwrap_or(0));
+        if open == 0 {
+            let info = self.ask();
+            self.meter.limited(limited(&self.info));
+            self.meter.finished(now, &info);
+            self.over();
+        }
+    }
+    fn end(&mut self, now: Time) {
+        if self.meter.runs() {
+            let info = self.ask();
+            self.meter.limited(limited(&self.info));
+            self.meter.ended(now, &info);
+        }
+        self.over();
+    }
+    fn over(&mut self) {
+        self.socket = None;
+        self.phase = Phase::Over;
+    }
+}

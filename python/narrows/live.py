@@ -1,0 +1,84 @@
+"""The live engine: a program of its own, `narrows-host`, for it alone touches the host.
+
+It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds of the run and of
+its end), and at last `run J S`: so many bytes of JSON and of samples follow. It makes namespaces that die with it, and
+it dies with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from narrows import _core
+from narrows.errors import EngineError
+
+HOST = Path(__file__).with_name("bin") / "narrows-host"
+"""The program."""
+
+_STOPPED = 130
+"""Its exit code after Ctrl-C."""
+
+_PATIENCE_S = 5
+"""How long it may take to end after Ctrl-C."""
+
+
+def run(
+    toml: str,
+    name: str,
+    *,
+    seed: int | None,
+    sample_interval: str | None,
+    verdicts: int,
+    progress: Callable[[float, float], object] | None,
+) -> _core.Run:
+    """Runs the scenario of a text that is called `name`."""
+    _core.check_toml(toml, name)
+    if not sys.platform.startswith("linux"):
+        raise EngineError("the live engine needs Linux: its network namespaces and its TCP")
+    command = [str(HOST), "run", "-", "--name", name, "--stream", "--tied", "--verdicts", str(verdicts)]
+    if seed is not None:
+        command += ["--seed", str(seed)]
+    if sample_interval is not None:
+        command += ["--sample-interval", sample_interval]
+    try:
+        pipe = subprocess.PIPE
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+    with child:
+        try:
+            assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
+            child.stdin.write(toml.encode())
+            child.stdin.close()
+            answer = _listen(child.stdout, progress)
+            said = child.stderr.read().decode(errors="replace").strip()
+            code = child.wait()
+        except BaseException:
+            child.send_signal(signal.SIGINT)
+            try:
+                child.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            raise
+    if code == _STOPPED:
+        raise KeyboardInterrupt
+    if code != 0 or answer is None:
+        raise EngineError(said or f"the live engine ended with {code}")
+    return _core.run_elsewhere(*answer)
+
+
+def _listen(out: IO[bytes], progress: Callable[[float, float], object] | None) -> tuple[str, bytes] | None:
+    """Tells the progress, and answers what the run came to; None when it came to nothing."""
+    for line in out:
+        match line.split():
+            case [b"progress", now, end]:
+                if progress is not None:
+                    progress(float(now), float(end))
+            case [b"run", json, samples]:
+                return out.read(int(json)).decode(), out.read(int(samples))
+    return None

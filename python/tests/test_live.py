@@ -1,0 +1,202 @@
+"""The physical tier: real packets in network namespaces, through this machine's own TCP.
+
+What the machine cannot is left out with the reason, and so is a run that its own instruments do not trust.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import NARROWS, Cli
+
+import narrows as nw
+from narrows import cli as command
+from narrows.live import HOST
+
+NEAR_ENOUGH = 0.1
+"""Sim and live may differ by this."""
+
+
+def ready(*ccs: str) -> None:
+    """Leaves a test out where the machine cannot."""
+    done = subprocess.run([HOST, "ready", *ccs], capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode:
+        pytest.skip(done.stderr.strip())
+
+
+def text(cc: list[str], *, rate: str, rtt: str, duration: str = "8s", **path: str) -> str:
+    """A scenario in the words of its file."""
+    more = "".join(f'{key} = "{value}"\n' for key, value in path.items())
+    flows = "".join(f'[[flow]]\ncc = "{name}"\n' for name in cc)
+    probe = '[[probe]]\nkind = "ping"\ninterval = "20ms"\n'
+    return f'duration = "{duration}"\nwarmup = "2s"\n[path]\nrate = "{rate}"\nrtt = "{rtt}"\n{more}{flows}{probe}'
+
+
+def both(tmp_path: Path, scenario: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the two engines say of it, the simulator's hosts with the tick of this kernel."""
+    file = tmp_path / "both.toml"
+    file.write_text(scenario, encoding="utf-8")
+    live = nw.run(file, engine="live", sample_interval="off").json
+    if not live["instruments"]["trusted"]:
+        pytest.skip(f"not to be trusted: {'; '.join(live['instruments']['why'])}")
+    hz = live["instruments"]["otherwise"].get("hz", live["scenario"]["host"]["hz"])
+    file.write_text(scenario.replace("[path]", f"[host]\nhz = {hz}\n[path]"), encoding="utf-8")
+    return live, nw.run(file, sample_interval="off").json
+
+
+def goodput(run: dict[str, Any]) -> float:
+    return sum(flow["goodput_mbit"] for flow in run["flows"])
+
+
+def rtt(run: dict[str, Any]) -> float:
+    means = [flow["rtt_ms"]["mean"] for flow in run["flows"]]
+    return sum(means) / len(means)
+
+
+def ping(run: dict[str, Any]) -> float:
+    return float(run["probes"][0]["rtt_ms"]["mean"])
+
+
+FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {"goodput": goodput, "rtt": rtt, "ping": ping}
+
+
+@pytest.mark.parametrize(
+    ("cc", "path"),
+    [
+        (["reno"], {"rate": "10Mbit", "rtt": "40ms", "buffer": "1bdp"}),
+        (["cubic"], {"rate": "20Mbit", "rtt": "40ms", "buffer": "2bdp"}),
+        (["cubic"], {"rate": "50Mbit", "rtt": "20ms", "buffer": "0.5bdp"}),
+        (["bbr"], {"rate": "20Mbit", "rtt": "40ms", "buffer": "2bdp"}),
+        (["cubic", "reno"], {"rate": "20Mbit", "rtt": "40ms", "queue": "fq_codel"}),
+    ],
+    ids=["reno", "cubic-deep", "cubic-shallow", "bbr", "fq_codel"],
+)
+def test_sim_and_live_agree(tmp_path: Path, cc: list[str], path: dict[str, str]) -> None:
+    ready(*cc)
+    live, sim = both(tmp_path, text(cc, **path))
+    apart = {name: (of(live), of(sim)) for name, of in FIGURES.items()}
+    assert {n: v for n, v in apart.items() if abs(v[0] / v[1] - 1) > NEAR_ENOUGH} == {}, json.dumps(live["instruments"])
+
+
+def test_a_wrong_buffer_is_told_apart(tmp_path: Path) -> None:
+    ready("cubic")
+    live, _ = both(tmp_path, text(["cubic"], rate="20Mbit", rtt="40ms", buffer="2bdp", duration="6s"))
+    file = tmp_path / "wrong.toml"
+    file.write_text(text(["cubic"], rate="20Mbit", rtt="40ms", buffer="0.5bdp", duration="6s"), encoding="utf-8")
+    wrong = nw.run(file, sample_interval="off").json
+    assert abs(ping(live) / ping(wrong) - 1) > NEAR_ENOUGH
+
+
+def test_marks_reach_the_other_end_and_every_table_is_there(tmp_path: Path) -> None:
+    ready("cubic")
+    path = nw.Path(rate="10Mbit", rtt="20ms", queue="fq_codel")
+    flows = [nw.Flow("cubic", ecn=True), nw.Flow("cubic", size="200kB", start="1s")]
+    one = nw.run(
+        nw.Scenario(path, flows=flows, probes=[nw.Ping(interval="50ms")], duration="4s"), engine="live", verdicts=100
+    )
+    assert one.json["engine"] == "live"
+    assert one.json["queue"]["marks"] > 0
+    assert one.flows[0]["retransmits"] == 0
+    assert one.flows[1]["fct_s"] is not None
+    assert set(one.samples.column("flow").to_pylist()) == {"cubic0", "cubic1"}
+    assert one.queue_samples.num_rows == 40
+    assert one.pings.num_rows == 80
+    assert "marked" in one.verdicts.column("verdict").to_pylist()
+    assert one.delays.num_rows > 0
+
+
+LONG = text(["cubic"], rate="10Mbit", rtt="20ms", duration="60s")
+
+
+def children(parent: int) -> list[int]:
+    """Processes that `parent` started."""
+    return [int(p) for p in Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()]
+
+
+def started(file: Path) -> tuple[subprocess.Popen[str], int]:
+    """A long run in its second second, and the process that it started."""
+    front = subprocess.Popen(
+        [NARROWS, "run", file, "--engine", "live"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(100):
+        time.sleep(0.1)
+        if found := children(front.pid):
+            time.sleep(1.5)
+            return front, found[0]
+    raise AssertionError("it started nothing")
+
+
+def gone(pid: int) -> bool:
+    """Is the process over within two seconds?"""
+    for _ in range(20):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_however_it_ends(tmp_path: Path, how: signal.Signals) -> None:
+    ready("cubic")
+    file = tmp_path / "long.toml"
+    file.write_text(LONG, encoding="utf-8")
+    front, host = started(file)
+    # Nothing has a name: the namespaces are the process's, and nobody else's.
+    own = Path("/proc/self/ns/net").readlink()
+    spaces = {(task / "ns/net").readlink() for task in Path(f"/proc/{host}/task").iterdir()} - {own}
+    assert len(spaces) == 2
+    front.send_signal(how)
+    out, err = front.communicate(timeout=10)
+    assert gone(host)
+    if how == signal.SIGINT:
+        assert (front.returncode, out, err) == (130, "", "stopped\n")
+
+
+def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
+    ready("cubic")
+    file = tmp_path / "one.toml"
+    file.write_text(text(["cubic"], rate="10Mbit", rtt="20ms", buffer="1bdp", duration="4s"), encoding="utf-8")
+    args = [NARROWS, "run", file, "--engine", "live", "--json"]
+    runs = [subprocess.Popen(args, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    found = [json.loads(run.communicate(timeout=30)[0]) for run in runs]
+    for one in found:
+        assert one["probes"][0]["received"] > 0
+        assert goodput(one) > 8
+
+
+@pytest.mark.parametrize(
+    ("scenario", "problem"),
+    [
+        (LONG.replace("[path]", '[host]\nnic = "1Gbit"\n[path]'), "take nic out"),
+        (LONG.replace('cc = "cubic"', 'cc = { kind = "cubic", hystart = false }'), 'write cc = "cubic"'),
+        (LONG.replace('"20ms"', "20"), 'write: rtt = "20ms"'),
+    ],
+)
+def test_what_no_kernel_can_be_told_is_said_before_anything_starts(
+    cli: Cli, tmp_path: Path, scenario: str, problem: str
+) -> None:
+    file = tmp_path / "unlike.toml"
+    file.write_text(scenario, encoding="utf-8")
+    done = cli("run", file, "--engine", "live")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_strict_fails_a_run_that_its_instruments_do_not_trust(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = nw.run(tiny, sample_interval="off")
+    late = {"p50": 1000.0, "p99": 9000.0}
+    done.json["instruments"] = {"trusted": False, "why": ["late"], "lateness_us": late, "rate_error": {"mean": 0.0}}
+    monkeypatch.setattr(command, "run_scenario", lambda *_args, **_more: done)
+    result = CliRunner().invoke(command.main, ["run", str(tiny), "--engine", "live", "--strict"])
+    assert result.exit_code == 1
+    assert "NOT to be trusted: late" in result.stdout
+    assert CliRunner().invoke(command.main, ["run", str(tiny), "--engine", "live"]).exit_code == 0
