@@ -1,13 +1,14 @@
-//! SFB against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`), of one flow each, because where
-//! many meet in bins is Linux's secret.
+//! SFB against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`), of one flow each, because
+//! where many meet in bins is Linux's secret. Many must fare alike in distribution, over many seeds.
 //!
-//! What it leaves to chance is taken from the recording, and only that: wherever a number is drawn, it is one that Linux may have
-//! drawn. All else must follow, for every packet. Then the draws are judged: were as many refused, and of the refused as many
-//! dropped that could have been marked, as the probabilities say?
+//! Of one flow, what is left to chance is taken from the recording, and only that: wherever a number is drawn, it is one that Linux
+//! may have drawn. All else must follow, for every packet. Then the draws are judged: were as many refused, and of the refused as
+//! many dropped that could have been marked, as the probabilities say?
 
 #[path = "common/trace.rs"]
 mod trace;
 
+use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::queue::sfb::{Coin, Sfb};
 use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
@@ -136,6 +137,8 @@ fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
     let mut draws = Vec::new();
     for recording in Recording::of(&["sfb"]) {
         draws.extend(follow(&recording, 1));
+        // Wherever its bins are.
+        (2..10).for_each(|seed| drop(follow(&recording, seed)));
     }
     assert!(draws.len() > 5000, "{}", draws.len());
     draws.retain(|(_, verdict, _)| *verdict != Verdict::Waits);
@@ -149,5 +152,76 @@ fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
             .filter(|(.., markable)| *markable)
             .map(|(p, verdict, _)| ((2.0 * p - 1.0).max(0.0), *verdict == Verdict::Drop));
         is_fair(&format!("dropped though ECN-capable, {least} to {most}"), dropped);
+    }
+}
+
+/// Of the same arrivals below the same link: packets dropped of the eight flows that keep to little more than their shares, of the
+/// two that do not, of the thin one; packets marked.
+fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
+    let hop = recording.scenario.path.bottleneck();
+    let place = Place {
+        limit: None,
+        rate: hop.rate,
+        hz: 1000,
+        seed,
+    };
+    let mut queue = Sfb::new(&hop.queue.params, &place);
+    let mut bucket = TokenBucket::owing(hop.rate, Bytes::new(3080));
+    let mut played = Played(vec![Verdict::Waits; recording.verdicts.len()]);
+    let mut came = Vec::new();
+    let mut due = None;
+    for event in &recording.events {
+        let Event::Arrival(now, frame) = *event else { continue };
+        while let Some(at) = due.filter(|at| *at <= now) {
+            due = None;
+            if queue.backlog().packets == 0 {
+                continue;
+            }
+            due = Some(bucket.ready(at).err().unwrap_or(at));
+            if due > Some(at) {
+                continue;
+            }
+            if let Some(Hashed(left)) = queue.dequeue(at, &mut played) {
+                bucket.charge(at, left.size());
+                let marked = left.ecn != came[left.number as usize];
+                played.0[left.number as usize] = if marked { Verdict::Mark(at) } else { Verdict::Pass(at) };
+            }
+        }
+        came.push(frame.ecn);
+        queue.enqueue(now, Hashed(frame), &mut played);
+        due = due.or(Some(now));
+    }
+    outcome(recording, &played.0)
+}
+
+fn outcome(recording: &Recording, verdicts: &[Verdict]) -> [f64; 4] {
+    let mut counts = [0.0; 4];
+    for event in &recording.events {
+        let Event::Arrival(_, frame) = event else { continue };
+        match (verdicts[frame.number as usize], frame.flow) {
+            (Verdict::Drop, 0..8) => counts[0] += 1.0,
+            (Verdict::Drop, 30) => counts[2] += 1.0,
+            (Verdict::Drop, _) => counts[1] += 1.0,
+            (Verdict::Mark(_), _) => counts[3] += 1.0,
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[test]
+fn many_flows_fare_as_in_linux_in_distribution() {
+    const SEEDS: u64 = 40;
+    let recording = &Recording::of(&["sfb_mix"])[0];
+    let runs: Vec<[f64; 4]> = (0..SEEDS).map(|seed| below_htb(recording, seed)).collect();
+    for (what, linux) in outcome(recording, &recording.verdicts).into_iter().enumerate() {
+        let mean = runs.iter().map(|run| run[what]).sum::<f64>() / SEEDS as f64;
+        let square = runs.iter().map(|run| (run[what] - mean).powi(2)).sum::<f64>();
+        let deviation = (square / (SEEDS - 1) as f64).sqrt();
+        println!("{what}: {mean:.1} ± {deviation:.1}, Linux {linux}");
+        assert!(
+            (linux - mean).abs() <= 3.0 * deviation + 1.0,
+            "{what}: {mean} ± {deviation}, Linux {linux}"
+        );
     }
 }

@@ -274,3 +274,61 @@ class PfifoFast(Choice):
 
     kind = "pfifo_fast"
     limit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sfb(Choice):
+    """Each flow's packets are marked with a probability that its own share of the queue has taught.
+
+    >>> Sfb(max="50p").tree()
+    {'kind': 'sfb', 'max': '50p'}
+
+    Attributes:
+        limit: Packets that may wait, as `"1000p"`; the path's `buffer` takes its place.
+        max: Packets that a bin may hold; five quarters of `target` unless given.
+        target: Packets in a bin from which its probability grows; four fifths of `max` unless given.
+        increment: What a packet to a bin of `target` or more adds to its probability.
+        decrement: What a packet to an empty bin takes off its probability.
+        penalty_rate: Packets per second of all flows with probability 1 together.
+        penalty_burst: Packets of them that may come at once, as `"20p"`.
+        rehash: Time after which flows get other bins, as `"600s"`.
+        db: How long before that the other bins are warmed up.
+    """
+
+    kind = "sfb"
+    limit: str | None = None
+    max: str | None = None
+    target: str | None = None
+    increment: float | str | None = None
+    decrement: float | str | None = None
+    penalty_rate: int | None = None
+    penalty_burst: str | None = None
+    rehash: str | None = None
+    db: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hhf(Choice):
+    """Flows that send much in a short time wait behind those that do not.
+
+    >>> Hhf(admit_bytes="16kB").tree()
+    {'kind': 'hhf', 'admit_bytes': '16kB'}
+
+    Attributes:
+        limit: Packets that may wait, as `"1000p"`; the path's `buffer` takes its place.
+        quantum: Bytes that the queue of heavy flows may send in its turn, as `"1514B"`.
+        hh_limit: Heavy flows that are remembered.
+        reset_timeout: Time after which the counters are cleared, as `"40ms"`.
+        admit_bytes: Bytes that a flow may send in that time without being heavy.
+        evict_timeout: Idleness after which a flow is not heavy any more.
+        non_hh_weight: Quanta that the queue of the other flows may send in its turn.
+    """
+
+    kind = "hhf"
+    limit: str | None = None
+    quantum: str | None = None
+    hh_limit: int | None = None
+    reset_timeout: str | None = None
+    admit_bytes: str | None = None
+    evict_timeout: str | None = None
+    non_hh_weight: int | None = None
