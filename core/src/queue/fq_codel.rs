@@ -14,6 +14,7 @@
 
 use super::codel::{Head, Law, Vars, CE_THRESHOLD, INTERVAL, MTU, TARGET};
 use super::pool::{List, Pool};
+use super::turns::{Node, Turns};
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
 use crate::param::{no_check, Kind, Param, Params};
@@ -76,46 +77,24 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// No queue.
-const NONE: u32 = u32::MAX;
-
-/// One queue.
-#[derive(Clone)]
+/// One queue: a cache line.
+#[derive(Clone, Default)]
 #[repr(align(64))]
 struct Flow {
     list: List,
-    /// The queue behind it among the new or old ones.
-    next: u32,
-    listed: bool,
-    /// Bytes it may still send in this turn.
-    deficit: i64,
     vars: Vars,
+    node: Node,
 }
 
-/// Queues in the order of service.
-#[derive(Copy, Clone)]
-struct Ring {
-    head: u32,
-    tail: u32,
-}
-
-impl Ring {
-    const EMPTY: Ring = Ring { head: NONE, tail: NONE };
-    fn push(&mut self, flows: &mut [Flow], index: u32) {
-        flows[index as usize].next = NONE;
-        match flows.get_mut(self.tail as usize) {
-            Some(last) => last.next = index,
-            None => self.head = index,
-        }
-        self.tail = index;
+impl AsRef<Node> for Flow {
+    fn as_ref(&self) -> &Node {
+        &self.node
     }
-    fn pop(&mut self, flows: &[Flow]) {
-        if let Some(first) = flows.get(self.head as usize) {
-            self.head = first.next;
-            if self.head == NONE {
-                self.tail = NONE;
-            }
-        }
+}
+
+impl AsMut<Node> for Flow {
+    fn as_mut(&mut self) -> &mut Node {
+        &mut self.node
     }
 }
 
@@ -158,12 +137,10 @@ pub struct FqCodel<P> {
     limit: Limit,
     memory_limit: u64,
     drop_batch: u64,
-    quantum: i64,
     seed: u64,
     law: Law,
-    flows: Vec<Flow>,
-    new: Ring,
-    old: Ring,
+    flows: u64,
+    turns: Turns<Flow>,
     store: Store<P>,
 }
 
@@ -172,24 +149,14 @@ impl<P: Packet> FqCodel<P> {
     pub fn new(params: &Params, limit: Limit, seed: u64) -> FqCodel<P> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         let [selector, mask] = ["ce_threshold_selector", "ce_threshold_mask"].map(|name| params.count(name) as u8);
-        let flow = Flow {
-            list: List::default(),
-            next: NONE,
-            listed: false,
-            deficit: 0,
-            vars: Vars::default(),
-        };
         FqCodel {
             limit,
             memory_limit: params.bytes("memory_limit").get(),
             drop_batch: params.packets("drop_batch"),
-            // Without one no queue would ever be served.
-            quantum: params.bytes("quantum").get().clamp(1, 1 << 30) as i64,
             seed,
             law: Law::of(params).selecting(selector, mask),
-            flows: alloc::vec![flow; flows],
-            new: Ring::EMPTY,
-            old: Ring::EMPTY,
+            flows: flows as u64,
+            turns: Turns::new(flows, params.bytes("quantum")),
             store: Store {
                 packets: Pool::default(),
                 backlog: Backlog::default(),
@@ -206,7 +173,7 @@ impl<P: Packet> FqCodel<P> {
         let Some(index) = self.store.bytes.iter().position(|bytes| *bytes == most) else {
             return;
         };
-        let flow = &mut self.flows[index];
+        let flow = self.turns.queue(index);
         let mut turn = Turn {
             store: &mut self.store,
             list: &mut flow.list,
@@ -231,35 +198,21 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         let size = packet.size();
         let memory = packet.memory().get();
         let hash = packet.flow_hash(self.seed);
-        let index = (u64::from(hash) * self.flows.len() as u64) >> 32;
-        let flow = &mut self.flows[index as usize];
+        let index = (u64::from(hash) * self.flows) >> 32;
+        let flow = self.turns.queue(index as usize);
         self.store.packets.push(&mut flow.list, packet);
         self.store.backlog.add(size);
         self.store.memory += memory;
         self.store.bytes[index as usize] += size.get();
-        if !flow.listed {
-            flow.listed = true;
-            flow.deficit = self.quantum;
-            self.new.push(&mut self.flows, index as u32);
-        }
+        self.turns.wants(index as usize);
         if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
             self.make_room(now, sink);
         }
     }
 
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
-        loop {
-            let is_new = self.new.head != NONE;
-            let stays = is_new && self.old.head != NONE;
-            let ring = if is_new { &mut self.new } else { &mut self.old };
-            let index = ring.head;
-            let flow = self.flows.get_mut(index as usize)?;
-            if flow.deficit <= 0 {
-                flow.deficit += self.quantum;
-                ring.pop(&self.flows);
-                self.old.push(&mut self.flows, index);
-                continue;
-            }
+        while let Some(index) = self.turns.turn() {
+            let flow = self.turns.queue(index);
             // Most visits of a busy link find nothing: flows that have sent what they had.
             if flow.list.is_empty() {
                 flow.vars.rest();
@@ -267,20 +220,18 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
                 let mut turn = Turn {
                     store: &mut self.store,
                     list: &mut flow.list,
-                    index: index as usize,
+                    index,
                     size: Bytes::ZERO,
                 };
                 if let Some(packet) = flow.vars.dequeue(&self.law, &mut turn, now, sink) {
-                    flow.deficit -= turn.size.get() as i64;
+                    let size = turn.size;
+                    self.turns.sent(index, size);
                     return Some(packet);
                 }
             }
-            flow.listed = stays;
-            ring.pop(&self.flows);
-            if stays {
-                self.old.push(&mut self.flows, index);
-            }
+            self.turns.empty();
         }
+        None
     }
 
     fn backlog(&self) -> Backlog {

@@ -11,13 +11,36 @@ use alloc::vec::Vec;
 /// No queue.
 const NONE: u32 = u32::MAX;
 
-#[derive(Copy, Clone)]
-struct Node {
+/// A queue's place in the order. Who keeps it with the rest of what is known of the queue saves an access for each visit.
+#[derive(Copy, Clone, Debug)]
+pub struct Node {
     /// The queue behind it in its ring.
     next: u32,
     listed: bool,
     /// Bytes that it may still send in this turn.
     deficit: i64,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node {
+            next: NONE,
+            listed: false,
+            deficit: 0,
+        }
+    }
+}
+
+impl AsRef<Node> for Node {
+    fn as_ref(&self) -> &Node {
+        self
+    }
+}
+
+impl AsMut<Node> for Node {
+    fn as_mut(&mut self) -> &mut Node {
+        self
+    }
 }
 
 /// Queues in the order of service.
@@ -30,18 +53,18 @@ struct Ring {
 impl Ring {
     const EMPTY: Ring = Ring { head: NONE, tail: NONE };
     #[inline]
-    fn push(&mut self, nodes: &mut [Node], index: u32) {
-        nodes[index as usize].next = NONE;
-        match nodes.get_mut(self.tail as usize) {
-            Some(last) => last.next = index,
+    fn push<Q: AsMut<Node>>(&mut self, queues: &mut [Q], index: u32) {
+        queues[index as usize].as_mut().next = NONE;
+        match queues.get_mut(self.tail as usize) {
+            Some(last) => last.as_mut().next = index,
             None => self.head = index,
         }
         self.tail = index;
     }
     #[inline]
-    fn pop(&mut self, nodes: &[Node]) {
-        if let Some(first) = nodes.get(self.head as usize) {
-            self.head = first.next;
+    fn pop<Q: AsRef<Node>>(&mut self, queues: &[Q]) {
+        if let Some(first) = queues.get(self.head as usize) {
+            self.head = first.as_ref().next;
             if self.head == NONE {
                 self.tail = NONE;
             }
@@ -49,38 +72,38 @@ impl Ring {
     }
 }
 
-/// The order of queues that are known by number.
-pub struct Turns {
-    nodes: Vec<Node>,
+/// The order of queues that are known by number, and what else is kept of each.
+pub struct Turns<Q = Node> {
+    queues: Vec<Q>,
     new: Ring,
     old: Ring,
     quantum: i64,
 }
 
-impl Turns {
+impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
     /// For `queues` queues, none of which waits. A turn is `quantum`.
-    pub fn new(queues: usize, quantum: Bytes) -> Turns {
-        let node = Node {
-            next: NONE,
-            listed: false,
-            deficit: 0,
-        };
+    pub fn new(queues: usize, quantum: Bytes) -> Turns<Q> {
         Turns {
-            nodes: alloc::vec![node; queues],
+            queues: alloc::vec![Q::default(); queues],
             new: Ring::EMPTY,
             old: Ring::EMPTY,
             // Without one no queue would ever be served.
             quantum: quantum.get().clamp(1, 1 << 30) as i64,
         }
     }
+    /// What is kept of a queue.
+    #[inline]
+    pub fn queue(&mut self, queue: usize) -> &mut Q {
+        &mut self.queues[queue]
+    }
     /// A packet has come to a queue.
     #[inline]
     pub fn wants(&mut self, queue: usize) {
-        let node = &mut self.nodes[queue];
+        let node = self.queues[queue].as_mut();
         if !node.listed {
             node.listed = true;
             node.deficit = self.quantum;
-            self.new.push(&mut self.nodes, queue as u32);
+            self.new.push(&mut self.queues, queue as u32);
         }
     }
     /// The queue to be served now. Say [`sent`](Turns::sent) or [`empty`](Turns::empty) of it next.
@@ -93,19 +116,19 @@ impl Turns {
                 &mut self.new
             };
             let index = ring.head;
-            let node = self.nodes.get_mut(index as usize)?;
+            let node = self.queues.get_mut(index as usize)?.as_mut();
             if node.deficit > 0 {
                 return Some(index as usize);
             }
             node.deficit += self.quantum;
-            ring.pop(&self.nodes);
-            self.old.push(&mut self.nodes, index);
+            ring.pop(&self.queues);
+            self.old.push(&mut self.queues, index);
         }
     }
     /// The queue that `turn` answered has sent a packet of `size`.
     #[inline]
     pub fn sent(&mut self, queue: usize, size: Bytes) {
-        self.nodes[queue].deficit -= size.get().min(1 << 40) as i64;
+        self.queues[queue].as_mut().deficit -= size.get().min(1 << 40) as i64;
     }
     /// The queue that `turn` answered had none.
     #[inline]
@@ -114,11 +137,11 @@ impl Turns {
         let stays = is_new && self.old.head != NONE;
         let ring = if is_new { &mut self.new } else { &mut self.old };
         let index = ring.head;
-        ring.pop(&self.nodes);
+        ring.pop(&self.queues);
         if stays {
-            self.old.push(&mut self.nodes, index);
-        } else if let Some(node) = self.nodes.get_mut(index as usize) {
-            node.listed = false;
+            self.old.push(&mut self.queues, index);
+        } else if let Some(queue) = self.queues.get_mut(index as usize) {
+            queue.as_mut().listed = false;
         }
     }
 }
@@ -141,7 +164,7 @@ mod tests {
 
     #[test]
     fn who_begins_goes_first_and_cannot_stay_so() {
-        let mut turns = Turns::new(3, Bytes::new(1000));
+        let mut turns: Turns = Turns::new(3, Bytes::new(1000));
         let mut left = [4, 3, 0];
         turns.wants(0);
         turns.wants(1);
