@@ -5,10 +5,12 @@
 mod trace;
 
 use narrows_core::packet::{Ack, Ecn, Packet};
-use narrows_core::param::{Params, Value};
+use narrows_core::param::{Kind, Params, Value};
 use narrows_core::queue::cake::{Cake, PARAMS};
 use narrows_core::queue::{QueueDiscipline, Sink, Why};
 use narrows_core::units::{Bytes, Rate, Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use trace::{Event, Frame, Recording, Verdict};
 
 /// The clock that the recordings were made with.
@@ -124,6 +126,90 @@ fn flows_fare_as_in_linux_on_average() {
                 );
             }
         }
+    }
+}
+
+fn options() -> impl Strategy<Value = Params> {
+    let word = |name: &str| {
+        let row = PARAMS.iter().find(|row| row.name == name).unwrap();
+        let Kind::Word(words) = row.kind else { panic!("{name}") };
+        (0..words.len()).prop_map(move |n| Value::Word(words[n].into()))
+    };
+    let switch = || any::<bool>().prop_map(Value::Bool);
+    let rate = prop_oneof![Just(0), 8u64..1000, 100_000u64..100_000_000, Just(1_000_000_000_000)];
+    let values = (
+        (
+            rate.prop_map(|rate| Value::Rate(Rate::bit(rate))),
+            prop_oneof![Just(0u64), 1u64..200_000].prop_map(|most| Value::Bytes(Bytes::new(most))),
+            (-64i32..256).prop_map(|bytes| Value::Number(f64::from(bytes))),
+        ),
+        (
+            word("diffserv"),
+            word("flows"),
+            word("network"),
+            word("line"),
+            word("cells"),
+            word("ack_filter"),
+        ),
+        (switch(), switch(), switch()),
+    );
+    values.prop_map(|((bandwidth, memlimit, overhead), words, (ingress, autorate, wash))| {
+        let mut params = Params::defaults(PARAMS);
+        for (name, value) in [
+            ("bandwidth", bandwidth),
+            ("memlimit", memlimit),
+            ("overhead", overhead),
+            ("diffserv", words.0),
+            ("flows", words.1),
+            ("network", words.2),
+            ("line", words.3),
+            ("cells", words.4),
+            ("ack_filter", words.5),
+            ("ingress", ingress),
+            ("autorate_ingress", autorate),
+            ("wash", wash),
+        ] {
+            params.set(name, value);
+        }
+        params
+    })
+}
+
+struct Count(u64);
+
+impl Sink<Frame> for Count {
+    fn dropped(&mut self, _: Time, _: Frame, _: Why) {
+        self.0 += 1;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever it is told: nothing is lost or made, and the shaper lets everything go in the end.
+    #[test]
+    fn every_packet_is_dropped_or_leaves(params in options(), steps in prop::collection::vec((0u64..30_000, 0u32..4096, 40u16..9000, 0u8..64, 1u32..60), 1..80)) {
+        let mut cake = Cake::new(&params, None, 1);
+        let (mut now, mut number, mut left, mut dropped) = (Time::ZERO, 0, 0, Count(0));
+        for (gap, flow, size, dscp, packets) in steps {
+            now += Span::us(gap);
+            for _ in 0..packets {
+                let frame = Frame { number, flow, size, dscp, ecn: Ecn::NotEct, enqueued_at: now };
+                cake.enqueue(now, frame, &mut dropped);
+                number += 1;
+            }
+            left += u64::from(cake.dequeue(now, &mut dropped).is_some());
+            prop_assert_eq!(u64::from(number), left + dropped.0 + cake.backlog().packets);
+        }
+        while cake.backlog().packets > 0 {
+            let due = cake.next_wakeup();
+            now = due.map_or(now, |due| due.max(now));
+            let got = cake.dequeue(now, &mut dropped).is_some();
+            prop_assert!(got || cake.backlog().packets == 0 || cake.next_wakeup() > Some(now));
+            left += u64::from(got);
+        }
+        prop_assert_eq!(u64::from(number), left + dropped.0);
+        prop_assert_eq!(cake.backlog().bytes, Bytes::ZERO);
     }
 }
 

@@ -105,6 +105,53 @@ class Red(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cake(Choice):
+    """Shaper, tins by code point, fair queues for hosts and flows, each under COBALT.
+
+    >>> Cake(bandwidth="20Mbit", diffserv="besteffort").tree()
+    {'kind': 'cake', 'bandwidth': '20Mbit', 'diffserv': 'besteffort'}
+
+    Attributes:
+        bandwidth: Rate that it shapes to; it does not unless given.
+        diffserv: How code points become tins: `"diffserv3"`, `"diffserv4"`, `"diffserv8"`, `"besteffort"`, `"precedence"`.
+        flows: What has a queue of its own, and whose share is fair: `"triple-isolate"`, `"flows"`, `"flowblind"` and others.
+        network: tc's word for a round trip, as `"metro"`.
+        rtt: Round trip that most flows are within; the network's unless given.
+        ingress: Pay for what is dropped, too.
+        autorate_ingress: Let the rate follow what arrives.
+        line: tc's word for the framing of a line, as `"docsis"`.
+        overhead: Bytes on top of an IP packet; the line's unless given.
+        ether_vlan: 4 bytes more of overhead.
+        mpu: Bytes that a packet is paid as at least.
+        cells: `"noatm"`, `"atm"` or `"ptm"`; the line's unless given.
+        ack_filter: Drop ACKs that a newer one makes needless: `"ack-filter"`, `"ack-filter-aggressive"`.
+        memlimit: Memory that all queues may take; the path's `buffer` takes its place.
+        wash: Clear the code point once the tin is chosen.
+        nat: Changes nothing, as there is no address translation.
+        split_gso: Changes nothing, as frames come one by one.
+    """
+
+    kind = "cake"
+    bandwidth: str | None = None
+    diffserv: str | None = None
+    flows: str | None = None
+    network: str | None = None
+    rtt: str | None = None
+    ingress: bool | None = None
+    autorate_ingress: bool | None = None
+    line: str | None = None
+    overhead: float | None = None
+    ether_vlan: bool | None = None
+    mpu: str | None = None
+    cells: str | None = None
+    ack_filter: str | None = None
+    memlimit: str | None = None
+    wash: bool | None = None
+    nat: bool | None = None
+    split_gso: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Choke(Choice):
     """RED in packets that drops an arriving packet with its like, if it meets one in the queue.
 

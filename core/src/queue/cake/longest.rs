@@ -1,9 +1,21 @@
 //! Which of all queues is the longest: a heap that is built at the first overflow and kept up for a while after the last.
 //!
-//! As in Linux 6.12: an entry that must sink does so by one place only, so that the one at the top is not always the longest. That is
-//! seen in what is dropped (`core/tests/queue_cake.rs`). Source: measurement of Linux 6.12.
+//! As in Linux 6.12: an entry that sinks goes on doing so only below something larger than the one that has just taken its place, in a
+//! sound heap by one place, so that the one at the top is not always the longest. It is seen in what is dropped: of 2605
+//! packets that a recording lost, this heap chooses every one, and a true one 655 others (`cake-longest`). Source:
+//! measurement of Linux 6.12.
 
+use super::hash::QUEUES;
 use alloc::vec::Vec;
+
+/// Tins that there may be; all have their place in the heap.
+const TINS: usize = 8;
+
+/// The number of a queue in a tin.
+#[inline]
+pub fn slot(tin: usize, queue: usize) -> usize {
+    queue * TINS + tin
+}
 
 /// Dequeues for which the heap is kept up after an overflow.
 const KEPT: u16 = u16::MAX;
@@ -16,21 +28,20 @@ pub struct Longest {
     kept: u16,
 }
 
-impl Longest {
-    /// For so many queues, all empty.
-    pub fn new(queues: usize) -> Longest {
-        let queues = queues.min(usize::from(u16::MAX));
+impl Default for Longest {
+    /// All are empty.
+    fn default() -> Longest {
+        let slots = TINS * QUEUES;
         Longest {
-            bytes: alloc::vec![0; queues],
-            heap: (0..queues as u16).collect(),
-            place: (0..queues as u16).collect(),
+            bytes: alloc::vec![0; slots],
+            heap: (0..slots as u16).collect(),
+            place: (0..slots as u16).collect(),
             kept: 0,
         }
     }
-    /// Bytes of a queue.
-    pub fn bytes(&self, queue: usize) -> u64 {
-        self.bytes[queue]
-    }
+}
+
+impl Longest {
     /// A packet joins a queue.
     #[inline]
     pub fn add(&mut self, queue: usize, bytes: u64) {
@@ -52,14 +63,15 @@ impl Longest {
     pub fn sent(&mut self) {
         self.kept = self.kept.saturating_sub(1);
     }
-    /// The queue that is to lose a packet.
+    /// The queue that is to lose a packet, behind its tin.
     #[cold]
-    pub fn longest(&mut self) -> usize {
+    pub fn longest(&mut self) -> (usize, usize) {
         if self.kept == 0 {
             (0..self.heap.len() / 2).rev().for_each(|at| self.sink(at));
         }
         self.kept = KEPT;
-        usize::from(self.heap[0])
+        let slot = usize::from(self.heap[0]);
+        (slot % TINS, slot / TINS)
     }
     /// It had none: the heap is built anew next time.
     pub fn was_wrong(&mut self) {
@@ -73,11 +85,21 @@ impl Longest {
         self.place[usize::from(self.heap[a])] = a as u16;
         self.place[usize::from(self.heap[b])] = b as u16;
     }
-    fn sink(&mut self, at: usize) {
-        let (left, right) = (2 * at + 1, 2 * at + 2);
-        let larger = if self.of(right) > self.of(left) { right } else { left };
-        if self.of(larger) > self.of(at) {
+    fn sink(&mut self, mut at: usize) {
+        // Not set anew after a swap: see the header.
+        let mut most = self.of(at);
+        loop {
+            let mut larger = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if self.of(child) > most {
+                    (larger, most) = (child, self.of(child));
+                }
+            }
+            if larger == at {
+                return;
+            }
             self.swap(at, larger);
+            at = larger;
         }
     }
     fn rise(&mut self, mut at: usize) {

@@ -42,7 +42,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use autorate::Estimator;
-use hash::{Hashes, Isolation, QUEUES};
+use hash::{Hashes, Isolation};
 use longest::Longest;
 use overhead::Line;
 use rotation::Chain;
@@ -99,7 +99,6 @@ pub struct Cake<P> {
     pool: Pool<P>,
     backlog: Backlog,
     memory: u64,
-    /// By queue times tins plus tin.
     longest: Longest,
     autorate: Option<Estimator>,
     rng: Rng,
@@ -137,7 +136,7 @@ impl<P: Packet> Cake<P> {
             pool: Pool::default(),
             backlog: Backlog::default(),
             memory: 0,
-            longest: Longest::new(QUEUES * diffserv.tins.len()),
+            longest: Longest::default(),
             autorate: autorate.then(|| Estimator::new(rate)),
             rng: Rng::named(seed, "cake"),
         };
@@ -154,13 +153,9 @@ impl<P: Packet> Cake<P> {
         }
     }
 
-    fn slot(&self, tin: usize, queue: usize) -> usize {
-        queue * self.tins.len() + tin
-    }
-
     /// Takes the head of a queue, with all that is counted of it.
     fn take(&mut self, tin: usize, queue: usize) -> Option<P> {
-        let slot = self.slot(tin, queue);
+        let slot = longest::slot(tin, queue);
         let packet = self.pool.pop(&mut self.tins[tin].flows[queue].list)?;
         self.gone(tin, &packet);
         self.longest.remove(slot, packet.size().get());
@@ -194,8 +189,7 @@ impl<P: Packet> Cake<P> {
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         while self.too_much() && self.backlog.packets > 0 {
-            let slot = self.longest.longest();
-            let (queue, tin) = (slot / self.tins.len(), slot % self.tins.len());
+            let (tin, queue) = self.longest.longest();
             let Some(packet) = self.take(tin, queue) else {
                 self.longest.was_wrong();
                 continue;
@@ -291,7 +285,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             }
         }
         let queue = self.tins[at].queue(hashes);
-        let slot = self.slot(at, queue);
+        let slot = longest::slot(at, queue);
         let tin = &mut self.tins[at];
         self.pool.push(&mut tin.flows[queue].list, packet);
         tin.backlog.add(size);
