@@ -125,6 +125,9 @@ pub struct Conditions {
 /// Late by more than this part of the least RTT is not small beside the figures, but this late always is.
 const PART_OF_RTT: f64 = 0.05;
 const ALWAYS_SMALL: Span = Span::us(200);
+/// Of the latest packets, one in a thousand, this part is not small.
+const WORST_OF_RTT: f64 = 0.25;
+const WORST_ALWAYS_SMALL: Span = Span::ms(1);
 /// The rate may be off by this.
 const RATE: f64 = 0.005;
 /// So much of the drops may be the devices'.
@@ -149,6 +152,14 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         why.push(format!(
             "1 % of packets left more than {:.0} us late, which is not small beside an RTT of {:.1} ms: a quieter machine, or root",
             at(0.99),
+            on.rtt.as_ms()
+        ));
+    }
+    let worst_limit = (on.rtt.as_ns() as f64 / 1e3 * WORST_OF_RTT).max(us(WORST_ALWAYS_SMALL));
+    if at(0.999) > worst_limit {
+        why.push(format!(
+            "packets in clumps: 0.1 % left more than {:.0} us late at an RTT of {:.1} ms: a quieter machine, or root",
+            at(0.999),
             on.rtt.as_ms()
         ));
     }

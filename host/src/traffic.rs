@@ -24,6 +24,8 @@ const ASK: Span = Span::ms(1);
 const LONGEST: Span = Span::ms(50);
 /// Reads of one connection before others get their turn.
 const TURN: usize = 16;
+/// From here on an application's buffers have grown to what it needs.
+const GROWN: u64 = 1 << 20;
 /// Below those of the threads that pass packets and that answer pings.
 const PRIORITY: i32 = 5;
 /// Where a flow has no slow-start threshold yet, the kernel says this or more.
@@ -91,7 +93,7 @@ pub struct Told {
 /// How sending applications kept up with the kernel.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Writes {
-    /// Times that one was asked for more after its first write.
+    /// Times that one was asked for more, after its beginning.
     pub asked: u64,
     /// Of those: it came so late that nothing waited unsent any more.
     pub late: u64,
@@ -425,7 +427,7 @@ impl Sender {
     }
     /// Did its application come in time?
     fn count(&self, writes: &mut Writes) {
-        let asked = self.phase == Phase::Running && self.written > 0 && !self.resumed;
+        let asked = self.phase == Phase::Running && self.written > GROWN && !self.resumed;
         if let Some(socket) = self.socket.as_ref().filter(|_| asked) {
             writes.asked += 1;
             writes.late += u64::from(sys::unsent(socket).unwrap_or(1) == 0);
