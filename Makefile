@@ -93,6 +93,9 @@ lint-web: web/node_modules/.installed
 validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
 
+agree: setup ## The simulator beside this machine's own TCP, half an hour; writes docs/reference/agreement.md
+	$(BIN)/python -m validation.agreement
+
 bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and the whole process with its instructions
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
@@ -107,4 +110,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo web test lint lint-web validate bench bench-ns3 clean
+.PHONY: help setup demo web test lint lint-web validate agree bench bench-ns3 clean

@@ -11,17 +11,21 @@
 //! | [`traffic`] | flows: kernel sockets, and what TCP_INFO says of them |
 //! | [`probe`] | pings and who answers them |
 //! | [`instruments`] | how late, how wrong: the run's own error |
+//! | [`machine`] | what this kernel is |
+//! | [`doctor`] | what this machine can do for live runs, measured |
 //! | [`clock`] | the run's time on the kernel's clock |
 //! | [`sys`] | calls of the kernel: the only unsafe code |
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 pub mod clock;
+pub mod doctor;
 pub mod emulator;
 pub mod error;
 pub mod frame;
 pub mod instruments;
 pub mod live;
+pub mod machine;
 pub mod probe;
 pub mod ready;
 pub mod space;

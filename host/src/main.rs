@@ -4,7 +4,7 @@ use narrows_core::figures::picture_interval;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
-use narrows_host::{ready, sys, HostError, Options, Progress};
+use narrows_host::{doctor, machine, ready, sys, HostError, Options, Progress};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,6 +13,10 @@ const USAGE: &str = "\
 narrows-host run [FILE] [options]     run a scenario over real packets; print the run as JSON
 
 narrows-host ready [CC...]            say what is missing for that: nothing (exit 0), or what and the cure (exit 2)
+
+narrows-host machine                  what this kernel is, as JSON
+
+narrows-host doctor [--stream]        what this machine can do, measured in some seconds, as JSON
 
 FILE: a scenario; stdin without one, or for -.
   --name NAME             what FILE is called in messages
@@ -145,11 +149,32 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
 }
 
+fn examine(stream: bool) -> Result<(), HostError> {
+    let mut out = std::io::stdout();
+    let told = doctor::look(&mut |part| {
+        if stream {
+            println!("progress {part:.3} 1");
+            return std::io::stdout().flush().is_ok();
+        }
+        true
+    })?;
+    writeln!(out, "{told}").map_err(HostError::failed("stdout"))
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("run") => {}
         Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
+        Some("machine") => {
+            println!("{}", machine::to_json());
+            return ExitCode::SUCCESS;
+        }
+        Some("doctor") => {
+            let stream = args.any(|arg| arg == "--stream");
+            sys::remember_signals(stream);
+            return answer(examine(stream));
+        }
         Some("--version") => {
             println!("narrows-host {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;

@@ -7,6 +7,7 @@ __all__ = [
     "Run",
     "Table",
     "__version__",
+    "beside_figure",
     "check_toml",
     "compare_figure",
     "list_json",
@@ -69,3 +70,12 @@ def compare_figure(
     duration_s: float,
     flows: int,
 ) -> tuple[bool, float, float]: ...
+def beside_figure(
+    name: str,
+    reference: list[float],
+    ours: list[float],
+    *,
+    rate_mbit: float,
+    rtt_ms: float,
+    flows: int,
+) -> tuple[str, float, float, float, float]: ...

@@ -72,6 +72,45 @@ def run(
     return _core.run_elsewhere(*answer)
 
 
+def ask(*question: str, progress: Callable[[float, float], object] | None = None) -> str:
+    """What the program answers to a question (`machine`, `ready cubic bbr`, `doctor --stream`) that is not a run.
+
+    Raises:
+        EngineError: Its answer, when that is no.
+    """
+    if not sys.platform.startswith("linux"):
+        raise EngineError("the live engine needs Linux: its network namespaces and its TCP")
+    try:
+        child = subprocess.Popen([str(HOST), *question], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+    answer = []
+    with child:
+        try:
+            assert child.stdout is not None and child.stderr is not None  # noqa: PT018
+            for line in child.stdout:
+                match line.split():
+                    case ["progress", now, end]:
+                        if progress is not None:
+                            progress(float(now), float(end))
+                    case _:
+                        answer.append(line)
+            said = child.stderr.read().strip()
+            code = child.wait()
+        except BaseException:
+            child.send_signal(signal.SIGINT)
+            try:
+                child.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            raise
+    if code == _STOPPED:
+        raise KeyboardInterrupt
+    if code != 0:
+        raise EngineError(said or f"the live engine ended with {code}")
+    return "".join(answer)
+
+
 def _listen(out: IO[bytes], progress: Callable[[float, float], object] | None) -> tuple[str, bytes] | None:
     """Tells the progress, and answers what the run came to; None when it came to nothing."""
     for line in out:

@@ -64,23 +64,18 @@ pub fn median(values: &[f64]) -> f64 {
 pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Option<Agreement> {
     let middle = median(reference);
     let rtt = on.rtt.as_s() * 1e3;
-    let at_least = |part: f64, least: f64| Some((part * middle).max(least));
-    let above = |part: f64, least: f64| Some((part * (middle - rtt)).max(0.02 * rtt).max(least));
     // The floor of a difference; a ratio has none.
-    let floor = match name {
+    let part = match name {
         "fct_s" | "retransmit_pct" => None,
-        "goodput_mbit" => {
-            let share = if on.flows > 1 { 0.01 } else { 0.002 };
-            at_least(0.1, (share * on.rate.as_mbit()).min(0.5 * middle))
-        }
-        "jain" => Some(0.05),
-        "cwnd_mean" => at_least(0.1, 2.0),
-        "cwnd_p5" | "cwnd_p95" => at_least(0.15, 3.0),
-        "srtt_ms" | "ping_p50_ms" => above(0.15, 1.0),
-        "ping_p95_ms" => above(0.25, 1.5),
-        _ if name.starts_with("acked_mb_at_") => at_least(0.15, 0.03),
+        "goodput_mbit" | "cwnd_mean" => Some(0.1 * middle),
+        "jain" => Some(0.0),
+        "cwnd_p5" | "cwnd_p95" => Some(0.15 * middle),
+        "srtt_ms" | "ping_p50_ms" => Some(0.15 * (middle - rtt)),
+        "ping_p95_ms" => Some(0.25 * (middle - rtt)),
+        _ if name.starts_with("acked_mb_at_") => Some(0.15 * middle),
         _ => return None,
     };
+    let floor = part.and_then(|part| Some(part.max(least(name, middle, on)?)));
     if middle == f64::INFINITY {
         let agrees = ours > 0.5 * on.duration.as_s();
         return Some(Agreement {
@@ -114,7 +109,27 @@ pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Opt
     })
 }
 
-fn spread(values: impl Iterator<Item = f64>) -> f64 {
+/// The difference that is too little to matter, in the figure's unit, whatever the figure's size; `None` where only ratios are
+/// looked at.
+pub(super) fn least(name: &str, middle: f64, on: &Conditions) -> Option<f64> {
+    let rtt = on.rtt.as_s() * 1e3;
+    match name {
+        "retransmit_pct" => Some(0.1),
+        "goodput_mbit" => {
+            let share = if on.flows > 1 { 0.01 } else { 0.002 };
+            Some((share * on.rate.as_mbit()).min(0.5 * middle))
+        }
+        "jain" => Some(0.05),
+        "cwnd_mean" => Some(2.0),
+        "cwnd_p5" | "cwnd_p95" => Some(3.0),
+        "srtt_ms" | "ping_p50_ms" => Some((0.02 * rtt).max(1.0)),
+        "ping_p95_ms" => Some((0.02 * rtt).max(1.5)),
+        _ if name.starts_with("acked_mb_at_") => Some(0.03),
+        _ => None,
+    }
+}
+
+pub(super) fn spread(values: impl Iterator<Item = f64>) -> f64 {
     let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
     most - least
 }

@@ -21,6 +21,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `agreement` | [`compare`]: is a figure near enough to a reference's? |
+//! | `beside` | [`beside`]: do two engines' runs come to the same? |
 //! | `carried` | [`Samples`] as bytes, from one process to another |
 //! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
@@ -30,6 +31,7 @@
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
+mod beside;
 mod carried;
 mod delays;
 mod histogram;
@@ -39,6 +41,7 @@ mod samples;
 mod verdicts;
 
 pub use agreement::{compare, median, Agreement, Conditions};
+pub use beside::{beside, Beside, Standing, NEAR, WIDE};
 pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};

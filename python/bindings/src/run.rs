@@ -4,7 +4,7 @@
 use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
-use narrows_core::figures::{compare, Conditions, QueueFigures, Samples};
+use narrows_core::figures::{beside, compare, Conditions, QueueFigures, Samples};
 use narrows_core::queue::Limit;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
@@ -180,15 +180,36 @@ pub fn compare_figure(
     duration_s: f64,
     flows: usize,
 ) -> PyResult<(bool, f64, f64)> {
-    let on = Conditions {
+    let on = conditions(rate_mbit, rtt_ms, duration_s, flows);
+    compare(name, &reference, ours, &on)
+        .map(|a| (a.agrees, a.reference, a.tolerance))
+        .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+}
+
+/// Several runs of one figure by two engines: the standing, the reference's median and spread, our median, the tolerance.
+#[pyfunction]
+#[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, flows))]
+pub fn beside_figure(
+    name: &str,
+    reference: Vec<f64>,
+    ours: Vec<f64>,
+    rate_mbit: f64,
+    rtt_ms: f64,
+    flows: usize,
+) -> PyResult<(&'static str, f64, f64, f64, f64)> {
+    let on = conditions(rate_mbit, rtt_ms, 0.0, flows);
+    beside(name, &reference, &ours, &on)
+        .map(|b| (b.standing.name(), b.reference, b.spread, b.ours, b.tolerance))
+        .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+}
+
+fn conditions(rate_mbit: f64, rtt_ms: f64, duration_s: f64, flows: usize) -> Conditions {
+    Conditions {
         rate: Rate::bit((rate_mbit * 1e6) as u64),
         rtt: Span::ns((rtt_ms * 1e6) as u64),
         duration: Span::ns((duration_s * 1e9) as u64),
         flows,
-    };
-    compare(name, &reference, ours, &on)
-        .map(|a| (a.agrees, a.reference, a.tolerance))
-        .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
 }
 
 fn registry() -> Registry<Packet> {

@@ -1,0 +1,443 @@
+//! What this machine can do for live runs, measured in some seconds, and what would make it better.
+//!
+//! | finding | how it is found |
+//! |---|---|
+//! | privilege | a namespace with a device is made, as every live run makes two |
+//! | congestion controls | what the kernel has, lets this user choose, and could load |
+//! | tick, timer slack, real-time class | the kernel is asked |
+//! | idle wake-up | sleeps of 5 ms, after which a processor has gone to rest: how long after the end of each the thread ran |
+//! | tick of 100 µs | the same of 100 µs; both as the engine's thread sleeps and in the class that it would have |
+//! | bare forwarder | pings through two namespaces and a loop that only copies: the RTT below which no live run gets |
+//!
+//! The limits are those by which a run's instruments judge ([`crate::instruments`]): what is late by more than 0.2 ms and
+//! more than 5 % of the RTT is not small.
+
+use crate::clock::Clock;
+use crate::error::HostError;
+use crate::machine;
+use crate::probe::{Echoes, Pinging, Probes};
+use crate::ready;
+use crate::space::{Peer, Space, SpaceSpec};
+use crate::sys;
+use narrows_core::figures::Histogram;
+use narrows_core::units::{Span, Time};
+use serde_json::{json, Value};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// How a finding is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Grade {
+    /// As it should be.
+    Good,
+    /// Live runs work, and would be better.
+    Poor,
+    /// No live run, or not every one.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct Finding {
+    what: &'static str,
+    grade: Grade,
+    /// What is so.
+    found: String,
+    /// What to do about it; empty where nothing is to be done.
+    cure: String,
+    /// The same in numbers.
+    numbers: Value,
+}
+
+impl Finding {
+    fn new(what: &'static str, grade: Grade, found: impl Into<String>, cure: impl Into<String>) -> Finding {
+        let (found, cure) = (found.into(), cure.into());
+        Finding {
+            what,
+            grade,
+            found,
+            cure,
+            numbers: Value::Null,
+        }
+    }
+    fn numbers(self, numbers: Value) -> Finding {
+        Finding { numbers, ..self }
+    }
+    fn to_json(&self) -> Value {
+        let grade = match self.grade {
+            Grade::Good => "good",
+            Grade::Poor => "poor",
+            Grade::Missing => "missing",
+        };
+        json!({ "what": self.what, "grade": grade, "found": self.found, "cure": self.cure, "numbers": self.numbers })
+    }
+}
+
+/// From one tick of the engine to the next.
+const TICK: Span = Span::us(100);
+const TICKING: Span = Span::s(3);
+/// Sleeps after which a processor has gone to rest.
+const REST: Span = Span::ms(5);
+const RESTING: Span = Span::s(1);
+/// Late by less is good, whatever the RTT.
+const GOOD: Span = Span::us(200);
+/// A wake-up that takes longer is that of a processor in a deep sleep.
+const GOOD_REST: Span = Span::us(100);
+/// The bare forwarder adds no more than this.
+const GOOD_FORWARDER: Span = Span::us(300);
+/// The part of an RTT that lateness may be.
+const PART_OF_RTT: f64 = 0.05;
+/// The hypervisor may take so much.
+const STOLEN: f64 = 0.01;
+const FORWARDING: Span = Span::s(2);
+
+/// Looks at everything; 6 s or less. `progress` is told the part that is over. It is one thread that asks: it may gain privilege.
+pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
+    let mut step = |part| match !sys::stopped() && progress(part) {
+        true => Ok(()),
+        false => Err(HostError::Stopped),
+    };
+    step(0.0)?;
+    let mut found = Vec::new();
+    let user = sys::ids().0;
+    let able = ready::check_machine(&[]);
+    let privileged = able.is_ok();
+    found.push(match &able {
+        Ok(()) if user == 0 => Finding::new("privilege", Grade::Good, "root", ""),
+        Ok(()) => Finding::new("privilege", Grade::Good, "a user namespace", ""),
+        Err(error) => {
+            // The sentence has its cure behind its first colon.
+            let text = error.to_string();
+            let (what, cure) = text.split_once(": ").unwrap_or((&text, ""));
+            Finding::new("privilege", Grade::Missing, what, cure)
+        }
+    });
+    found.push(congestion_controls(user == 0));
+    found.extend(settings());
+    let stolen = stolen_time();
+    let (rest, _) = on_a_thread(|| late(REST, RESTING));
+    step(0.15)?;
+    let (ticking, real_time) = on_a_thread(|| late(TICK, TICKING));
+    step(0.6)?;
+    found.push(real_time_class(real_time));
+    found.push(idle(&rest, us(&ticking, 0.5)));
+    found.push(tick(&ticking, real_time, stolen_time() - stolen));
+    if privileged {
+        found.push(forwarder()?);
+    }
+    step(1.0)?;
+    let worst = |grade| found.iter().any(|f: &Finding| f.grade == grade);
+    let least_ms = us(&ticking, 0.99) / 1e3 / PART_OF_RTT;
+    let verdict = if !privileged {
+        "no live runs here".to_string()
+    } else if us(&ticking, 0.99) <= GOOD.as_ns() as f64 / 1e3 {
+        "live runs of any RTT".to_string()
+    } else {
+        format!("live runs with an RTT of {least_ms:.0} ms and more, as the machine is now")
+    };
+    Ok(json!({
+        "verdict": verdict,
+        "able": privileged,
+        "good": !worst(Grade::Poor) && !worst(Grade::Missing),
+        "kernel": machine::to_json(),
+        "findings": found.iter().map(Finding::to_json).collect::<Vec<_>>(),
+    }))
+}
+
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    // A class and a timer slack that are asked for stay with the thread.
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(file).unwrap_or_default().trim().to_string()
+}
+
+fn us(late: &Histogram, q: f64) -> f64 {
+    late.percentile(q).map_or(f64::NAN, |span| span.as_ns() as f64 / 1e3)
+}
+
+fn quantiles(late: &Histogram) -> Value {
+    json!({ "p50": us(late, 0.5), "p99": us(late, 0.99), "p99_9": us(late, 0.999), "max": us(late, 1.0) })
+}
+
+fn congestion_controls(root: bool) -> Finding {
+    let ccs = machine::ccs();
+    let known = ["reno", "cubic", "bbr"];
+    let has = |list: &[String], name: &str| list.iter().any(|n| n == name);
+    let missing: Vec<&str> = known.into_iter().filter(|n| !has(&ccs.available, n)).collect();
+    let forbidden = ccs.available.iter().filter(|n| !root && !has(&ccs.allowed, n));
+    let forbidden: Vec<&str> = forbidden.map(String::as_str).collect();
+    let mut cures = Vec::new();
+    for name in &missing {
+        cures.push(if has(&ccs.loadable, name) {
+            format!("`sudo modprobe tcp_{name}`")
+        } else {
+            format!("a kernel with {name} (CONFIG_TCP_CONG_{})", name.to_uppercase())
+        });
+    }
+    if !forbidden.is_empty() {
+        cures.push(format!(
+            "`sudo sysctl net.ipv4.tcp_allowed_congestion_control=\"{}\"`",
+            ccs.available.join(" ")
+        ));
+    }
+    let mut text = ccs.available.join(", ");
+    if !forbidden.is_empty() {
+        text += &format!("; not for this user: {}", forbidden.join(", "));
+    }
+    if !ccs.loadable.is_empty() {
+        text += &format!("; can be loaded: {}", ccs.loadable.join(", "));
+    }
+    let grade = if missing.is_empty() && forbidden.is_empty() {
+        Grade::Good
+    } else {
+        Grade::Missing
+    };
+    let numbers = json!({ "available": ccs.available, "allowed": ccs.allowed, "loadable": ccs.loadable });
+    Finding::new("congestion controls", grade, text, cures.join("; ")).numbers(numbers)
+}
+
+/// What the kernel says of itself: tick, timer slack, processors.
+fn settings() -> Vec<Finding> {
+    let hz = sys::kernel_hz();
+    let slack = read("/proc/self/timerslack_ns").parse::<f64>().unwrap_or(50_000.0) / 1e3;
+    let load: f64 = read("/proc/loadavg")
+        .split_whitespace()
+        .next()
+        .and_then(|x| x.parse().ok())
+        .unwrap_or(0.0);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let busy = load > 0.5 * processors as f64;
+    let few = processors < 2;
+    vec![
+        Finding::new(
+            "tick",
+            Grade::Good,
+            format!("{hz} Hz: write `hz = {hz}` under [host] for a simulation of this machine, or use `narrows agree`"),
+            "",
+        )
+        .numbers(json!({ "hz": hz })),
+        Finding::new(
+            "timer slack",
+            Grade::Good,
+            format!("{slack:.0} µs; live runs set their own to 1 ns"),
+            "",
+        )
+        .numbers(json!({ "us": slack })),
+        Finding::new(
+            "processors",
+            if busy || few { Grade::Poor } else { Grade::Good },
+            format!("{processors}, load {load:.1}"),
+            match (busy, few) {
+                (true, _) => "end what else runs, or wait for it: live runs need a processor and a half",
+                (_, true) => "a second processor: one passes packets, others are the hosts",
+                _ => "",
+            },
+        )
+        .numbers(json!({ "processors": processors, "load": load })),
+    ]
+}
+
+fn real_time_class(permitted: bool) -> Finding {
+    let number = |name: &str| read(&format!("/proc/sys/kernel/{name}")).parse::<i64>().ok();
+    let (runtime, period) = (number("sched_rt_runtime_us"), number("sched_rt_period_us"));
+    let numbers = json!({ "permitted": permitted, "runtime_us": runtime, "period_us": period });
+    if !permitted {
+        let text = "not permitted: the thread that passes packets competes with all others";
+        let cure = "run as root, or `ulimit -r 20` where limits.conf has `rtprio 20` for this user";
+        return Finding::new("real-time class", Grade::Poor, text, cure).numbers(numbers);
+    }
+    let throttle = match (runtime, period) {
+        (Some(runtime), Some(period)) if runtime >= 0 && period > 0 && runtime < period => {
+            format!(
+                "permitted, {:.0} % of each {:.1} s; a run that needs more says so (`sudo sysctl kernel.sched_rt_runtime_us=-1`)",
+                100.0 * runtime as f64 / period as f64,
+                period as f64 / 1e6
+            )
+        }
+        _ => "permitted, never throttled".to_string(),
+    };
+    Finding::new("real-time class", Grade::Good, throttle, "").numbers(numbers)
+}
+
+/// How late a thread wakes up that sleeps until each multiple of `interval`, and whether it is of the real-time class.
+fn late(interval: Span, duration: Span) -> (Histogram, bool) {
+    sys::prefer(-20);
+    let real_time = sys::real_time(20);
+    let clock = Clock::starting_in(interval);
+    let mut late = Histogram::new();
+    let mut at = Time::ZERO;
+    while at < Time::ZERO + duration && !sys::stopped() {
+        clock.sleep_until(at);
+        let now = clock.now();
+        late.record(now.since(at));
+        // What it slept through is not slept again.
+        let ticks = now.since(at).as_ns() / interval.as_ns() + 1;
+        at = Time::from_ns(at.as_ns() + ticks * interval.as_ns());
+    }
+    (late, real_time)
+}
+
+/// `ticking_us`: how late the same thread is in the median when no processor has the time to go to rest.
+fn idle(late: &Histogram, ticking_us: f64) -> Finding {
+    let p50 = us(late, 0.5);
+    let text = format!("late by p50 {p50:.0} µs, p99 {:.0} µs", us(late, 0.99));
+    let good = p50 <= GOOD_REST.as_ns() as f64 / 1e3;
+    // Who is late without rest, too, is kept waiting by others and not by sleep.
+    let (grade, cure) = match (good, ticking_us > 0.5 * p50) {
+        (true, _) => (Grade::Good, ""),
+        (_, true) => (Grade::Poor, "end what else runs, or run as root"),
+        _ => (
+            Grade::Poor,
+            "keep processors from deep sleep: `sudo cpupower idle-set -D 10`, or `idle=poll` for a guest's kernel",
+        ),
+    };
+    Finding::new("idle wake-up", grade, text, cure).numbers(quantiles(late))
+}
+
+fn tick(late: &Histogram, real_time: bool, stolen: f64) -> Finding {
+    let p99 = us(late, 0.99);
+    let stolen = stolen / TICKING.as_s();
+    let mut text = format!(
+        "late by p50 {:.0} µs, p99 {p99:.0} µs, p99.9 {:.0} µs",
+        us(late, 0.5),
+        us(late, 0.999)
+    );
+    if stolen > STOLEN {
+        text += &format!("; the hypervisor took {:.0} % of a processor", 100.0 * stolen);
+    }
+    let good = p99 <= GOOD.as_ns() as f64 / 1e3;
+    let cure = match (good, stolen > STOLEN, real_time) {
+        (true, _, _) => String::new(),
+        (_, true, _) => "a machine of your own, or one that is less shared".into(),
+        (_, _, false) => "the real-time class: run as root".into(),
+        _ => "end what else runs; see idle wake-up".into(),
+    };
+    let mut numbers = quantiles(late);
+    numbers["stolen"] = json!(stolen);
+    numbers["real_time"] = json!(real_time);
+    let grade = if good { Grade::Good } else { Grade::Poor };
+    Finding::new("tick of 100 µs", grade, text, cure).numbers(numbers)
+}
+
+/// Seconds of processor time that the hypervisor has taken so far.
+fn stolen_time() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of = text
+        .lines()
+        .next()
+        .and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
+    // In hundredths of a second, whatever the tick.
+    of.unwrap_or(0.0) / 100.0
+}
+
+/// Pings through two hosts with nothing between them but a loop that copies.
+fn forwarder() -> Result<Finding, HostError> {
+    let at = |n| Ipv4Addr::new(10, 0, 0, n);
+    let spec = |own, other| SpaceSpec {
+        addresses: vec![at(own)],
+        peers: vec![Peer {
+            address: at(other),
+            ecn: false,
+            iw: 10,
+        }],
+        qdisc: "pfifo",
+        ..SpaceSpec::default()
+    };
+    let spaces = [Space::new(&spec(1, 2))?, Space::new(&spec(2, 1))?];
+    let ping = [Pinging {
+        interval: Span::ms(5),
+        dscp: 0,
+        from: SocketAddrV4::new(at(1), 8000),
+        to: SocketAddrV4::new(at(2), 7000),
+    }];
+    let stop = AtomicBool::new(false);
+    let failed = || HostError::Failed("the bare forwarder", std::io::Error::other("a thread failed"));
+    let meters = thread::scope(|scope| {
+        let echo = scope.spawn(|| spaces[1].enter().and_then(|()| Echoes::new(&ping)?.run(&stop)));
+        let copy = scope.spawn(|| copy(&spaces, &stop));
+        let pinging = scope.spawn(|| {
+            spaces[0].enter()?;
+            // The echo is there by then.
+            let clock = Clock::starting_in(Span::ms(50));
+            clock.sleep_until(Time::ZERO);
+            Probes::new(&ping)?.run(clock, Time::ZERO + FORWARDING, &stop)
+        });
+        while !pinging.is_finished() && !sys::stopped() {
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+        stop.store(sys::stopped(), Ordering::Relaxed);
+        let meters = pinging.join();
+        stop.store(true, Ordering::Relaxed);
+        let (echoed, copied) = (echo.join(), copy.join());
+        let meters = meters.map_err(|_| failed())??;
+        echoed.map_err(|_| failed())??;
+        copied
+            .map_err(|_| failed())?
+            .map_err(HostError::failed("the bare forwarder"))?;
+        Ok::<_, HostError>(meters)
+    })?;
+    let rtt = meters[0]
+        .figures(narrows_core::scenario::ProbeKind::Ping, Time::ZERO)
+        .rtt_ms;
+    let (p50, p99) = (1e3 * rtt.p50, 1e3 * rtt.p99);
+    let good = p50 <= GOOD_FORWARDER.as_ns() as f64 / 1e3;
+    let (grade, cure) = match good {
+        true => (Grade::Good, ""),
+        false => (Grade::Poor, "see idle wake-up: each ping wakes four threads"),
+    };
+    let text = format!("a ping takes p50 {p50:.0} µs, p99 {p99:.0} µs");
+    Ok(Finding::new("bare forwarder", grade, text, cure).numbers(json!({ "p50": p50, "p99": p99 })))
+}
+
+/// Copies packets between two devices until it is told to stop.
+fn copy(spaces: &[Space; 2], stop: &AtomicBool) -> std::io::Result<()> {
+    sys::prefer(-20);
+    sys::real_time(20);
+    let fds = [0, 1].map(|i: usize| spaces[i].device.as_raw_fd());
+    let mut packet = vec![0; 65_536 + 64];
+    while !stop.load(Ordering::Relaxed) {
+        for (from, to) in [(0, 1), (1, 0)] {
+            while let Some(n) = sys::read(&spaces[from].device, &mut packet)? {
+                // A host that has no room drops it.
+                let _ = sys::write(&spaces[to].device, &packet[..n], &[]);
+            }
+        }
+        sys::wait_readable(&fds, Span::ms(20).as_ns())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(us: &[u64]) -> Histogram {
+        let mut late = Histogram::new();
+        us.iter().for_each(|x| late.record(Span::us(*x)));
+        late
+    }
+
+    #[test]
+    fn what_is_late_has_a_cure_and_what_is_not_has_none() {
+        let good = tick(&histogram(&[10, 20, 30]), true, 0.0);
+        assert_eq!((good.grade, good.cure.as_str()), (Grade::Good, ""));
+        for (real_time, stolen, word) in [(true, 0.0, "end what"), (false, 0.0, "root"), (true, 0.5, "shared")] {
+            let poor = tick(&histogram(&[900, 900]), real_time, stolen);
+            assert_eq!(poor.grade, Grade::Poor);
+            assert!(poor.cure.contains(word), "{}", poor.cure);
+        }
+        assert_eq!(idle(&histogram(&[20, 20]), 10.0).grade, Grade::Good);
+        assert!(idle(&histogram(&[400, 400]), 10.0).cure.contains("sleep"));
+        assert!(idle(&histogram(&[400, 400]), 390.0).cure.contains("end what"));
+    }
+
+    #[test]
+    fn who_may_not_use_the_real_time_class_is_told_how() {
+        assert!(real_time_class(false).cure.contains("root"));
+    }
+}

@@ -1,0 +1,94 @@
+//! What this kernel is, as far as a scenario's hosts can be made like it: its tick, its release, its congestion controls.
+
+use crate::sys;
+use narrows_core::kernel::{Kernel, KERNELS};
+use serde_json::{json, Value};
+use std::fs;
+
+/// The congestion controls of this kernel.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ccs {
+    /// Loaded.
+    pub available: Vec<String>,
+    /// Of these, who everybody may choose; root may choose any.
+    pub allowed: Vec<String>,
+    /// Modules that are installed and not loaded.
+    pub loadable: Vec<String>,
+}
+
+/// The release: `6.12.3-amd64`.
+pub fn release() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_string()
+}
+
+/// The release that a scenario may name and whose rules this kernel follows: the newest that is not newer.
+pub fn like(release: &str) -> &'static str {
+    let mut numbers = release.split(['.', '-', '+']).map(|n| n.parse().unwrap_or(0));
+    let here = Kernel(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let older = KERNELS.iter().filter(|(_, kernel)| *kernel <= here).max_by_key(|k| k.1);
+    older
+        .or(KERNELS.iter().min_by_key(|k| k.1))
+        .map_or("", |(name, _)| name)
+}
+
+/// What this kernel says of its congestion controls, in the namespace of this thread.
+pub fn ccs() -> Ccs {
+    let list = |what| {
+        let text = fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control"));
+        text.unwrap_or_default()
+            .split_whitespace()
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    let available = list("available");
+    let modules = fs::read_dir(format!("/lib/modules/{}/kernel/net/ipv4", release()));
+    let names = modules.into_iter().flatten().flatten();
+    let mut loadable: Vec<String> = names
+        .filter_map(|file| module(file.file_name().to_str()?).map(String::from))
+        .filter(|name| !available.contains(name))
+        .collect();
+    loadable.sort();
+    Ccs {
+        available,
+        allowed: list("allowed"),
+        loadable,
+    }
+}
+
+/// The congestion control that a module's file holds, by its name: `tcp_vegas.ko.xz`.
+fn module(file: &str) -> Option<&str> {
+    let (name, _) = file.strip_prefix("tcp_")?.split_once(".ko")?;
+    (name != "diag").then_some(name)
+}
+
+/// All of it as JSON.
+pub fn to_json() -> Value {
+    let (release, ccs) = (release(), ccs());
+    json!({
+        "release": release,
+        "like": like(&release),
+        "hz": sys::kernel_hz(),
+        "ccs": { "available": ccs.available, "allowed": ccs.allowed, "loadable": ccs.loadable },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_like_the_newest_that_is_not_newer() {
+        assert_eq!(like("6.18.44-fc"), "linux-6.12");
+        assert_eq!(like("6.1.0-25-amd64"), "linux-5.15");
+        assert_eq!(like("5.15.0+"), "linux-5.15");
+        assert_eq!(like("3.10.0"), "linux-4.15");
+    }
+
+    #[test]
+    fn modules_are_known_by_their_files() {
+        assert_eq!(module("tcp_vegas.ko.xz"), Some("vegas"));
+        assert_eq!(module("tcp_diag.ko"), None);
+        assert_eq!(module("udp_tunnel.ko"), None);
+    }
+}

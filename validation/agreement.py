@@ -1,0 +1,247 @@
+"""Holds the simulator against this machine's own TCP: every row of `agreement.toml` by both engines.
+
+`make agree` runs all of them, which takes half an hour of a quiet machine, and writes docs/reference/agreement.md;
+`python -m validation.agreement --only 'bbr-*'` renews some rows of it. What a row came to is kept under `target/agreement`, so
+that a run which was stopped goes on with --resume.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from narrows import agree
+from narrows.agreeing import number
+from narrows.errors import NarrowsError
+from validation.stored import HERE, Json
+
+TABLE = HERE / "agreement.toml"
+PAGE = HERE.parent / "docs/reference/agreement.md"
+KEPT = HERE.parent / "target/agreement"
+PART = 0.9
+"""So much of the decided figures must agree."""
+OPEN = 0.1
+"""So many may be undecided."""
+
+
+def table() -> Json:
+    """The rows, each with its defaults."""
+    found = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return {name: found["defaults"] | row for name, row in found["row"].items()}
+
+
+def quick() -> list[str]:
+    """The rows that `make test` runs."""
+    rows: list[str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["quick"]["rows"]
+    return rows
+
+
+def scenario(name: str, row: Json, here: agree.Machine) -> agree.Subject:
+    """A row as a scenario.
+
+    >>> here = agree.Machine(hz=250, like="linux-6.12", release="6.12", ccs=())
+    >>> made = scenario("two", table()["two-cubic"], here)
+    >>> made.ccs, made.tree["flow"][0]["count"], made.tree["path"]["buffer"]
+    (['cubic'], 2, '1bdp')
+    """
+    path = {key: value for key, value in row.items() if key in {"rate", "rtt", "buffer", "queue", "policer", "loss"}}
+    flows = []
+    for sender in row["cc"]:
+        count, _, cc = sender.rpartition(" ")
+        flows.append({"cc": cc, "count": int(count or 1)})
+    tree = {
+        "title": name,
+        "duration": f"{row['seconds']}s",
+        "path": path,
+        "flow": flows,
+        "probe": [{"kind": "ping", "interval": "20ms"}],
+    }
+    return agree.of_tree(tree, name, here)
+
+
+def run(name: str, row: Json, here: agree.Machine, *, runs: int, seeds: int) -> Json:
+    """A row by both engines, and its control by the simulator."""
+    what = scenario(name, row, here)
+    sim = agree.simulate(what, seeds=seeds)
+    live, flagged = agree.measure(what, runs=runs)
+    found = agree.beside(what, sim, live, flagged).json() | {"runs": runs, "seeds": seeds}
+    if "control" in row:
+        wrong = scenario(name, row | row["control"], here)
+        apart = agree.beside(what, agree.simulate(wrong, seeds=seeds), live, flagged)
+        found["control"] = {"figures": [r.json() for r in apart.rows if r.verdict == "parted"], "verdict": apart.verdict}
+    return found
+
+
+def words(row: Json) -> str:
+    """A row in short.
+
+    >>> words({"cc": ["2 cubic"], "queue": "fifo", "rate": "5Mbit", "rtt": "9ms", "buffer": "1bdp"})
+    '2 cubic; 5Mbit, 9ms, fifo 1bdp'
+    """
+    more = " ".join([row["queue"], row["buffer"]] if "buffer" in row else [row["queue"]])
+    for key in ("policer", "loss"):
+        if key in row:
+            more += f", {key} {row[key]['rate' if key == 'policer' else 'probability']}"
+    return f"{', '.join(row['cc'])}; {row['rate']}, {row['rtt']}, {more}"
+
+
+def _figure(figure: Json) -> str:
+    numbers = [_number(figure[key]) for key in ("sim", "live", "live_spread")]
+    return f"`{figure['figure']}` {numbers[0]} / {numbers[1]} ± {numbers[2]}"
+
+
+def _number(x: float | None) -> str:
+    """A figure, or that there is none."""
+    return "-" if x is None else number(x)
+
+
+def markdown(found: Json, here: agree.Machine) -> str:
+    """The page."""
+    rows = table()
+    done = {name: found[name] for name in rows if name in found}
+    of = Counter(figure["verdict"] for one in done.values() for figure in one["figures"])
+    total = max(sum(of.values()), 1)
+    decided = max(of["agreed"] + of["parted"], 1)
+    flagged = sum(len(one["flagged"]) for one in done.values())
+    runs = sum(one["live_runs"] for one in done.values())
+    controls = {name: one["control"] for name, one in done.items() if "control" in one}
+    apart = sum(one["verdict"] == "parted" for one in controls.values())
+    lines = [
+        "# Do the simulator and real packets agree?",
+        "",
+        "Made by `make agree`: nobody writes here. The rows are in [validation/agreement.toml](../../validation/agreement.toml).",
+        "",
+        f"Linux {here.release}, {here.hz} Hz, simulated as `{here.like}`; {len(done)} of {len(rows)} scenarios, {runs} live runs",
+        f"that their instruments trusted, and {flagged} that they flagged, which were repeated. No other run was.",
+        "",
+        "| | figures | share |",
+        "|---|---|---|",
+        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided |",
+        f"| parted | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided |",
+        f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all |",
+        "",
+        f"Wrong on purpose: {apart} of {len(controls)} told apart.",
+        "",
+        "A figure agrees within 10 %, or a difference that is too little to matter",
+        "([the measure](../../core/src/figures/beside.rs)); live runs farther apart than 15 % leave it undecided. Figures stand as",
+        "simulated / live ± from the least to the largest live run.",
+        "",
+        "## What parted",
+        "",
+        *_listed(done, rows, "parted"),
+        "",
+        "## What is undecided",
+        "",
+        *_listed(done, rows, "undecided"),
+        "",
+        "## Wrong on purpose",
+        "",
+        "The live runs of the row beside a simulation of another scenario.",
+        "",
+        "| row | wrong | told apart by |",
+        "|---|---|---|",
+    ]
+    for name, control in controls.items():
+        told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**nothing**"
+        wrong = ", ".join(f"{k} {v if isinstance(v, str) else ' '.join(v)}" for k, v in rows[name]["control"].items())
+        lines.append(f"| {name} | {wrong} | {told} |")
+    lines += ["", "## Every figure", "", "| row | scenario | live runs | flagged | figures |", "|---|---|---|---|---|"]
+    for name, one in done.items():
+        told = "; ".join(_figure(f) + {"parted": " **parted**", "undecided": " *undecided*"}.get(f["verdict"], "") for f in one["figures"])
+        lines.append(f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} | {told} |")
+    kinds = Counter(_kind(reason) for one in done.values() for reason in one["flagged"])
+    if kinds:
+        lines += ["", "## Why runs were flagged", ""]
+        lines += [f"- {count} times: {kind}" for kind, count in kinds.most_common()]
+    return "\n".join(lines) + "\n"
+
+
+_KINDS = {
+    "left more than": "packets left late",
+    "rate was off": "the rate was off",
+    "own devices dropped": "the hosts' own devices dropped packets",
+    "did not take": "a host did not take packets",
+    "kept the real-time": "the kernel stopped the real-time thread",
+}
+
+
+def _kind(reason: str) -> str:
+    return ", ".join(kind for words, kind in _KINDS.items() if words in reason) or reason
+
+
+def _listed(done: Json, rows: Json, verdict: str) -> list[str]:
+    told = ["| row | scenario | figure | sim | live | live spread | allowed |", "|---|---|---|---|---|---|---|"]
+    for name, one in done.items():
+        for f in one["figures"]:
+            if f["verdict"] == verdict:
+                cells = " | ".join(_number(f[key]) for key in ("sim", "live", "live_spread", "tolerance"))
+                told.append(f"| {name} | {words(rows[name])} | `{f['figure']}` | {cells} |")
+    return told if len(told) > 2 else ["Nothing."]  # noqa: PLR2004
+
+
+def met(found: Json) -> bool:
+    """Do enough figures agree, are few enough undecided, and is every control told apart?"""
+    of = Counter(figure["verdict"] for one in found.values() for figure in one["figures"])
+    apart = all(one["control"]["verdict"] == "parted" for one in found.values() if "control" in one)
+    enough = of["agreed"] >= PART * (of["agreed"] + of["parted"])
+    return apart and enough and of["undecided"] <= OPEN * sum(of.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs rows and writes the page; 1 where the engines part."""
+    parser = argparse.ArgumentParser(prog="python -m validation.agreement", description=__doc__)
+    parser.add_argument("--only", default="*", help="rows called so: 'bbr-*'")
+    parser.add_argument("--runs", type=int, default=agree.RUNS, help="live runs of each (default: 5)")
+    parser.add_argument("--seeds", type=int, default=agree.SEEDS, help="simulations of each (default: 15)")
+    parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
+    args = parser.parse_args(arguments)
+    try:
+        here = agree.machine()
+        rows = table()
+        wanted = [name for name in rows if fnmatchcase(name, args.only)]
+        agree.ready(sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs}))
+    except NarrowsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    KEPT.mkdir(parents=True, exist_ok=True)
+    if not args.resume:
+        for name in wanted:
+            (KEPT / f"{name}.json").unlink(missing_ok=True)
+    try:
+        for place, name in enumerate(wanted, 1):
+            file = KEPT / f"{name}.json"
+            if file.exists():
+                continue
+            begin = time.monotonic()
+            one = run(name, rows[name], here, runs=args.runs, seeds=args.seeds)
+            file.write_text(json.dumps(one, indent=1), encoding="utf-8")
+            _tell(place, len(wanted), name, one, time.monotonic() - begin)
+    except KeyboardInterrupt:
+        print("stopped; --resume goes on", file=sys.stderr)
+        return 130
+    finally:
+        found = {name: json.loads(f.read_text(encoding="utf-8")) for name in rows if (f := KEPT / f"{name}.json").exists()}
+        if found:
+            PAGE.write_text(markdown(found, here), encoding="utf-8")
+    return int(not met(found))
+
+
+def _tell(place: int, of: int, name: str, one: Json, took_s: float) -> None:
+    """A line for each row that is over."""
+    said: Any = Counter(figure["verdict"] for figure in one["figures"])
+    parts = [f"{said[v]} {v}" for v in ("agreed", "parted", "undecided") if said[v]]
+    control = f"; control {one['control']['verdict']}" if "control" in one else ""
+    flagged = f"; {len(one['flagged'])} flagged" if one["flagged"] else ""
+    print(f"{place}/{of} {name}: {', '.join(parts)}{control}{flagged} ({took_s:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
