@@ -23,6 +23,12 @@ NEAREST = 3
 LIKE = "linux-6.12"
 """What the hosts of every stored case are like."""
 
+KINDS = ("queue", "policer", "besides")
+"""What a case and a result must have the same, beside their congestion controls."""
+
+ONE_LOST = 1e-5
+"""A share of random loss that is as good as none."""
+
 
 class Watch:
     """Wall and processor time since it was made."""
@@ -51,15 +57,19 @@ def scenario_sha256(scenario: dict[str, Any]) -> str:
 def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
     """The reference cases nearest to a result, with how well they agreed; None where none are stored.
 
-    The file holds `{"cases": [{"case", "cc": [names], "queue", "rate_mbit", "rtt_ms", "buffer_bdp", "agreement"}, …]}`.
-    Near are cases of the same congestion controls and the same queue, by the ratios of rate, RTT (of the flow whose RTT
-    differs most) and buffer: a `distance` of 0 is the very case, 0.7 a factor of two in one of them. All cases are of
-    one release of Linux; for hosts that are like another one there is no evidence.
+    The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words], "rate_mbit", "rtt_ms",
+    "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only cases alike are told: of the same congestion controls,
+    the same queue and policer with the same parameters, and nothing else on the path that the case had not (`besides`:
+    a shaper, several hops, a reverse hop, jitter …).
+
+    Of these the nearest are told: rate, RTT (of the flow whose RTT differs most), buffer (behind a policer its burst,
+    and how much faster its link is) and random loss (each with a packet of 100 000 added), by the logarithms of their
+    ratios. A `distance` of 0 is the very case, 0.7 a factor of two in one of them. All cases are of one release of
+    Linux; for hosts that are like another one there is no evidence.
     """
     if not file.exists():
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
-    kind = figures["queue"]["kind"]
     here = _core.path_numbers(figures["scenario"])
 
     def apart(a: float | None, b: float | None) -> float:
@@ -67,12 +77,14 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
 
     def distance(case: dict[str, Any]) -> float:
         by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
-        return by_rtt + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp"))
+        by_loss = apart(here["loss"] + ONE_LOST, case["loss"] + ONE_LOST)
+        return by_rtt + by_loss + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp", "headroom"))
 
     if figures["scenario"]["host"]["like"] != LIKE:
         return []
     cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
-    near = [c | {"distance": round(distance(c), 3)} for c in cases if sorted(c["cc"]) == cc and c["queue"] == kind]
+    alike = [c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)]
+    near = [c | {"distance": round(distance(c), 3)} for c in alike]
     near = [c for c in near if math.isfinite(c["distance"])]
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 

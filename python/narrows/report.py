@@ -234,11 +234,12 @@ def _evidence(figures: Json) -> Json | None:
             [", ".join(case["cc"]), ""],
             [f"{case['rate_mbit']:g}", f"provenance.evidence.{i}.rate_mbit"],
             [f"{case['rtt_ms']:g}", f"provenance.evidence.{i}.rtt_ms"],
-            [f"{case['buffer_bdp']:g}", f"provenance.evidence.{i}.buffer_bdp"],
+            [words.number(case["buffer_bdp"], 2), f"provenance.evidence.{i}.buffer_bdp"],
+            [words.percent(case["loss"]), f"provenance.evidence.{i}.loss"],
             [words.percent(case["agreement"]), f"provenance.evidence.{i}.agreement"],
             [words.number(case["distance"], 2), f"provenance.evidence.{i}.distance"],
         ]
         for i, case in enumerate(cases)
     ]
-    head = ("rate Mbit/s", "RTT ms", "buffer BDP", "figures that agree", "distance")
+    head = ("rate Mbit/s", "RTT ms", "buffer BDP", "loss", "figures that agree", "distance")
     return {"caption": "Nearest runs of Linux 6.12", "words": ("case", "flows"), "numbers": head, "rows": rows}

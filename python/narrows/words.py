@@ -158,11 +158,13 @@ def _evidence(figures: Figures) -> str:
     if not cases:
         like = figures["scenario"]["host"]["like"]
         return (
-            f"None of the stored runs of Linux 6.12 has these congestion controls over this queue with hosts like "
+            f"None of the stored runs of Linux 6.12 has these congestion controls over such a path with hosts like "
             f"{like}: {word}."
         )
     near = cases[0]
-    path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {near['buffer_bdp']:g} BDP of buffer"
+    path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {room(near)}"
+    if near["loss"]:
+        path += f", {percent(near['loss'])} of loss"
     case = f"{near['case']} ({path})"
     agreed = (
         "every figure compared was within its tolerance"
@@ -174,8 +176,8 @@ def _evidence(figures: Figures) -> str:
         return f"Linux 6.12's own TCP was run over the same rate, RTT, buffer and queue: in {case} {agreed}."
     if near["distance"] <= _NEAR:
         return (
-            f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and "
-            f"buffer multiplied); there {agreed}."
+            f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT, "
+            f"buffer and loss multiplied); there {agreed}."
         )
     return (
         f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and "
@@ -184,12 +186,19 @@ def _evidence(figures: Figures) -> str:
     )
 
 
+def room(case: Figures) -> str:
+    """The buffer of a reference case, or of a policed one its burst."""
+    if case["buffer_bdp"] is None:
+        return "the buffer left to the discipline"
+    return f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
+
+
 def _limits(figures: Figures) -> list[str]:
     scenario, told = figures["scenario"], []
     if figures["provenance"]["evidence"]:
         told.append(
-            "Nearness counts congestion controls, queue, rate, RTT and buffer; not random loss, the kind of link, the "
-            "number of flows, or what else the hosts do."
+            "Nearness counts congestion controls, queue, policer, what else is on the path, rate, RTT, buffer and "
+            "random loss; not the number of flows, how much they send, or what else the hosts do."
         )
     told.append(
         f"One run with one seed ({figures['seed']}): starts move by up to {scenario['start_jitter']} at random, and "

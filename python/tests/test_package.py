@@ -273,7 +273,10 @@ def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
     figures = nw.run(scenario()).json
     file = tmp_path / "evidence.json"
     assert evidence(figures, file) is None
-    near = {"case": "near", "cc": ["cubic"], "queue": "fifo", "rate_mbit": 10, "rtt_ms": 40, "buffer_bdp": 1}
+    near = {
+        "case": "near", "cc": ["cubic"], "queue": "fifo", "policer": None, "besides": [], "rate_mbit": 10, "rtt_ms": 40,
+        "buffer_bdp": 1, "headroom": 1, "loss": 0,
+    }  # fmt: skip
     cases = [
         near | {"case": "other", "cc": ["cubic", "reno"]},
         near | {"case": "far", "rate_mbit": 1000},

@@ -253,8 +253,8 @@ def figures(**more: object) -> dict[str, object]:
 def case(**more: object) -> dict[str, object]:
     """A reference case."""
     return {
-        "case": "X", "cc": ["cubic"], "queue": "fifo", "rate_mbit": 10.0, "rtt_ms": 20.0, "buffer_bdp": 1.0,
-        "agreement": 1.0, "distance": 0.0, **more,
+        "case": "X", "cc": ["cubic"], "queue": "fifo", "policer": None, "besides": [], "rate_mbit": 10.0,
+        "rtt_ms": 20.0, "buffer_bdp": 1.0, "headroom": 1, "loss": 0, "agreement": 1.0, "distance": 0.0, **more,
     }  # fmt: skip
 
 
@@ -267,6 +267,8 @@ def case(**more: object) -> dict[str, object]:
         ([case(distance=0.69, agreement=0.75)], "a factor of 2 away"),
         ([case(distance=0.69, agreement=0.75)], "75 % of the figures compared"),
         ([case(distance=2.3)], "Take the direction rather than the number"),
+        ([case(policer="police", buffer_bdp=25.0)], "in X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
+        ([case(buffer_bdp=None, loss=0.01)], "20 ms, the buffer left to the discipline, 1.0 % of loss)"),
     ],
 )
 def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:

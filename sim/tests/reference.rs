@@ -11,7 +11,7 @@
 //! | HyStart off | 29 | 20 | 8 | 28 | 3 | 4 | 92 |
 //!
 //! Families are counted one by one, or the loss in one would hide behind luck in another. Cases with a congestion control
-//! that the registry has not are left out and counted.
+//! or a queue discipline that the registry has not are left out and counted.
 //!
 //! What agreement is, [`narrows_core::figures::compare`] says. `validation/` holds the same cases against narrows as it is
 //! installed, with Linux against itself and other references; this test is the exact part of it, for every commit.
@@ -20,8 +20,7 @@ mod common;
 
 use common::{play, registry};
 use narrows_core::figures::{compare, median, Agreement, Conditions};
-use narrows_core::queue::Limit;
-use narrows_core::scenario::Scenario;
+use narrows_core::scenario::{Likeness, Scenario};
 use narrows_sim::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -72,12 +71,15 @@ fn stored() -> (Vec<Case>, usize) {
     (known.into_iter().map(case).collect(), left_out)
 }
 
-/// Has the registry every congestion control of a stored case?
+/// Has the registry every congestion control and the queue discipline of a stored case?
 fn can_run(text: &str) -> bool {
     let registry = registry();
-    text.split("cc = \"")
-        .skip(1)
-        .all(|rest| registry.cc(rest.split('"').next().unwrap()).is_some())
+    // The first word in quotes after the key, be it the value or its kind.
+    let all = |key: &str, known: &dyn Fn(&str) -> bool| {
+        let named = text.split(key).skip(1);
+        named.map(|rest| rest.split('"').nth(1).unwrap()).all(known)
+    };
+    all("cc = ", &|name| registry.cc(name).is_some()) && all("queue = ", &|name| registry.queue(name).is_some())
 }
 
 fn case(text: &str) -> Case {
@@ -138,7 +140,7 @@ fn value(run: &Run, figure: &Figure) -> f64 {
 /// A figure of ours beside Linux's.
 fn agreement(figure: &Figure, ours: f64, s: &Scenario) -> Agreement {
     let on = Conditions {
-        rate: s.path.bottleneck().rate,
+        rate: s.path.bottleneck().target(),
         rtt: s.path.rtt(),
         duration: s.duration,
         flows: s.flows.len(),
@@ -237,22 +239,23 @@ fn the_simulator_agrees_with_linux() {
 
 /// One case for `provenance.evidence` of a run: where it lies, and the share of its figures that agree.
 fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
-    let path = &case.scenario.path;
+    let like = Likeness::of(&case.scenario, &registry());
     let mut ccs: Vec<&str> = case.scenario.flows.iter().map(|f| f.cc.kind.as_str()).collect();
     ccs.sort_unstable();
     ccs.dedup();
-    let bytes = match path.limit(path.bottleneck()) {
-        Some(Limit::Bytes(bytes)) => bytes.get(),
-        Some(Limit::Packets(packets)) => packets * 1514,
-        None => 1000 * 1514,
-    };
+    let policer = like.policer.map_or("null".into(), |policer| format!("{policer:?}"));
+    let room = like.room_bdp.map_or("null".into(), |bdp| format!("{bdp:.4}"));
+    let kinds = format!(
+        r#""queue": {:?}, "policer": {policer}, "besides": {:?}"#,
+        like.queue, like.besides
+    );
     format!(
-        r#"  {{"case": "{}", "cc": {ccs:?}, "queue": "{}", "rate_mbit": {}, "rtt_ms": {}, "buffer_bdp": {:.4}, "agreement": {:.3}}}"#,
+        r#"  {{"case": "{}", "cc": {ccs:?}, {kinds}, "rate_mbit": {}, "rtt_ms": {}, "buffer_bdp": {room}, "headroom": {}, "loss": {}, "agreement": {:.3}}}"#,
         case.name,
-        path.bottleneck().queue.kind,
-        path.bottleneck().rate.as_mbit(),
-        path.rtt().as_ms(),
-        bytes as f64 / path.bdp().get() as f64,
+        like.rate.as_mbit(),
+        like.rtts[0].as_ms(),
+        like.headroom,
+        like.loss,
         good as f64 / all as f64,
     )
 }

@@ -223,7 +223,7 @@ function provenance(page: DocumentData): HTMLElement {
         "div", {},
         several && el("h3", {}, run.name),
         run.evidence && table(run.evidence, several ? run.name : null),
-        run.evidence && el("p", {}, "Distance adds up the logarithms of the ratios of rate, RTT and buffer: 0 is the very case, 0.69 a factor of two in one of them."),
+        run.evidence && el("p", {}, "Distance adds up the logarithms of the ratios of rate, RTT, buffer (of a policer its burst) and random loss: 0 is the very case, 0.69 a factor of two in one of them."),
         el("dl", {}, ...run.provenance.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
       ),
     ),

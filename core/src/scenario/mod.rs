@@ -13,6 +13,7 @@
 //! | [`keys`] | every key, its default, range and help |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
 //! | `varying` | steps, outages, traces |
+//! | [`likeness`] | what decides whether a case that was run elsewhere says anything about it |
 //! | `write` | the way back: canonical TOML and JSON, every default explicit |
 //! | [`list`] | what may be chosen, for `narrows list` and the docs |
 //!
@@ -28,6 +29,7 @@ pub mod error;
 mod hop;
 mod host;
 pub mod keys;
+pub mod likeness;
 pub mod list;
 mod parse;
 mod read;
@@ -37,6 +39,7 @@ mod write;
 
 pub use error::{Error, Errors};
 pub use host::{HostSpec, Nic};
+pub use likeness::Likeness;
 pub use value::Tree;
 pub use varying::{no_files, Files};
 

@@ -5,11 +5,10 @@ use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::figures::{beside, compare, Conditions, QueueFigures, Samples};
-use narrows_core::queue::Limit;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
-use narrows_core::scenario::Scenario;
+use narrows_core::scenario::{Likeness, Scenario};
 use narrows_core::units::{parse_span, Rate, Span};
 use narrows_sim::{Options, Packet, Progress};
 use pyo3::exceptions::PyKeyError;
@@ -143,27 +142,21 @@ pub fn list_json() -> String {
     describe_json(&registry())
 }
 
-/// Rate and buffer of a right scenario's path and the RTTs over it as numbers, each RTT once: the path's without flows. A
-/// buffer of packets counts full frames; one that is left to the discipline is `None`.
+/// What of a right scenario's path decides whether a stored case is like it, kinds and numbers: `narrows_core`'s `Likeness`.
+/// A buffer of packets counts full frames; one that is left to the discipline is `None`.
 #[pyfunction]
 pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
-    let scenario = parse_tree(tree)?.1;
-    let path = scenario.path;
-    let mut rtts: Vec<f64> = scenario.flows.iter().map(|f| (path.rtt() + f.rtt).as_ms()).collect();
-    if rtts.is_empty() {
-        rtts.push(path.rtt().as_ms());
-    }
-    rtts.sort_by(f64::total_cmp);
-    rtts.dedup();
-    let bottleneck = path.bottleneck();
-    let bytes = path.limit(bottleneck).map(|limit| match limit {
-        Limit::Bytes(bytes) => bytes.get(),
-        Limit::Packets(packets) => packets * 1514,
-    });
+    let like = Likeness::of(&parse_tree(tree)?.1, &registry());
+    let rtts: Vec<f64> = like.rtts.iter().map(|rtt| rtt.as_ms()).collect();
     let numbers = PyDict::new(py);
-    numbers.set_item("rate_mbit", bottleneck.rate.as_mbit())?;
+    numbers.set_item("queue", like.queue)?;
+    numbers.set_item("policer", like.policer)?;
+    numbers.set_item("besides", like.besides)?;
+    numbers.set_item("rate_mbit", like.rate.as_mbit())?;
     numbers.set_item("rtts_ms", rtts)?;
-    numbers.set_item("buffer_bdp", bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64))?;
+    numbers.set_item("buffer_bdp", like.room_bdp)?;
+    numbers.set_item("headroom", like.headroom)?;
+    numbers.set_item("loss", like.loss)?;
     Ok(numbers)
 }
 

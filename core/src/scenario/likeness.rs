@@ -1,0 +1,175 @@
+//! What of a scenario decides whether a case that was run elsewhere says anything about it.
+//!
+//! Kinds must be the same, or the case is about something else; numbers may differ, and how much they do is a distance (whoever
+//! compares measures it). Only a plain path has a likeness to plain ones: whatever else is on it is told in [`Likeness::besides`].
+//!
+//! - The rate is the one that passes in the long run, behind a policer the policer's; the room is then its burst, for behind
+//!   it hardly anything waits. How much faster its link is tells the headroom.
+//! - A token bucket that lets no more than two full frames or a millisecond of its rate go at once is a plain link; one that lets
+//!   more is a shaper. (Stored cases have 0.25 ms, at least two frames.)
+//! - Not looked at: how many flows there are, when they start and end and how much they send; the hosts.
+
+use super::{Choice, HopSpec, Link, PathSpec, Scenario};
+use crate::net::{loss, policer};
+use crate::packet::Packet;
+use crate::param::{Param, Params};
+use crate::queue::Limit;
+use crate::registry::Registry;
+use crate::units::{Bytes, Rate, Span};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// A full Ethernet frame, in bytes.
+const FRAME: u64 = 1514;
+
+/// More headroom than so many times the rate makes no difference.
+const HEADROOM: f64 = 10.0;
+
+/// Kinds and numbers of a scenario's path.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Likeness {
+    /// The discipline at the bottleneck, with the parameters that are not the default's.
+    pub queue: String,
+    /// What polices there, likewise but for rate and burst.
+    pub policer: Option<String>,
+    /// Everything by which it is no plain path, in a person's words.
+    pub besides: Vec<String>,
+    /// What passes in the long run.
+    pub rate: Rate,
+    /// The RTTs over it without a queue, each once; the path's own without flows.
+    pub rtts: Vec<Span>,
+    /// The buffer, or a policer's burst, in bandwidth-delay products; `None` where it is left to the discipline.
+    pub room_bdp: Option<f64>,
+    /// How many times faster the bottleneck's link is than what passes: 1 without a policer, 10 at most.
+    pub headroom: f64,
+    /// The share that random loss takes, from 0 to 1.
+    pub loss: f64,
+}
+
+impl Likeness {
+    /// Of a scenario whose names `registry` knows.
+    pub fn of<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<P>) -> Likeness {
+        let path = &scenario.path;
+        let hop = path.bottleneck();
+        let (loss, lost) = random_loss(hop);
+        let mut besides = elements(path, hop);
+        besides.extend(lost);
+        besides.extend(senders(scenario, registry));
+        let wider = hop.policer.is_some() && policed(hop).is_none_or(|rate| rate > hop.rate);
+        if wider {
+            besides.push("a policer that is not the narrowest".into());
+        }
+        let table = registry.queue(&hop.queue.kind).map_or(&[][..], |kind| kind.params);
+        let mut rtts: Vec<Span> = scenario.flows.iter().map(|f| path.rtt() + f.rtt).collect();
+        if rtts.is_empty() {
+            rtts.push(path.rtt());
+        }
+        rtts.sort_unstable();
+        rtts.dedup();
+        Likeness {
+            queue: told(&hop.queue, table, &[]),
+            policer: hop.policer.as_ref().map(|choice| {
+                let kind = policer::KINDS.iter().find(|kind| kind.name == choice.kind);
+                told(choice, kind.map_or(&[][..], |kind| kind.params), &["rate", "burst"])
+            }),
+            besides,
+            rate: hop.target(),
+            rtts,
+            room_bdp: room(path, hop, !wider).map(|bytes| bytes as f64 / path.bdp().get().max(1) as f64),
+            headroom: (hop.rate.as_mbit() / hop.target().as_mbit()).clamp(1.0, HEADROOM),
+            loss,
+        }
+    }
+}
+
+/// What a policer lets pass in the long run.
+fn policed(hop: &HopSpec) -> Option<Rate> {
+    hop.policer.as_ref().and_then(|c| policer::passes(&c.kind, &c.params))
+}
+
+/// Bytes that find room before something is dropped.
+fn room(path: &PathSpec, hop: &HopSpec, policed: bool) -> Option<u64> {
+    let burst = hop
+        .policer
+        .as_ref()
+        .filter(|_| policed)
+        .and_then(|c| c.params.get("burst"));
+    match (burst, path.limit(hop)) {
+        (Some(crate::param::Value::Bytes(burst)), _) => Some(burst.get()),
+        (_, Some(Limit::Bytes(bytes))) => Some(bytes.get()),
+        (_, Some(Limit::Packets(packets))) => Some(packets * FRAME),
+        (_, None) => None,
+    }
+}
+
+/// What is on the path beside a queue, a policer and a plain link.
+fn elements(path: &PathSpec, hop: &HopSpec) -> Vec<String> {
+    let few = Bytes::new(2 * FRAME + 2 * 26).max(hop.rate * Span::ms(1));
+    let shaper = match hop.link {
+        Link::Serial => None,
+        Link::Tbf { peak: Some(_), .. } => Some("tbf with a peak rate"),
+        Link::Tbf { burst, .. } => Some("tbf with a burst").filter(|_| burst > few),
+        Link::Htb { burst } => Some("htb with a burst").filter(|_| burst > few),
+        Link::ShapeAverage { .. } => Some("shape average"),
+        Link::ShapePeak { .. } => Some("shape peak"),
+    };
+    let several = path.hops.len() > 1;
+    [
+        shaper.map(String::from),
+        several.then(|| format!("{} hops", path.hops.len())),
+        path.reverse.is_some().then(|| "a reverse hop".into()),
+        path.offload.then(|| "offload".into()),
+        hop.varying.is_some().then(|| "a varying rate".into()),
+        hop.jitter.is_some().then(|| "jitter".into()),
+        hop.reorder.is_some().then(|| "reordering".into()),
+        hop.duplicate.is_some().then(|| "duplication".into()),
+        hop.corrupt.is_some().then(|| "corruption".into()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The share that is lost, and by what law if not by that of the first kind with its defaults.
+fn random_loss(hop: &HopSpec) -> (f64, Option<String>) {
+    let plain = &loss::KINDS[0];
+    match &hop.loss {
+        None => (0.0, None),
+        Some(choice) if choice.kind == plain.name => {
+            let other = told(choice, plain.params, &["probability"]);
+            let other = Some(format!("loss {other}")).filter(|_| other != plain.name);
+            (choice.params.number("probability"), other)
+        }
+        Some(choice) => (0.0, Some(format!("loss {}", choice.kind))),
+    }
+}
+
+/// By what the flows differ from plain ones that go down.
+fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<P>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for flow in &scenario.flows {
+        let table = registry.cc(&flow.cc.kind).map_or(&[][..], |kind| kind.params);
+        let cc = told(&flow.cc, table, &[]);
+        found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
+        found.extend((flow.direction == super::Direction::Up).then(|| "flows that go up".into()));
+        found.extend((flow.dscp > 0).then(|| "code points".into()));
+        found.extend(flow.ecn.then(|| "ecn".into()));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// `kind name=value …` with the parameters that are not their table's default, but for those `left` out.
+fn told(choice: &Choice, table: &[Param], left: &[&str]) -> String {
+    let defaults = Params::defaults(table);
+    let mut text = choice.kind.to_string();
+    for (name, value) in choice.params.iter() {
+        if !left.contains(&name) && defaults.get(name) != Some(value) {
+            let value = super::write::inline(&super::write::param_node(value).value);
+            text += &format!(" {name}={}", value.trim_matches('"'));
+        }
+    }
+    text
+}
