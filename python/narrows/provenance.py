@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ NEAREST = 3
 
 LIKE = "linux-6.12"
 """What the hosts of every stored case are like."""
+
+STORED = {"rate", "rtt", "delay_forward", "buffer", "queue", "link", "loss", "offload"}
+"""Keys that the path of a stored case may have."""
 
 
 class Watch:
@@ -38,14 +42,41 @@ class Watch:
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
-def scenario_sha256(scenario: dict[str, Any]) -> str:
+def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
+    """The hashes of the files that a scenario names, by that name.
+
+    >>> files_sha256({"rates.csv": "t_s,rate_mbit"})["rates.csv"][:8]
+    '00482029'
+    """
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())}
+
+
+def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = None) -> str:
     """The hash of a scenario with its defaults filled in, whether it came from a file or from objects.
+
+    Files that it names count by what they hold and not by where they lie.
 
     >>> scenario_sha256({"b": 1, "a": 2}) == scenario_sha256({"a": 2, "b": 1})
     True
     """
-    canonical = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    hashes = files_sha256(files or {})
+
+    def named(value: object, key: str = "") -> object:
+        if isinstance(value, dict):
+            return {name: named(part, f"{key}.{name}") for name, part in value.items()}
+        if isinstance(value, list):
+            return [named(part, key) for part in value]
+        return hashes.get(value, value) if isinstance(value, str) and key.endswith(".trace.file") else value
+
+    canonical = json.dumps(named(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _as_stored(path: dict[str, Any]) -> bool:
+    """Are there stored cases of paths like this one? None has what it does not name."""
+    link = path.get("link", "serial")
+    kind = link["kind"] if isinstance(link, dict) else link
+    return set(path) <= STORED and kind in {"serial", "tbf", "htb"}
 
 
 def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
@@ -54,13 +85,13 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     The file holds `{"cases": [{"case", "cc": [names], "queue", "rate_mbit", "rtt_ms", "buffer_bdp", "agreement"}, …]}`.
     Near are cases of the same congestion controls and the same queue, by the ratios of rate, RTT (of the flow whose RTT
     differs most) and buffer: a `distance` of 0 is the very case, 0.7 a factor of two in one of them. All cases are of
-    one release of Linux; for hosts that are like another one there is no evidence.
+    one release of Linux and of one hop without policer, jitter and the like; for others there is no evidence.
     """
     if not file.exists():
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
     kind = figures["queue"]["kind"]
-    here = _core.path_numbers(figures["scenario"])
+    here = figures["path"]
 
     def apart(a: float | None, b: float | None) -> float:
         return abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf
@@ -69,7 +100,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
         by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
         return by_rtt + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp"))
 
-    if figures["scenario"]["host"]["like"] != LIKE:
+    if figures["scenario"]["host"]["like"] != LIKE or not _as_stored(figures["scenario"]["path"]):
         return []
     cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
     near = [c | {"distance": round(distance(c), 3)} for c in cases if sorted(c["cc"]) == cc and c["queue"] == kind]
@@ -77,14 +108,15 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 
 
-def of(figures: dict[str, Any], watch: Watch) -> dict[str, Any]:
-    """The provenance of a result that `watch` has seen from its beginning."""
+def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
+    """The provenance of a result that `watch` has seen from its beginning; its scenario names `files`."""
     wall, cpu = watch.read()
     machine = os.uname()
     return {
         "version": _core.__version__,
         "seed": figures["seed"],
-        "scenario_sha256": scenario_sha256(figures["scenario"]),
+        "scenario_sha256": scenario_sha256(figures["scenario"], files),
+        "files_sha256": files_sha256(files),
         "host": {
             "platform": f"{machine.sysname} {machine.release} {machine.machine}",
             "python": ".".join(map(str, sys.version_info[:3])),

@@ -25,6 +25,7 @@
 //! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
+//! | `path` | [`PathFigures`]: what the figures are compared with |
 //! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
@@ -34,6 +35,7 @@ mod carried;
 mod delays;
 mod histogram;
 mod meters;
+mod path;
 mod run;
 mod samples;
 mod verdicts;
@@ -42,6 +44,7 @@ pub use agreement::{compare, median, Agreement, Conditions};
 pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
+pub use path::PathFigures;
 pub use run::{CcFairness, ClassFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
 pub use samples::{
     phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,
