@@ -78,7 +78,8 @@ def sentence(figures: Figures) -> str:
 def rate(figures: Figures, *, back: bool = False) -> str:
     """What the path lets pass in the long run, with its unit."""
     path = figures["path"]
-    return f"{path['reverse_mbit' if back else 'rate_mbit']:g} Mbit/s"
+    mbit = path["reverse_mbit" if back else "rate_mbit"]
+    return f"{number(mbit) if path['varies'] and not back else format(mbit, 'g')} Mbit/s"
 
 
 def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
