@@ -149,7 +149,7 @@ fn corrections_by_line() {
         ),
         (
             "link = \"shape_peak\"",
-            "link = { kind = \"shape_peak\", bc = \"1514B\" }",
+            "link = { kind = \"shape_peak\", bc = \"25kB\" }",
         ),
         (
             "steps = [{ at = 10, rate = \"5Mbit\" }]",

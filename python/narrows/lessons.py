@@ -73,6 +73,10 @@ def _goodput(figures: Figures, flow: int = 0) -> str:
     return f"{number(figures['flows'][flow]['goodput_mbit'], 1)} Mbit/s"
 
 
+def _goodputs(figures: Figures) -> str:
+    return f"{number(sum(flow['goodput_mbit'] or 0 for flow in figures['flows']), 1)} Mbit/s"
+
+
 def _ping(figures: Figures, which: str = "p50") -> str:
     return f"{number(figures['probes'][0]['rtt_ms'][which], 0)} ms"
 
@@ -207,7 +211,7 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
 
 
 def _codel(runs: Sequence[Figures]) -> list[Block]:
-    fifo, codel = runs
+    fifo, codel, many = runs
     return [
         Block(
             "A plain queue",
@@ -224,27 +228,34 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
                 "that empties within an interval (100 ms) is a good one: it takes up bursts. If every packet of an "
                 "interval waited longer than the target (5 ms), the queue stands, and CoDel drops one packet (or "
                 "marks it, where both ends agree on that), to tell its sender.",
+                "One flow needs no more than that. Slow start ends with the first drop; afterwards the window grows, "
+                "the queue with it, and each tooth ends with one packet.",
             ),
-            (Show(1, "queue"), Show(1, "delay")),
+            (Show(1, "queue", 0, 8), Show(1, "losses", 0, 8)),
         ),
         Block(
             "The control law",
             (
-                "If that was not enough the next drop comes sooner: after the interval divided by the square root of "
-                "how many there have been. For a sender whose rate goes with one over the square root of its losses, "
-                "that takes the rate down in a straight line, until the waiting is below the target; then CoDel "
-                "stops.",
+                f"{len(many['flows'])} flows that start together are not told by one drop: it reaches one of them. The "
+                "next comes sooner, after the interval divided by the square root of how many there have been, so the "
+                "curve of the drops gets steeper for as long as packets wait longer than the target; when they do "
+                "not, CoDel stops, and its curve is flat. For senders whose rate goes with one over the square root "
+                "of their losses, that takes the rate down in a straight line.",
             ),
-            (Show(1, "losses", 0, 8), Show(1, "queue", 0, 8)),
+            (Show(2, "losses", 0, 4), Show(2, "queue", 0, 4)),
         ),
         Block(
             "What it comes to",
             (
-                f"The flow gets {_goodput(codel)} instead of {_goodput(fifo)}, and half of the pings take "
+                f"The one flow gets {_goodput(codel)} instead of {_goodput(fifo)}, and half of the pings take "
                 f"{_ping(codel)} or more instead of {_ping(fifo)}; the queue dropped {codel['queue']['drops']} packets "
-                f"instead of {fifo['queue']['drops']}.",
+                f"instead of {fifo['queue']['drops']}. What it gives away is the time that the link is idle: behind "
+                "each drop a single CUBIC flow sends less than the path holds, and there is no standing queue to "
+                "live on meanwhile.",
+                f"The {len(many['flows'])} flows together get {_goodputs(many)}, and half of the pings beside them "
+                f"take {_ping(many)} or more.",
             ),
-            (Show(0, "rtt"), Show(1, "rtt")),
+            (Show(0, "rtt"), Show(1, "rtt"), Show(2, "rtt")),
         ),
     ]
 
@@ -323,8 +334,8 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
             "Two ways to keep a rate",
             (
                 "A shaper lets packets wait until they may go. A policer has no queue: it counts tokens, which come "
-                "at the rate that is allowed, up to a burst; who finds none is dropped. Here it is a token bucket "
-                "with room for two packets, which is near enough.",
+                "at the rate that is allowed, up to a burst; who finds none is dropped. Here a burst of 62.5 kB "
+                "passes, 50 ms of the rate, onto a link of 100 Mbit/s.",
             ),
             (Show(0, "queue"), Show(1, "queue")),
         ),
@@ -357,7 +368,7 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-_POLICED = 'link   = { kind = "tbf", burst = "60kB" }\n'
+_POLICED = 'policer = { rate = "10Mbit", burst = "62.5kB" }\n'
 
 LESSONS: dict[str, Lesson] = {
     "bufferbloat": Lesson(
@@ -398,6 +409,7 @@ LESSONS: dict[str, Lesson] = {
         {
             "fifo": _scenario('cc = "cubic"', buffer="1000p"),
             "CoDel": _scenario('cc = "cubic"', buffer="1000p", more='queue  = "codel"\n'),
+            "CoDel, ten flows": _scenario('cc    = "cubic"\ncount = 10', buffer="1000p", more='queue  = "codel"\n'),
         },
         _codel,
         needs="codel",
@@ -418,8 +430,8 @@ LESSONS: dict[str, Lesson] = {
         ("What is sold as 10 Mbit/s may be kept by letting packets wait, or by dropping them. Senders feel it.",),
         {
             "CUBIC, shaper": _scenario('cc = "cubic"', rate="10Mbit"),
-            "CUBIC, policer": _scenario('cc = "cubic"', rate="10Mbit", buffer="2p", more=_POLICED),
-            "BBR, policer": _scenario('cc = "bbr"', rate="10Mbit", buffer="2p", more=_POLICED),
+            "CUBIC, policer": _scenario('cc = "cubic"', rate="100Mbit", more=_POLICED),
+            "BBR, policer": _scenario('cc = "bbr"', rate="100Mbit", more=_POLICED),
         },
         _policer,
     ),

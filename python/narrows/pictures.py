@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from narrows import _core
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -174,8 +172,15 @@ def _queues(run: Run) -> list[tuple[str, pa.Table]]:
 
 def _rate(run: Run) -> Iterator[Line]:
     times = _list(run.queue_samples, "t_s")
-    rate = _core.path_numbers(run.json["scenario"])["rate_mbit"]
-    yield Line("rate of the path", None, "dotted", [times[0], times[-1]], [rate, rate])
+    path = run.json["path"]
+    rate = path["rate_mbit"]
+    yield Line(
+        "mean rate of the path" if path["varies"] else "rate of the path",
+        None,
+        "dotted",
+        [times[0], times[-1]],
+        [rate, rate],
+    )
 
 
 def _pings(run: Run) -> Iterator[Line]:

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,33 @@ class Watch:
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
-def scenario_sha256(scenario: dict[str, Any]) -> str:
+def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
+    """The hashes of the files that a scenario names, by that name.
+
+    >>> files_sha256({"rates.csv": "t_s,rate_mbit"})["rates.csv"][:8]
+    '00482029'
+    """
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())}
+
+
+def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = None) -> str:
     """The hash of a scenario with its defaults filled in, whether it came from a file or from objects.
+
+    Files that it names count by what they hold and not by where they lie.
 
     >>> scenario_sha256({"b": 1, "a": 2}) == scenario_sha256({"a": 2, "b": 1})
     True
     """
-    canonical = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    hashes = files_sha256(files or {})
+
+    def named(value: object, key: str = "") -> object:
+        if isinstance(value, dict):
+            return {name: named(part, f"{key}.{name}") for name, part in value.items()}
+        if isinstance(value, list):
+            return [named(part, key) for part in value]
+        return hashes.get(value, value) if isinstance(value, str) and key.endswith(".trace.file") else value
+
+    canonical = json.dumps(named(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
@@ -70,6 +91,9 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     if not file.exists():
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
+    path = figures["scenario"]["path"]
+    if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
+        return []  # No stored case follows a file, and the file need not be here.
     here = _core.path_numbers(figures["scenario"])
 
     def apart(a: float | None, b: float | None) -> float:
@@ -89,14 +113,15 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 
 
-def of(figures: dict[str, Any], watch: Watch) -> dict[str, Any]:
-    """The provenance of a result that `watch` has seen from its beginning."""
+def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
+    """The provenance of a result that `watch` has seen from its beginning; its scenario names `files`."""
     wall, cpu = watch.read()
     machine = os.uname()
     return {
         "version": _core.__version__,
         "seed": figures["seed"],
-        "scenario_sha256": scenario_sha256(figures["scenario"]),
+        "scenario_sha256": scenario_sha256(figures["scenario"], files),
+        "files_sha256": files_sha256(files),
         "host": {
             "platform": f"{machine.sysname} {machine.release} {machine.machine}",
             "python": ".".join(map(str, sys.version_info[:3])),

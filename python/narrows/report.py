@@ -150,7 +150,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],
         "toml": run.toml,
-        "canonical": _core.scenario_to_toml(figures["scenario"]),
+        "canonical": _core.scenario_to_toml(figures["scenario"], run.files),
         "command": f"narrows run scenario.toml --seed {figures['seed']}",
         "provenance": _provenance(figures),
         "evidence": _evidence(figures),

@@ -15,7 +15,7 @@ from narrows.errors import EngineError, OutputError
 from narrows.scenario import Scenario, name_of, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from matplotlib.figure import Figure
@@ -59,6 +59,7 @@ class Run:
         toml: str,
         tables: _core.Run | dict[str, pa.Table],
         verdicts: tuple[int, int] = (0, 0),
+        files: Mapping[str, str] | None = None,
     ) -> None:
         """Made by `run`; there is no reason to make one by hand."""
         self._figures = figures
@@ -66,6 +67,7 @@ class Run:
         self._source = tables
         self._tables: dict[str, pa.Table] = {}
         self._verdicts = verdicts
+        self._files = dict(files or {})
 
     @property
     def json(self) -> dict[str, Any]:
@@ -81,6 +83,11 @@ class Run:
     def toml(self) -> str:
         """The scenario as it was given; `json` has it with every default filled in."""
         return self._toml
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that the scenario names (`trace`), by that name, as they were read."""
+        return self._files
 
     def summary(self) -> pa.Table:
         """A row per flow; `to_pandas()` and `polars.from_arrow` make a data frame of it."""
@@ -185,6 +192,8 @@ class Run:
     def save(self, directory: str | PathLike[str]) -> None:
         """Writes `run.json`, `scenario.toml` and a Parquet file per table; all of them or none.
 
+        Files that the scenario names are copied beside it, and it names the copies.
+
         Raises:
             OutputError: If they cannot be written.
         """
@@ -196,7 +205,12 @@ class Run:
             part = FilePath(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
             try:
                 (part / "run.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")
-                (part / "scenario.toml").write_text(self._toml, encoding="utf-8")
+                toml = self._toml
+                for name, text in self._files.items():
+                    copy = _copy_of(name, {file.name for file in part.iterdir()})
+                    (part / copy).write_text(text, encoding="utf-8", newline="")
+                    toml = toml.replace(json.dumps(name, ensure_ascii=False), json.dumps(copy, ensure_ascii=False))
+                (part / "scenario.toml").write_text(toml, encoding="utf-8")
                 for name in _TABLES:
                     # A file and not its name: Arrow takes no name that is not UTF-8.
                     with (part / f"{name}.parquet").open("wb") as sink:
@@ -212,7 +226,13 @@ class Run:
     def __getstate__(self) -> dict[str, Any]:
         """The tables by value: the engine's memory stays in its process."""
         tables = {name: self._table(name) for name in _ALL}
-        return {"figures": self._figures, "toml": self._toml, "tables": tables, "verdicts": self._verdicts}
+        return {
+            "figures": self._figures,
+            "toml": self._toml,
+            "tables": tables,
+            "verdicts": self._verdicts,
+            "files": self._files,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """The counterpart of `__getstate__`."""
@@ -222,6 +242,13 @@ class Run:
         """Who sent, and how it was run."""
         ids = ", ".join(flow["id"] for flow in self.flows)
         return f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed {self._figures['seed']}>"
+
+
+def _copy_of(name: str, taken: set[str]) -> str:
+    """What a copy of this file is called beside the results."""
+    base = FilePath(name).name
+    taken |= {"scenario.toml", *(f"{table}.parquet" for table in _TABLES)}
+    return next(copy for n in range(len(taken) + 1) if (copy := f"{n}-{base}" if n else base) not in taken)
 
 
 def run(
@@ -262,13 +289,15 @@ def run(
         toml, name = (
             (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
         )
+        files = _core.scenario_files(toml, name)
         raw = live.run(toml, name, **how)
     elif isinstance(scenario, Scenario):
         raw = _core.run_tree(scenario.tree(), **how)
-        toml = scenario.toml()
+        toml, files = scenario.toml(), raw.files
     else:
         toml = read(scenario)
         raw = _core.run_toml(toml, name_of(scenario), **how)
+        files = raw.files
     figures: dict[str, Any] = json.loads(raw.json())
-    figures["provenance"] = provenance.of(figures, watch)
-    return Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out))
+    figures["provenance"] = provenance.of(figures, watch, files)
+    return Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out), files=files)

@@ -56,9 +56,9 @@ class Hop:
         queue: The discipline; `"fifo"` by default.
         link: How the rate is kept: `"serial"` by default, or `{"kind": "tbf", "burst": "3080B"}`, `"htb"` and others of
             `narrows list link`.
-        loss: What is lost before the queue (`"1%"` or `0.01`); ACKs are spared. What a sender hands down at once is
-            lost at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}` draws for
-            each packet, `{"kind": "gilbert_elliott"}` loses in bursts.
+        loss: What is lost before the queue (`"1%"` or `0.01`). What a sender hands down at once is lost
+            at once, as with netem on its own interface; `{"probability": "1%", "per": "packet"}` draws for each
+            packet, `{"kind": "gilbert_elliott", "mean_loss": "1%", "mean_burst": 5.0}` loses in bursts.
         corrupt: What arrives damaged (`"0.1%"`), so that its receiver drops it.
         duplicate: What arrives twice.
         policer: What lets pass a rate only (`{"rate": "2Mbit", "burst": "62.5kB"}`), before the queue.

@@ -6,8 +6,6 @@ import math
 from collections import Counter
 from typing import Any
 
-from narrows import _core
-
 Figures = dict[str, Any]
 
 _FEW = 4
@@ -62,14 +60,11 @@ def listed(parts: list[str]) -> str:
 def sentence(figures: Figures) -> str:
     """What happened, in one sentence, as the command prints it."""
     flows, queue = figures["flows"], figures["queue"]
-    rate_mbit = _core.path_numbers(figures["scenario"])["rate_mbit"]
-    goodputs = [flow["goodput_mbit"] for flow in flows if flow["goodput_mbit"] is not None]
     delay = queue["delay_ms"]
-    if flows and not goodputs:
+    if flows and all(flow["goodput_mbit"] is None for flow in flows):
         parts = [f"{who(flows)} sent nothing after the warm-up"]
     else:
-        used = percent(sum(goodputs) / rate_mbit if rate_mbit else None)
-        parts = [f"{who(flows)} used {used} of {rate_mbit:g} Mbit/s"]
+        parts = _uses(figures)
     if delay and delay["mean"] is not None:
         parts.append(f"packets waited {number(delay['mean'])} ms (p95 {number(delay['p95'])} ms) in the queue")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
@@ -78,6 +73,39 @@ def sentence(figures: Figures) -> str:
     elif rates:
         parts.append(f"at most {percent(max(rates))} of a flow sent again" if max(rates) else "nothing was sent again")
     return "; ".join(parts) + "."
+
+
+def rate(figures: Figures, *, back: bool = False) -> str:
+    """What the path lets pass in the long run, with its unit."""
+    path = figures["path"]
+    mbit = path["reverse_mbit" if back else "rate_mbit"]
+    return f"{number(mbit) if path['varies'] and not back else format(mbit, 'g')} Mbit/s"
+
+
+def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
+    """The flows whose data goes down, and those whose data goes up."""
+    written = figures["scenario"].get("flow", [])
+    ups = [flow.get("direction") == "up" for flow in written]
+    down, up = (
+        [flow for flow, is_up in zip(figures["flows"], ups, strict=True) if is_up == back] for back in (False, True)
+    )
+    return down, up
+
+
+def _used(figures: Figures, flows: list[Figures], *, back: bool = False) -> str:
+    mbit = figures["path"]["reverse_mbit" if back else "rate_mbit"]
+    total = sum(flow["goodput_mbit"] or 0 for flow in flows)
+    mean = " on average" if figures["path"]["varies"] and not back else ""
+    return f"{who(flows)} used {percent(total / mbit if mbit else None)} of {rate(figures, back=back)}{mean}"
+
+
+def _uses(figures: Figures) -> list[str]:
+    """Who used how much of which way."""
+    down, up = _ways(figures)
+    return [
+        *([_used(figures, down)] if down or not up else []),
+        *([f"{_used(figures, up, back=True)} up"] if up else []),
+    ]
 
 
 def answer(figures: Figures) -> list[str]:
@@ -93,7 +121,6 @@ def answer(figures: Figures) -> list[str]:
 
 def _shares(figures: Figures) -> str:
     flows = figures["flows"]
-    rate = _core.path_numbers(figures["scenario"])["rate_mbit"]
     spoke = [flow for flow in flows if flow["goodput_mbit"] is not None]
     if not flows:
         return "Nobody sent."
@@ -103,7 +130,12 @@ def _shares(figures: Figures) -> str:
     total = sum(group["goodput_mbit"] or 0 for group in groups.values())
     if len(spoke) == 1:
         one = spoke[0]
-        return f"{one['id']} got {number(total, 2)} of the path's {rate:g} Mbit/s ({percent(total / rate)})."
+        back = one in _ways(figures)[1]
+        mbit = figures["path"]["reverse_mbit" if back else "rate_mbit"]
+        return (
+            f"{one['id']} got {number(total, 2)} of the path's {rate(figures, back=back)} "
+            f"({percent(total / mbit if mbit else None)})."
+        )
 
     def share(mbit: float) -> str:
         return f"{number(mbit, 2)} Mbit/s ({percent(mbit / total if total else None)})"
@@ -116,8 +148,11 @@ def _shares(figures: Figures) -> str:
             for cc, group in groups.items()
         ])  # fmt: skip
     jain = number(figures["fairness"]["jain"], 3)
-    used = percent(total / rate)
-    return f"Of what passed, {shares}; together they used {used} of the path's {rate:g} Mbit/s (Jain's index {jain})."
+    if _ways(figures)[1]:
+        return f"Of what passed, {shares}; {listed(_uses(figures))} (Jain's index {jain})."
+    mbit = figures["path"]["rate_mbit"]
+    used = percent(total / mbit if mbit else None)
+    return f"Of what passed, {shares}; together they used {used} of the path's {rate(figures)} (Jain's index {jain})."
 
 
 def _latency(figures: Figures) -> str:
@@ -131,8 +166,7 @@ def _latency(figures: Figures) -> str:
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
         # Pings end where the path does, however far away the receivers of flows are.
-        bare = {key: value for key, value in figures["scenario"].items() if key != "flow"}
-        (base,) = _core.path_numbers(bare)["rtts_ms"]
+        base = figures["path"]["rtt_ms"]
         told += f"; half of the pings took {number(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
     return told + "."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import multiprocessing
 import pickle
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows import _core
+from narrows import _core, words
 from narrows.provenance import evidence
 
 
@@ -256,7 +257,10 @@ def test_there_are_scenarios() -> None:
 
 @pytest.mark.parametrize("file", scenario_files(), ids=lambda f: str(f.relative_to(ROOT)))
 def test_every_scenario_loads_and_runs(file: Path) -> None:
-    assert nw.run(nw.load(file)).json["scenario"] == nw.run(file).json["scenario"]
+    loaded, read = nw.run(nw.load(file)).json, nw.run(file).json
+    assert loaded["provenance"]["scenario_sha256"] == read["provenance"]["scenario_sha256"]
+    for key in ("flows", "queues", "probes", "path"):
+        assert loaded[key] == read[key]
 
 
 def test_the_objects_have_the_keys_of_the_core() -> None:
@@ -290,3 +294,83 @@ def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
     far = nw.run(scenario(flows=[nw.Flow("cubic"), nw.Flow("cubic", rtt="60ms")])).json
     assert [c["distance"] for c in evidence(far, file) or []] == [0.693, 5.298]
     assert evidence(nw.run(scenario(host=nw.Host(like="linux-4.15"))).json, file) == []
+    policed = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", policer={"rate": "5Mbit", "burst": "30kB"})
+    assert evidence(nw.run(nw.Scenario(policed, flows=[nw.Flow("cubic")], duration="1s")).json, file) == []
+
+
+RATES = "t_s,rate_mbit\n0,8\n1,2\n2,4\n"
+TRACED = 'duration = "4s"\n[path]\ntrace = "rates.csv"\nrtt = "20ms"\nbuffer = "60kB"\n[[flow]]\ncc = "cubic"\n'
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Path:
+    """A scenario beside its trace, in a directory that is not the current one."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/rates.csv").write_text(RATES, encoding="utf-8")
+    file = tmp_path / "there/traced.toml"
+    file.write_text(TRACED, encoding="utf-8")
+    return file
+
+
+def test_a_trace_lies_beside_its_scenario_wherever_that_is(traced: Path) -> None:
+    from_file, loaded = nw.run(traced), nw.load(traced)
+    from_objects = nw.run(loaded)
+    assert from_objects.flows == from_file.flows
+    # The mean of a repetition: 8, 2 and 4, a second each.
+    assert from_file.json["path"]["rate_mbit"] == pytest.approx(14 / 3, rel=1e-5)
+    assert from_file.json["path"]["varies"]
+    provenance = from_file.json["provenance"]
+    assert provenance["files_sha256"] == {"rates.csv": hashlib.sha256(RATES.encode()).hexdigest()}
+    assert from_objects.json["provenance"]["scenario_sha256"] == provenance["scenario_sha256"]
+    # What counts is in the file.
+    (traced.parent / "rates.csv").write_text(RATES.replace("2,4", "2,5"), encoding="utf-8")
+    assert nw.run(traced).json["provenance"]["scenario_sha256"] != provenance["scenario_sha256"]
+
+
+def test_a_loaded_scenario_names_its_trace_so_that_it_is_found(traced: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.toml"
+    copy.write_text(nw.load(traced).toml(), encoding="utf-8")
+    assert nw.run(copy).flows == nw.run(traced).flows
+
+
+def test_what_is_saved_of_a_traced_run_runs_again(traced: Path, tmp_path: Path) -> None:
+    for run in (nw.run(traced), nw.run(nw.load(traced)), pickle.loads(pickle.dumps(nw.run(traced)))):
+        run.save(tmp_path / "out")
+        assert (tmp_path / "out/rates.csv").read_text(encoding="utf-8") == RATES
+        assert 'trace = "rates.csv"' in (tmp_path / "out/scenario.toml").read_text(encoding="utf-8")
+        assert nw.run(tmp_path / "out/scenario.toml").flows == run.flows
+
+
+def test_a_page_of_a_traced_run_needs_no_file(traced: Path, tmp_path: Path) -> None:
+    run = nw.run(traced)
+    (traced.parent / "rates.csv").unlink()
+    run.report(tmp_path / "page.html")
+    with pytest.raises(nw.ScenarioError, match=r"rates\.csv.* does not exist \(as .*there/rates\.csv\)"):
+        nw.run(traced)
+
+
+def test_hops_and_ways_as_objects() -> None:
+    up = nw.Hop(rate="2Mbit", queue=nw.queue.Fifo(), buffer="30kB", jitter="1ms")
+    hops = [nw.Hop(rate="50Mbit", rtt="2ms"), nw.Hop(rate="10Mbit", rtt="20ms", buffer="1bdp", loss="0.1%")]
+    whole = nw.Scenario(
+        nw.Path(hop=hops, reverse=up),
+        flows=[nw.Flow("cubic", dscp="AF41"), nw.Flow("cubic", id="up", direction="up")],
+        duration="3s",
+    )
+    run = nw.run(whole)
+    assert [queue["name"] for queue in run.json["queues"]] == ["hop0", "hop1", "reverse"]
+    assert run.json["queue"] == run.json["queues"][1]
+    assert (run.json["path"]["rate_mbit"], run.json["path"]["reverse_mbit"]) == (10, 2)
+    told = words.sentence(run.json)
+    assert "1 cubic flow used" in told
+    assert "of 10 Mbit/s; 1 cubic flow used" in told
+    assert "of 2 Mbit/s up; packets waited" in told
+
+
+def test_use_is_told_against_what_may_pass() -> None:
+    path = nw.Path(rate="100Mbit", rtt="20ms", policer={"rate": "2Mbit", "burst": "62.5kB"})
+    run = nw.run(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="5s"))
+    assert "of 2 Mbit/s" in words.sentence(run.json)
+    shaped = nw.Path(rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"})
+    run = nw.run(nw.Scenario(shaped, flows=[nw.Flow("cubic")], duration="5s"))
+    assert "of 4 Mbit/s" in words.sentence(run.json)

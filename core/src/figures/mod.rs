@@ -26,6 +26,7 @@
 //! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
+//! | `path` | [`PathFigures`]: what the figures are compared with |
 //! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
@@ -36,6 +37,7 @@ mod carried;
 mod delays;
 mod histogram;
 mod meters;
+mod path;
 mod run;
 mod samples;
 mod verdicts;
@@ -45,6 +47,7 @@ pub use beside::{beside, Beside, Standing, NEAR, WIDE};
 pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
+pub use path::PathFigures;
 pub use run::{CcFairness, ClassFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
 pub use samples::{
     phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,

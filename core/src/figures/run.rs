@@ -1,6 +1,6 @@
 //! What an engine answers, and how it reads as JSON.
 
-use super::{jain, six_digits, Quantiles, Samples, Shown, Spread};
+use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread};
 use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -190,6 +190,7 @@ struct Document<'a> {
     engine: &'a str,
     seed: u64,
     scenario: &'a Value,
+    path: PathFigures,
     flows: &'a [FlowFigures],
     queue: &'a QueueFigures,
     queues: &'a [QueueFigures],
@@ -210,6 +211,7 @@ impl Run {
             engine: self.engine,
             seed: self.seed,
             scenario,
+            path: PathFigures::of(&self.scenario),
             flows: &self.flows,
             queue: &self.queue,
             queues: &self.queues,

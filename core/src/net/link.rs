@@ -125,6 +125,13 @@ fn check_tbf(params: &Params) -> Result<(), Refusal> {
     check_burst(params)
 }
 fn check_shape(params: &Params) -> Result<(), Refusal> {
+    if params.bytes("bc") == Bytes::ZERO {
+        return Err(Refusal {
+            param: "bc",
+            problem: String::from("must be given"),
+            fix: String::from("\"25kB\""),
+        });
+    }
     holds_a_frame(params, "bc")
 }
 

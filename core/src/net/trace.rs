@@ -66,7 +66,12 @@ impl Trace {
     pub fn read(text: &str, repeats: bool) -> Result<Trace, TraceError> {
         match lines(text).next() {
             Some((_, first)) if first.contains(',') => rates(text, repeats).map(Trace::Rates),
-            _ => opportunities(text).map(Trace::Opportunities),
+            Some(_) => opportunities(text).map(Trace::Opportunities),
+            None => wrong(
+                0,
+                "it is empty",
+                "write a table that begins with `t_s,rate_mbit`, or milliseconds, one on each line, like `1`",
+            ),
         }
     }
     /// The mean rate: of one repetition, or of the first `span` where it does not repeat.
@@ -106,7 +111,7 @@ fn is_decimal(field: &str) -> bool {
 pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
     let mut lines = lines(text);
     let Some((number, header)) = lines.next() else {
-        return wrong(0, "is empty", "begin with `t_s,rate_mbit`, then lines like `0,12`");
+        return wrong(0, "it is empty", "begin with `t_s,rate_mbit`, then lines like `0,12`");
     };
     let mut names = header.split(',').map(str::trim);
     let unit = |name: Option<&str>| match name? {
@@ -125,7 +130,7 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
             let fix = if header.split(',').all(|field| is_decimal(field.trim())) {
                 "put `t_s,rate_mbit` (or t_ms, t_us; rate_bit, rate_kbit, rate_gbit) on a line above"
             } else {
-                "`t_s,rate_mbit`, or with t_ms, t_us; rate_bit, rate_kbit, rate_gbit"
+                "write `t_s,rate_mbit`, or with t_ms, t_us; rate_bit, rate_kbit, rate_gbit"
             };
             return wrong(number, format!("{} is not a header of two columns", shown(header)), fix);
         }
@@ -137,7 +142,7 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
             (Some(time), Some(rate), None) if is_decimal(time) && is_decimal(rate) => (time, rate),
             _ => {
                 let problem = format!("{} is not a time and a rate, both plain decimals", shown(line));
-                return wrong(number, problem, "`0.5,12.25`, for example");
+                return wrong(number, problem, "write a line like `0.5,12.25`");
             }
         };
         let (Ok(at), Ok(rate)) = (
@@ -213,7 +218,7 @@ pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
                     Ok(x) if is_decimal(line) && x < 1e15 => Some(libm::floor(x) as u64),
                     _ => None,
                 };
-                let fix = rounded.map_or(String::from("`12`, for example"), |ms| format!("`{ms}`"));
+                let fix = rounded.map_or(String::from("write a line like `12`"), |ms| format!("write `{ms}`"));
                 return wrong(
                     number,
                     format!("{} is not a whole number of milliseconds", shown(line)),
@@ -234,7 +239,7 @@ pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
     if times.is_empty() {
         return wrong(
             0,
-            "is empty",
+            "it is empty",
             "write one whole number of milliseconds on each line, like `1`",
         );
     }

@@ -1,7 +1,6 @@
 //! Differentiated-services code points by name (RFC 2474, 2597, 3246, 5865, 8622).
 
 use super::error::{Collector, Fix};
-use super::keys;
 use super::read::Field;
 use super::value::{Node, Value};
 use super::write::quote;
@@ -40,11 +39,17 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
     };
     let found = NAMES.iter().find(|(known, _)| known == name);
     if found.is_none() {
+        if let Ok(number @ 0..=63) = name.trim().parse::<u8>() {
+            out.refuse(f, "is a number in quotes", Fix::Value(alloc::format!("{number}")));
+            return None;
+        }
         let upper = NAMES
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(known, _)| *known);
-        let near = upper.or_else(|| keys::nearest(name, NAMES.iter().map(|(known, _)| *known)));
+        // Of the same class, where that is right.
+        let class = |known: &str| name.get(..3).is_some_and(|class| known.starts_with(class));
+        let near = upper.or_else(|| NAMES.iter().map(|(known, _)| *known).find(|known| class(known)));
         let problem = "is no code point: BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
         out.refuse(f, problem, Fix::Value(quote(near.unwrap_or("EF"))));
     }

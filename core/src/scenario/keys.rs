@@ -136,7 +136,7 @@ pub const KEYS: &[Key] = &[
     key(
         "path",
         "link",
-        "name or { kind, burst }",
+        "name or { kind, parameters }",
         "serial",
         "serial, tbf, htb, shape_average, shape_peak",
         "how the rate is kept",
@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         "offload",
         "switch",
         "false",
-        "true, false; not with tbf",
+        "true, false; with serial and htb only",
         "super-packets cross the path whole, as between machines with TSO and GRO: queue, loss and receiver see one packet",
     ),
     key(
@@ -155,7 +155,7 @@ pub const KEYS: &[Key] = &[
         "probability or { kind, parameters }",
         "none",
         "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or packet",
-        "before the bottleneck, in the data direction: of each super-packet (a burst shares its fate) or of each packet",
+        "before the queue: of each super-packet (a burst shares its fate) or of each packet",
     ),
     key(
         "path",
@@ -492,7 +492,7 @@ pub(super) const LATER_CCS: &[&str] = &[
 /// Keys of `[path]` that are no hop's own.
 const WHOLE_PATH: &[&str] = &["hop", "reverse", "offload"];
 /// Keys of a hop that one on the way back has not: the others say the distance already.
-const DISTANCE: &[&str] = &["rtt", "delay_forward"];
+pub(super) const DISTANCE: &[&str] = &["rtt", "delay_forward"];
 
 /// The keys of one section. A hop has the path's, in whatever section it stands.
 pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
@@ -503,6 +503,16 @@ pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> 
     };
     let own = move |k: &&Key| !without.iter().any(|names| names.contains(&k.name));
     KEYS.iter().filter(move |k| k.section == table).filter(own)
+}
+
+/// An example of an entry, for sections that people write inline.
+pub(super) fn entry(section: &str) -> Option<&'static str> {
+    match section {
+        "path.steps" => Some("{ at = \"10s\", rate = \"5Mbit\" }"),
+        "path.outages" => Some("{ at = \"20s\", lasts = \"2s\" }"),
+        "path.trace" => Some("{ file = \"rates.csv\" }"),
+        _ => None,
+    }
 }
 
 /// The last word of a section's name.

@@ -169,7 +169,12 @@ fn misspelt(s: &Section<'_>, name: &str) -> bool {
         .entries
         .iter()
         .filter(|e| keys::of(s.name).all(|k| k.name != e.key));
-    unknown.any(|e| keys::nearest(&e.key, keys::of(s.name).map(|k| k.name)) == Some(name))
+    let absent = || {
+        keys::of(s.name)
+            .map(|k| k.name)
+            .filter(|name| s.table.get(name).is_none())
+    };
+    unknown.any(|e| keys::nearest(&e.key, absent()) == Some(name))
 }
 
 /// The section called `name`, if it was written as one. `Err` where it is something else.
@@ -209,10 +214,22 @@ pub(super) fn sections<'t>(
         return Some(Vec::new());
     };
     let line = || Fix::Line(format!("[[{name}]]"));
+    let entry = keys::entry(name);
     let Value::Array(items) = &f.entry.node.value else {
-        out.refuse(&f, "is not a list of sections", line());
+        let (problem, fix) = match (&f.entry.node.value, entry) {
+            (_, None) => ("is not a list of sections", line()),
+            (table @ Value::Table(_), _) => {
+                let list = format!("[{}]", super::write::inline(table));
+                ("is not a list", Fix::Value(list))
+            }
+            (_, Some(entry)) => ("is not a list", Fix::Value(format!("[{entry}]"))),
+        };
+        out.refuse(&f, problem, fix);
         return None;
     };
+    if items.is_empty() && entry.is_some() {
+        return Some(Vec::new());
+    }
     if items.is_empty() {
         out.refuse(&f, "is an empty list", line());
         return None;
@@ -220,7 +237,7 @@ pub(super) fn sections<'t>(
     let mut list = Vec::new();
     let mut good = true;
     for (i, item) in items.iter().enumerate() {
-        let path = format!("{name}[{i}]");
+        let path = format!("{}[{i}]", f.path);
         if let Value::Table(table) = &item.value {
             let s = Section {
                 name,
@@ -231,7 +248,11 @@ pub(super) fn sections<'t>(
             out.known_keys(&s);
             list.push(s);
         } else {
-            out.value(path, item.at.as_ref(), item, "is not a section", line());
+            let (problem, fix) = match entry {
+                Some(entry) => ("is not a table", Fix::Value(entry.into())),
+                None => ("is not a section", line()),
+            };
+            out.value(path, item.at.as_ref(), item, problem, fix);
             good = false;
         }
     }
@@ -363,7 +384,7 @@ fn flow(
                 out.refuse(
                     &f,
                     "needs a [path.reverse], where its data goes",
-                    Fix::Value("\"down\"".into()),
+                    Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into()),
                 );
                 None
             }

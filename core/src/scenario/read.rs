@@ -265,6 +265,15 @@ fn probability(node: &Node) -> Result<f64, (String, Fix)> {
     Err(("is not a probability: 0 to 1, or 0% to 100%".into(), Fix::Value(fix)))
 }
 
+/// What a table has in the place of a bare name or of the bare value of a first parameter.
+fn bare(node: &Node, offer: &Offer) -> String {
+    match (&node.value, offer.params.first()) {
+        (Value::String(name), _) if name == offer.name => format!("kind = {}", quote(name)),
+        (value, Some(param)) => format!("{} = {}", param.name, super::write::inline(value)),
+        (_, None) => format!("kind = {}", quote(offer.name)),
+    }
+}
+
 /// A list for a person: `a, b, c`.
 pub(super) fn listed(names: &[&str]) -> String {
     if names.is_empty() {
@@ -347,7 +356,18 @@ impl Collector<'_> {
                     } else {
                         keys::header(s.name)
                     };
-                    if let Some(home) = keys::KEYS.iter().find(|k| k.built && k.name == entry.key) {
+                    if s.name == "path.reverse" && keys::DISTANCE.contains(&entry.key.as_str()) {
+                        let problem =
+                            "is for [path] to say: the way back is as long as the way there leaves of its rtt";
+                        self.refuse(&f, problem, Fix::None);
+                        continue;
+                    }
+                    let inline = keys::entry(s.name).is_some();
+                    if let Some(home) = keys::KEYS
+                        .iter()
+                        .filter(|_| !inline)
+                        .find(|k| k.built && k.name == entry.key)
+                    {
                         let line = format!("{} = {}", entry.key, show(&entry.node.value));
                         let (home, fix) = match home.section {
                             "" => ("the top level, before any section".into(), line),
@@ -357,7 +377,9 @@ impl Collector<'_> {
                         continue;
                     }
                     let names: Vec<&'static str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
-                    let near = keys::nearest(&entry.key, names.iter().copied());
+                    // What stands there already was not meant again.
+                    let absent = names.iter().copied().filter(|name| s.table.get(name).is_none());
+                    let near = keys::nearest(&entry.key, absent);
                     let problem = format!("is not a key of {place}; known: {}", listed(&names));
                     self.refuse(&f, problem, near.map_or(Fix::None, Fix::Key));
                 }
@@ -369,7 +391,20 @@ impl Collector<'_> {
     /// parameter.
     pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
         let first = known.first()?;
-        let named = |name: &str| known.iter().any(|offer| offer.name == name);
+        // Where there are several, a word that is no value of theirs was meant as one of them.
+        let word = |text: &str| known.len() > 1 && text.starts_with(|c: char| c.is_alphabetic());
+        let named = |name: &str| word(name) || known.iter().any(|offer| offer.name == name);
+        let kind = match &f.entry.node.value {
+            Value::Table(table) => table.get("kind").map(|e| &e.node.value),
+            _ => None,
+        };
+        let meant = match kind {
+            Some(Value::String(name)) => known.iter().find(|offer| offer.name == name),
+            _ => Some(first),
+        };
+        if meant.is_some_and(|offer| self.is_empty(f, offer)) {
+            return None;
+        }
         let node = match &f.entry.node.value {
             Value::Table(table) if table.get("kind").is_some() => return self.choice(f, what, known, &[]),
             Value::String(name) if named(name) => return self.choice(f, what, known, &[]),
@@ -392,6 +427,30 @@ impl Collector<'_> {
         self.parameters(f, first)
     }
 
+    /// A table without what it is about means nothing, which nobody asks for by a table.
+    fn is_empty(&mut self, f: &Field<'_>, offer: &Offer) -> bool {
+        let (Value::Table(table), Some(first)) = (&f.node().value, offer.params.first()) else {
+            return false;
+        };
+        let fix = match first.name {
+            "spread" => "\"1ms\"",
+            "probability" => "\"1%\"",
+            _ => return false,
+        };
+        // Another name may be this one, misspelt.
+        let unknown = |e: &Entry| e.key != "kind" && offer.params.iter().all(|p| p.name != e.key);
+        if table.get(first.name).is_some() || table.entries.iter().any(unknown) {
+            return false;
+        }
+        let refusal = Refusal {
+            param: first.name,
+            problem: "is missing".into(),
+            fix: fix.into(),
+        };
+        self.refuse_param(f, offer, refusal);
+        true
+    }
+
     /// A registered name, bare or as `{ kind = …, parameters }`. `known` gives the names and their tables.
     pub fn choice(
         &mut self,
@@ -400,6 +459,21 @@ impl Collector<'_> {
         known: &[Offer],
         later: &'static [&'static str],
     ) -> Option<Choice> {
+        if let Value::Table(table) = &f.entry.node.value {
+            if table.get("kind").is_none() {
+                let has = |offer: &&Offer, e: &Entry| offer.params.iter().any(|p| p.name == e.key);
+                let fits = |offer: &&Offer| table.entries.iter().all(|e| has(offer, e));
+                let fix = known.iter().find(fits).map_or(Fix::None, |offer| {
+                    let rest = super::write::inline(&f.entry.node.value);
+                    let rest = rest.trim_start_matches(['{', ' ']);
+                    let comma = if table.entries.is_empty() { " " } else { ", " };
+                    Fix::Value(format!("{{ kind = {}{comma}{rest}", quote(offer.name)))
+                });
+                let names: Vec<&str> = known.iter().map(|offer| offer.name).collect();
+                self.refuse(f, format!("has no kind; known: {}", listed(&names)), fix);
+                return None;
+            }
+        }
         let kind = self.kind(f, what)?;
         let name = kind.0;
         let names: Vec<&'static str> = known.iter().map(|offer| offer.name).collect();
@@ -478,7 +552,7 @@ impl Collector<'_> {
     /// Parameters that are right each for itself, if they are together.
     fn checked(&mut self, f: &Field<'_>, offer: &Offer, params: Params) -> Option<Choice> {
         if let Err(refusal) = (offer.check)(&params) {
-            self.refuse_param(f, offer.name, refusal);
+            self.refuse_param(f, offer, refusal);
             return None;
         }
         Some(Choice {
@@ -488,7 +562,7 @@ impl Collector<'_> {
     }
 
     /// Tells what a check of parameters found: at the parameter where it was written, else at the whole choice.
-    fn refuse_param(&mut self, f: &Field<'_>, name: &str, refusal: Refusal) {
+    fn refuse_param(&mut self, f: &Field<'_>, offer: &Offer, refusal: Refusal) {
         let Refusal { param, problem, fix } = refusal;
         let written = match &f.entry.node.value {
             Value::Table(table) => Some(table),
@@ -512,11 +586,15 @@ impl Collector<'_> {
                 };
                 table.entries.iter().map(pair).collect()
             }
-            None => alloc::vec![format!("kind = {}", quote(name))],
+            None => alloc::vec![bare(f.node(), offer)],
         };
         pairs.push(format!("{param} = {fix}"));
         let fix = format!("{{ {} }}", pairs.join(", "));
-        self.refuse(f, format!("has a {param} that {problem}"), Fix::Value(fix));
+        let problem = match problem.as_str() {
+            "is missing" | "must be given" => format!("has no {param}"),
+            _ => format!("has a {param} that {problem}"),
+        };
+        self.refuse(f, problem, Fix::Value(fix));
     }
 
     /// The name in `"name"` or `{ kind = "name", … }`, and the field of `kind` in the second case.

@@ -126,11 +126,12 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
     match Trace::read(&text, repeats) {
         Ok(trace) => Some(TraceFile { name, repeats, trace }),
         Err(e) => {
-            let line = match e.line {
+            let place = match e.line {
                 0 => String::new(),
-                n => format!("line {n} "),
+                n => format!(" in line {n}"),
             };
-            out.refuse(&file, format!(": {line}{}; {}", e.problem, e.fix), Fix::None);
+            let problem = format!("has a mistake{place}: {}; {}", e.problem, e.fix);
+            out.refuse(&file, problem, Fix::None);
             None
         }
     }

@@ -4,7 +4,7 @@
 use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
-use narrows_core::figures::{beside, compare, Conditions, QueueFigures, Samples};
+use narrows_core::figures::{beside, compare, Conditions, PathFigures, QueueFigures, Samples};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
@@ -14,10 +14,16 @@ use narrows_sim::{Options, Packet, Progress};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between two visits to the interpreter: Ctrl-C feels immediate, and the visits cost nothing.
 const VISIT: Duration = Duration::from_millis(50);
+
+/// Texts by the names that a scenario has for them.
+type Texts = BTreeMap<String, String>;
 
 /// What the engine saw.
 #[pyclass(frozen, module = "narrows._core")]
@@ -25,6 +31,7 @@ pub struct Run {
     json: String,
     tables: Vec<(&'static str, arrow_array::RecordBatch)>,
     verdicts_left_out: u64,
+    files: Texts,
 }
 
 #[pymethods]
@@ -40,6 +47,12 @@ impl Run {
         found
             .map(|(_, batch)| Table(batch.clone()))
             .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
+
+    /// The files that the scenario names, by that name: what was read of them.
+    #[getter]
+    fn files(&self) -> Texts {
+        self.files.clone()
     }
 
     /// Dropped, marked and lost packets that found no room in `verdicts`.
@@ -61,14 +74,8 @@ pub fn run_toml(
     verdicts: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
-    run(
-        py,
-        parse(py, text, file_name)?,
-        seed,
-        sample_interval,
-        verdicts,
-        progress,
-    )
+    let (scenario, files) = parse(py, text, file_name)?;
+    run(py, scenario, files, seed, sample_interval, verdicts, progress)
 }
 
 /// Runs the scenario of nested tables.
@@ -82,8 +89,8 @@ pub fn run_tree(
     verdicts: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
-    let (_, scenario) = parse_tree(tree)?;
-    run(py, scenario, seed, sample_interval, verdicts, progress)
+    let (_, scenario, files) = parse_tree(tree, Texts::new())?;
+    run(py, scenario, files, seed, sample_interval, verdicts, progress)
 }
 
 /// What an engine in another process saw: its JSON, and its samples as bytes.
@@ -107,6 +114,7 @@ pub fn run_elsewhere(json: String, samples: &[u8]) -> PyResult<Run> {
     let samples = Samples::from_bytes(samples).ok_or_else(|| wrong("samples"))?;
     Ok(Run {
         json,
+        files: Texts::new(),
         verdicts_left_out: samples.verdicts.left_out(),
         tables: table::of(samples, &ids, &probes, &queues)?,
     })
@@ -130,10 +138,17 @@ pub fn toml_to_tree<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResu
     tree::to_python(py, &tree.root)
 }
 
-/// The TOML text of a right scenario in nested tables, as they are.
+/// The files that the right scenario of a TOML text names, by that name.
 #[pyfunction]
-pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
-    Ok(parse_tree(tree)?.0.to_toml())
+pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Texts> {
+    Ok(parse(py, text, file_name)?.1)
+}
+
+/// The TOML text of a right scenario in nested tables, as they are. Files that it names are looked up in `files` first.
+#[pyfunction]
+#[pyo3(signature = (tree, files=None))]
+pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>, files: Option<Texts>) -> PyResult<String> {
+    Ok(parse_tree(tree, files.unwrap_or_default())?.0.to_toml())
 }
 
 /// Everything that a scenario may name, as one JSON object.
@@ -146,7 +161,7 @@ pub fn list_json() -> String {
 /// A buffer of packets counts full frames; one that is left to the discipline is `None`.
 #[pyfunction]
 pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
-    let like = Likeness::of(&parse_tree(tree)?.1, &registry());
+    let like = Likeness::of(&parse_tree(tree, Texts::new())?.1, &registry());
     let rtts: Vec<f64> = like.rtts.iter().map(|rtt| rtt.as_ms()).collect();
     let numbers = PyDict::new(py);
     numbers.set_item("queue", like.queue)?;
@@ -158,6 +173,13 @@ pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyRes
     numbers.set_item("headroom", like.headroom)?;
     numbers.set_item("loss", like.loss)?;
     Ok(numbers)
+}
+
+/// What a run of this right scenario has under `path`, as JSON.
+#[pyfunction]
+pub fn path_json(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
+    let (_, scenario, _) = parse_tree(tree, Texts::new())?;
+    Ok(serde_json::to_string(&PathFigures::of(&scenario)).unwrap_or_default())
 }
 
 /// Is a figure near enough to a reference's runs? Answers that, the reference's value and the tolerance. A scenario may
@@ -209,28 +231,45 @@ fn registry() -> Registry<Packet> {
     Registry::standard()
 }
 
-fn parse(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Scenario> {
-    let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
-    let folder = std::path::Path::new(file_name)
-        .parent()
-        .unwrap_or(std::path::Path::new(""));
-    let files = |name: &str| read(&folder.join(name));
-    let read = Scenario::from_tree(&tree, file_name, Some(text), &registry(), &files);
-    let mut scenario = read.map_err(|e| error::scenario(py, &e))?;
-    // What is told of the scenario may be read again, and then there is no file that it is told in.
-    for hop in scenario.path.hops.iter_mut().chain(&mut scenario.path.reverse) {
-        if let Some(file) = hop.varying.as_mut().and_then(|v| v.trace.as_mut()) {
-            file.name = folder.join(&file.name).to_string_lossy().into_owned();
-        }
+/// Reads files in `folder` that it has not got, and keeps what it has read.
+struct Reader<'a> {
+    folder: &'a Path,
+    texts: RefCell<Texts>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(folder: &'a Path, texts: Texts) -> Reader<'a> {
+        let texts = RefCell::new(texts);
+        Reader { folder, texts }
     }
-    Ok(scenario)
+    fn read(&self, name: &str) -> Result<String, String> {
+        if let Some(text) = self.texts.borrow().get(name) {
+            return Ok(text.clone());
+        }
+        let file = self.folder.join(name);
+        let text = read(&file).map_err(|problem| match file.to_str() {
+            Some(path) if path == name => problem,
+            _ => format!("{problem} (as {})", file.display()),
+        })?;
+        self.texts.borrow_mut().insert(name.into(), text.clone());
+        Ok(text)
+    }
+}
+
+fn parse(py: Python<'_>, text: &str, file_name: &str) -> PyResult<(Scenario, Texts)> {
+    let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
+    let files = Reader::new(Path::new(file_name).parent().unwrap_or(Path::new("")), Texts::new());
+    let read = |name: &str| files.read(name);
+    let scenario = Scenario::from_tree(&tree, file_name, Some(text), &registry(), &read);
+    let scenario = scenario.map_err(|e| error::scenario(py, &e))?;
+    Ok((scenario, files.texts.into_inner()))
 }
 
 /// The most that a file named in a scenario may hold.
 const MOST_BYTES: u64 = 100_000_000;
 
 /// The text of a file named in a scenario, or what is wrong with it.
-fn read(file: &std::path::Path) -> Result<String, String> {
+fn read(file: &Path) -> Result<String, String> {
     let size = std::fs::metadata(file).map_err(|e| plain(&e))?;
     if !size.is_file() {
         return Err("is not a file".into());
@@ -251,16 +290,18 @@ fn plain(e: &std::io::Error) -> String {
     }
 }
 
-fn parse_tree(tree: &Bound<'_, PyMapping>) -> PyResult<(Tree, Scenario)> {
+fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scenario, Texts)> {
     let built = tree::from_python(tree)?;
-    let scenario = Scenario::from_tree(&built, "", None, &registry(), &|name| read(name.as_ref()))
-        .map_err(|e| error::scenario(tree.py(), &e))?;
-    Ok((built, scenario))
+    let files = Reader::new(Path::new(""), texts);
+    let scenario = Scenario::from_tree(&built, "", None, &registry(), &|name| files.read(name));
+    let scenario = scenario.map_err(|e| error::scenario(tree.py(), &e))?;
+    Ok((built, scenario, files.texts.into_inner()))
 }
 
 fn run(
     py: Python<'_>,
     mut scenario: Scenario,
+    files: Texts,
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
@@ -316,6 +357,7 @@ fn run(
             let queues: Vec<_> = done.queues.iter().map(names).collect();
             Ok(Run {
                 json,
+                files,
                 verdicts_left_out: done.samples.verdicts.left_out(),
                 tables: table::of(done.samples, &ids, &probes, &queues)?,
             })

@@ -1,0 +1,116 @@
+//! The path in numbers, for sentences and pictures: what a scenario says of it, resolved.
+
+use super::six_digits;
+use crate::queue::Limit;
+use crate::scenario::{HopSpec, Scenario};
+use crate::units::{Rate, Span};
+use alloc::vec::Vec;
+use serde::Serialize;
+
+/// What a run's figures are compared with.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PathFigures {
+    /// Mbit/s that the narrowest hop on the way there lets pass in the long run: what its link targets, or its policer. Of a
+    /// rate that varies the mean: of a trace, or over the run.
+    #[serde(serialize_with = "six_digits")]
+    pub rate_mbit: f64,
+    /// The same of the reverse hop, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_mbit: Option<f64>,
+    /// Does the rate vary?
+    pub varies: bool,
+    /// Two-way propagation, milliseconds.
+    #[serde(serialize_with = "six_digits")]
+    pub rtt_ms: f64,
+    /// That of the flows, with what lies beside the path; each once, ascending. The path's where nobody sends.
+    pub rtts_ms: Vec<f64>,
+    /// The narrowest hop's buffer, in bandwidth-delay products; packets count as full frames. `None` where the discipline has
+    /// its own.
+    pub buffer_bdp: Option<f64>,
+}
+
+/// What passes in the long run.
+fn passes(hop: &HopSpec, duration: Span) -> Rate {
+    match hop.varying.as_ref().and_then(|v| v.profile(hop.rate)) {
+        None => hop.target(),
+        Some(profile) => {
+            let rate = profile.mean(duration);
+            HopSpec { rate, ..hop.clone() }.target()
+        }
+    }
+}
+
+impl PathFigures {
+    /// Of a scenario's path.
+    pub fn of(scenario: &Scenario) -> PathFigures {
+        let path = &scenario.path;
+        let hop = path.bottleneck();
+        let mut rtts: Vec<f64> = scenario
+            .flows
+            .iter()
+            .map(|flow| (path.rtt() + flow.rtt).as_ms())
+            .collect();
+        if rtts.is_empty() {
+            rtts.push(path.rtt().as_ms());
+        }
+        rtts.sort_by(f64::total_cmp);
+        rtts.dedup();
+        let bytes = path.limit(hop).map(|limit| match limit {
+            Limit::Bytes(bytes) => bytes.get(),
+            Limit::Packets(packets) => packets.saturating_mul(1514),
+        });
+        PathFigures {
+            rate_mbit: passes(hop, scenario.duration).as_mbit(),
+            reverse_mbit: path
+                .reverse
+                .as_ref()
+                .map(|hop| passes(hop, scenario.duration).as_mbit()),
+            varies: hop.varying.is_some(),
+            rtt_ms: path.rtt().as_ms(),
+            rtts_ms: rtts,
+            buffer_bdp: bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::policer;
+    use crate::param::{Params, Value};
+    use crate::scenario::{Choice, Link, Varying};
+    use crate::units::Bytes;
+    use alloc::boxed::Box;
+
+    fn hop(mbit: u64) -> HopSpec {
+        let queue = Choice {
+            kind: "fifo".into(),
+            params: Params::default(),
+        };
+        HopSpec::new(Rate::mbit(mbit), Span::ms(40), queue)
+    }
+
+    #[test]
+    fn what_passes_is_what_is_told() {
+        let second = Span::s(1);
+        assert_eq!(passes(&hop(20), second), Rate::mbit(20));
+        let (bc, be) = (Bytes::new(25_000), Bytes::new(25_000));
+        let mut peak = hop(2);
+        peak.link = Link::ShapePeak { bc, be };
+        assert_eq!(passes(&peak, second), Rate::mbit(4));
+        let mut policed = hop(100);
+        let set = [
+            ("rate", Value::Rate(Rate::mbit(2))),
+            ("burst", Value::Bytes(Bytes::new(62_500))),
+        ];
+        policed.policer = Some(Choice::new("police", policer::KINDS[0].params, &set));
+        assert_eq!(passes(&policed, second), Rate::mbit(2));
+        let mut steps = hop(50);
+        steps.varying = Some(Box::new(Varying {
+            steps: alloc::vec![(Span::ms(500), Rate::mbit(10))],
+            outages: Vec::new(),
+            trace: None,
+        }));
+        assert_eq!(passes(&steps, second), Rate::mbit(30));
+    }
+}
