@@ -32,20 +32,21 @@ const PSH: u8 = 1 << 3;
 const JOINED: u8 = 1 << 4;
 const CWR: u8 = 1 << 5;
 const DAMAGED: u8 = 1 << 6;
+const ECE: u8 = 1 << 7;
 /// `class` holds the kind in its lowest two bits and the code point above.
 const DSCP: u8 = 2;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Data: the offset of its first byte. Ping, pong: its number.
+    /// Data: the offset of its first byte. ACK: the next byte expected, below its timestamp. Ping, pong: its number.
     seq: u64,
     enqueued_at: Time,
     /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
     /// Data: the sender's timestamp. ACK: its place in the slab.
     word: u32,
-    /// Data: the echo of the receiver's timestamp.
+    /// The echo of the other end's timestamp.
     tsecr: u32,
     /// Data: its payload. Others: bytes on the wire.
     bytes: u16,
@@ -83,7 +84,12 @@ impl Packet {
     }
     /// An ACK of `flow` whose content lies at `place`.
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
+        let flag = |set, bit| if set { bit } else { 0 };
         Packet {
+            // What the network may read of it, as the header has it.
+            seq: ack.ack & u64::from(u32::MAX) | u64::from(ack.tsval) << 32,
+            tsecr: ack.tsecr,
+            flags: flag(ack.syn, SYN) | flag(ack.ece, ECE),
             word: place,
             bytes: ack.size().get() as u16,
             ..Packet::blank(flow, Kind::Ack)
@@ -202,6 +208,17 @@ impl packet::Packet for Packet {
     }
     fn joined(&self) -> bool {
         self.flags & JOINED != 0
+    }
+    /// Its SACK blocks cannot be seen: an ACK that has some counts as one with something else in it.
+    fn ack(&self) -> Option<packet::Ack> {
+        (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {
+            connection: u64::from(self.flow),
+            pure: u64::from(self.bytes) == HEADERS,
+            next: self.seq as u32,
+            timestamps: Some(((self.seq >> 32) as u32, self.tsecr)),
+            ecn: (self.flags & ECE != 0, false),
+            ..packet::Ack::default()
+        })
     }
     fn set_ce(&mut self) {
         self.flags |= ECN;

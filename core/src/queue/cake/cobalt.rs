@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12, packet by packet
-//! (`core/tests/queue_cake.rs`).
+//! (`core/tests/queue_replay.rs`).
 //!
 //! Measured in Linux 6.12, and not in the paper: a queue that is bad for the first time signals with its next packet and not an interval later,
 //! for its root starts at zero. A clock that has fallen behind is set to now once a signal was a mark; so is one of a good

@@ -12,7 +12,7 @@
 //! rest. When memory runs out the longest queue of all loses its head ([`longest`]).
 //!
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE, LANMAN 2018; tc-cake(8); Linux 6.12 `cake`, packet by packet
-//! (`core/tests/queue_cake.rs`).
+//! (`core/tests/queue_replay.rs`).
 //!
 //! As in Linux: the last packet of a queue is not dropped by its law. A turn is rounded at random to whole bytes, so
 //! that nobody gains by rounding.
