@@ -11,7 +11,7 @@
 //! go to which segment.
 
 use narrows_core::net::Port;
-use narrows_core::packet::{flow_hash, Ecn, Packet};
+use narrows_core::packet::{flow_hash, Ack, Ecn, Packet};
 use narrows_core::units::{Bytes, Time};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,6 +29,9 @@ const GSO_ECN: u8 = 0x80;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const FIN_PSH: u8 = 0x01 | 0x08;
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
 
 /// Whose packets are whose: those of a connection to one port belong to a flow, datagrams to another one to a probe.
@@ -172,6 +175,44 @@ pub fn cut(read: &[u8], port: Port, ports: Ports, whole: bool, mut each: impl Fn
     true
 }
 
+/// What a TCP header acknowledges; nothing in a SYN.
+fn acknowledges(tcp: &[u8], connection: u64, empty: bool) -> Option<Ack> {
+    if tcp[13] & SYN != 0 || tcp[13] & ACK == 0 {
+        return None;
+    }
+    let mut ack = Ack {
+        connection,
+        pure: empty && tcp[13] & !(ACK | ECE | CWR) == 0,
+        next: be32(tcp, 8),
+        ecn: (tcp[13] & ECE != 0, tcp[13] & CWR != 0),
+        ..Ack::default()
+    };
+    let mut options = &tcp[20..];
+    while let [kind, rest @ ..] = options {
+        let (len, value) = match (kind, rest) {
+            (0, _) => break,
+            (1, _) => (1, &[][..]),
+            (_, [len, ..]) if *len >= 2 && usize::from(*len) <= options.len() => {
+                (usize::from(*len), &options[2..usize::from(*len)])
+            }
+            _ => break,
+        };
+        match kind {
+            5 => {
+                for (place, block) in ack.blocks.0.iter_mut().zip(value.chunks_exact(8)) {
+                    *place = (be32(block, 0), be32(block, 4));
+                    ack.blocks.1 += 1;
+                }
+            }
+            8 if value.len() == 8 => ack.timestamps = Some((be32(value, 0), be32(value, 4))),
+            1 => {}
+            _ => ack.pure = false,
+        }
+        options = &options[len..];
+    }
+    Some(ack)
+}
+
 impl Frame {
     /// Where it entered.
     pub fn port(&self) -> Port {
@@ -265,6 +306,19 @@ impl Packet for Frame {
     }
     fn flow_hash(&self, seed: u64) -> u32 {
         flow_hash(self.whole.identity, seed)
+    }
+    fn src_hash(&self, seed: u64) -> u32 {
+        flow_hash(u64::from(be32(self.whole.packet(), 12)), seed)
+    }
+    fn dst_hash(&self, seed: u64) -> u32 {
+        flow_hash(u64::from(be32(self.whole.packet(), 16)), seed)
+    }
+    fn ack(&self) -> Option<Ack> {
+        let whole = &*self.whole;
+        let head = &whole.packet()[..whole.head];
+        whole
+            .tcp
+            .then(|| acknowledges(&head[whole.ip_head..], whole.identity, self.len == 0))?
     }
     fn ecn(&self) -> Ecn {
         match self.tos & 3 {
@@ -402,6 +456,26 @@ mod tests {
         let n = whole[0].headers(3000, &mut head);
         assert_eq!(head[VNET..n.end], read[VNET..VNET + 52]);
         assert_eq!(head[1], GSO_TCP4 | GSO_ECN);
+    }
+
+    /// Options: two of padding, timestamps 7 and 8, two more, SACK of 100 to 200 and 300 to 400.
+    #[test]
+    fn an_ack_says_what_it_acknowledges() {
+        let mut tcp = vec![0; 20];
+        tcp[8..12].copy_from_slice(&5_000_u32.to_be_bytes());
+        tcp[13] = ACK | ECE;
+        tcp.extend([1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8, 1, 1, 5, 18]);
+        for edge in [100_u32, 200, 300, 400] {
+            tcp.extend(edge.to_be_bytes());
+        }
+        let ack = acknowledges(&tcp, 9, true).unwrap_or_default();
+        assert_eq!((ack.pure, ack.next, ack.timestamps), (true, 5_000, Some((7, 8))));
+        assert_eq!((ack.ecn, ack.sack()), ((true, false), &[(100, 200), (300, 400)][..]));
+        tcp[13] |= SYN;
+        assert_eq!(acknowledges(&tcp, 9, true), None);
+        // What is cut short ends the list.
+        let short = [&[0; 13][..], &[ACK], &[0; 6], &[8, 10, 0]].concat();
+        assert_eq!(acknowledges(&short, 9, true).unwrap_or_default().timestamps, None);
     }
 
     #[test]

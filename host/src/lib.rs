@@ -6,6 +6,7 @@
 //! | [`live`] | the engine: a scenario in, a run out |
 //! | [`ready`] | what this machine, this user and the scenario lack for it, with the cure |
 //! | [`space`] | a host: a network namespace with one device |
+//! | [`netlink`] | the few messages that furnish it |
 //! | [`emulator`] | real packets through the path of the core, in virtual time |
 //! | [`frame`] | a real packet as the core sees it; super-packets cut and joined |
 //! | [`traffic`] | flows: kernel sockets, and what TCP_INFO says of them |
@@ -26,6 +27,7 @@ pub mod frame;
 pub mod instruments;
 pub mod live;
 pub mod machine;
+pub mod netlink;
 pub mod probe;
 pub mod ready;
 pub mod space;

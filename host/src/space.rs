@@ -7,20 +7,11 @@
 //! emptied in every tick, and what it drops all the same is told among the instruments.
 
 use crate::error::HostError;
+use crate::netlink::{Link, Netlink};
 use crate::sys;
-use netlink_packet_core::{
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
-};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::thread;
 
@@ -31,9 +22,6 @@ pub const QUEUE: u32 = 5000;
 /// Bytes of an IP packet at most.
 const MTU: u32 = 1500;
 const LOOPBACK: u32 = 1;
-/// `RTAX_FEATURE_ECN`.
-const FEATURE_ECN: u32 = 1;
-
 /// Another host, as this one reaches it.
 #[derive(Copy, Clone, Debug)]
 pub struct Peer {
@@ -119,83 +107,19 @@ pub fn overflow() -> u64 {
 /// Brings up what is in the namespace of this thread.
 fn configure(spec: &SpaceSpec) -> io::Result<()> {
     let index = sys::interface(c"e0")?;
-    let mut socket = Netlink(sys::netlink()?);
-    let mut link = up(index);
-    link.attributes.push(LinkAttribute::Mtu(MTU));
-    link.attributes.push(LinkAttribute::TxQueueLen(QUEUE));
-    link.attributes.extend(spec.gso.0.map(LinkAttribute::GsoMaxSegs));
-    link.attributes.extend(spec.gso.1.map(LinkAttribute::GsoMaxSize));
-    socket.ask(RouteNetlinkMessage::SetLink(up(LOOPBACK)), 0)?;
-    socket.ask(RouteNetlinkMessage::SetLink(link), 0)?;
-    let mut queue = TcMessage::with_index(index as i32);
-    queue.header.parent = TcHandle::ROOT;
-    queue.header.handle = TcHandle { major: 1, minor: 0 };
-    queue.attributes.push(TcAttribute::Kind(spec.qdisc.into()));
+    let mut netlink = Netlink::new()?;
+    let link = Link {
+        mtu: Some(MTU),
+        queue: Some(QUEUE),
+        gso_segments: spec.gso.0,
+        gso_bytes: spec.gso.1,
+    };
+    netlink.up(LOOPBACK, &Link::default())?;
+    netlink.up(index, &link)?;
     let refused = |e: io::Error| io::Error::new(e.kind(), format!("queue discipline {}: {e}", spec.qdisc));
-    socket
-        .ask(
-            RouteNetlinkMessage::NewQueueDiscipline(queue),
-            NLM_F_CREATE | NLM_F_REPLACE,
-        )
-        .map_err(refused)?;
-    for own in &spec.addresses {
-        let mut address = AddressMessage::default();
-        address.header.family = AddressFamily::Inet;
-        address.header.prefix_len = 32;
-        address.header.index = index;
-        address.attributes.push(AddressAttribute::Local(IpAddr::V4(*own)));
-        address.attributes.push(AddressAttribute::Address(IpAddr::V4(*own)));
-        socket.ask(RouteNetlinkMessage::NewAddress(address), NLM_F_CREATE | NLM_F_REPLACE)?;
-    }
-    for peer in &spec.peers {
-        let mut route = RouteMessage::default();
-        route.header.address_family = AddressFamily::Inet;
-        route.header.destination_prefix_length = 32;
-        route.header.table = RouteHeader::RT_TABLE_MAIN;
-        route.header.protocol = RouteProtocol::Static;
-        route.header.scope = RouteScope::Link;
-        route.header.kind = RouteType::Unicast;
-        route
-            .attributes
-            .push(RouteAttribute::Destination(IpAddr::V4(peer.address).into()));
-        route.attributes.push(RouteAttribute::Oif(index));
-        let mut metrics = vec![RouteMetric::InitCwnd(peer.iw)];
-        if peer.ecn {
-            metrics.push(RouteMetric::Features(FEATURE_ECN));
-        }
-        route.attributes.push(RouteAttribute::Metrics(metrics));
-        socket.ask(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)?;
-    }
-    Ok(())
-}
-
-fn up(index: u32) -> LinkMessage {
-    let mut link = LinkMessage::default();
-    link.header.index = index;
-    link.header.flags = LinkFlags::Up;
-    link.header.change_mask = LinkFlags::Up;
-    link
-}
-
-/// A conversation with the kernel about links, addresses and routes.
-struct Netlink(OwnedFd);
-
-impl Netlink {
-    /// Asks for something to be done, and waits until it is.
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        let mut packet = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(message));
-        packet.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        sys::send(&self.0, &bytes)?;
-        let mut answer = vec![0; 8192];
-        let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
-        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer[..n])
-            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))?;
-        match answer.payload {
-            NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-            _ => Ok(()),
-        }
-    }
+    netlink.queue(index, spec.qdisc).map_err(refused)?;
+    spec.addresses.iter().try_for_each(|own| netlink.address(index, *own))?;
+    spec.peers
+        .iter()
+        .try_for_each(|peer| netlink.route(index, peer.address, peer.iw, peer.ecn))
 }

@@ -1,0 +1,160 @@
+//! The five messages by which a namespace is furnished, as rtnetlink(7) lays them out: a header, a fixed part, attributes.
+//!
+//! Written by hand because they are so few: the crates that know all of rtnetlink take a minute to build.
+
+use crate::sys;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+
+const HEADER: usize = 16;
+/// `RTAX_INITCWND`, `RTAX_FEATURES` and of these `RTAX_FEATURE_ECN`.
+const INITIAL_WINDOW: u16 = 11;
+const FEATURES: u16 = 12;
+const FEATURE_ECN: u32 = 1;
+/// `TC_H_ROOT`, and the handle `1:`.
+const ROOT: u32 = u32::MAX;
+const HANDLE: u32 = 1 << 16;
+
+/// What a device may be told.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Link {
+    /// Bytes of an IP packet at most.
+    pub mtu: Option<u32>,
+    /// Packets of its queue at most.
+    pub queue: Option<u32>,
+    /// Segments of a super-packet at most.
+    pub gso_segments: Option<u32>,
+    /// Bytes of one at most.
+    pub gso_bytes: Option<u32>,
+}
+
+/// A conversation with the kernel about the namespace of the thread that began it.
+pub struct Netlink(OwnedFd);
+
+/// One message in the making.
+struct Message {
+    kind: u16,
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn new(kind: u16, fixed: &[&[u8]]) -> Message {
+        let mut bytes = vec![0; HEADER];
+        fixed.iter().for_each(|part| bytes.extend_from_slice(part));
+        Message { kind, bytes }
+    }
+    /// An attribute: its length, its kind, its value, padded to four bytes.
+    fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
+        self.bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self
+    }
+    fn number(self, kind: u16, value: u32) -> Message {
+        self.attribute(kind, &value.to_ne_bytes())
+    }
+    fn number_if(self, kind: u16, value: Option<u32>) -> Message {
+        match value {
+            Some(value) => self.number(kind, value),
+            None => self,
+        }
+    }
+}
+
+impl Netlink {
+    /// Begins.
+    pub fn new() -> io::Result<Netlink> {
+        sys::netlink().map(Netlink)
+    }
+    /// Brings a device up, changed so far as it is told.
+    pub fn up(&mut self, index: u32, link: &Link) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        let fixed: [&[u8]; 4] = [&[0; 4], &index.to_ne_bytes(), &up.to_ne_bytes(), &up.to_ne_bytes()];
+        let message = Message::new(libc::RTM_SETLINK, &fixed)
+            .number_if(libc::IFLA_MTU, link.mtu)
+            .number_if(libc::IFLA_TXQLEN, link.queue)
+            .number_if(libc::IFLA_GSO_MAX_SEGS, link.gso_segments)
+            .number_if(libc::IFLA_GSO_MAX_SIZE, link.gso_bytes);
+        self.ask(message)
+    }
+    /// Gives a device a queue discipline.
+    pub fn queue(&mut self, index: u32, kind: &str) -> io::Result<()> {
+        let (index, handle, root) = (index.to_ne_bytes(), HANDLE.to_ne_bytes(), ROOT.to_ne_bytes());
+        let fixed: [&[u8]; 5] = [&[0; 4], &index, &handle, &root, &[0; 4]];
+        let name = [kind.as_bytes(), &[0]].concat();
+        self.ask(Message::new(libc::RTM_NEWQDISC, &fixed).attribute(libc::TCA_KIND, &name))
+    }
+    /// Gives a device an address.
+    pub fn address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
+        let fixed: [&[u8]; 2] = [&[libc::AF_INET as u8, 32, 0, 0], &index.to_ne_bytes()];
+        let message = Message::new(libc::RTM_NEWADDR, &fixed)
+            .attribute(libc::IFA_LOCAL, &address.octets())
+            .attribute(libc::IFA_ADDRESS, &address.octets());
+        self.ask(message)
+    }
+    /// Leads to a host over a device, with an initial window in packets; `ecn`: connections to it ask for that.
+    pub fn route(&mut self, index: u32, to: Ipv4Addr, iw: u32, ecn: bool) -> io::Result<()> {
+        let kind = [
+            libc::AF_INET as u8,
+            32,
+            0,
+            0,
+            libc::RT_TABLE_MAIN,
+            libc::RTPROT_STATIC,
+            libc::RT_SCOPE_LINK,
+            libc::RTN_UNICAST,
+        ];
+        let metrics = Message::new(0, &[])
+            .number(INITIAL_WINDOW, iw)
+            .number_if(FEATURES, ecn.then_some(FEATURE_ECN));
+        let message = Message::new(libc::RTM_NEWROUTE, &[&kind, &[0; 4]])
+            .attribute(libc::RTA_DST, &to.octets())
+            .number(libc::RTA_OIF, index)
+            .attribute(libc::RTA_METRICS, &metrics.bytes[HEADER..]);
+        self.ask(message)
+    }
+    /// Asks for something to be done, and waits until it is.
+    fn ask(&mut self, message: Message) -> io::Result<()> {
+        let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let mut bytes = message.bytes;
+        let length = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&message.kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&(flags as u16).to_ne_bytes());
+        sys::send(&self.0, &bytes)?;
+        let mut answer = [0; 4096];
+        let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
+        // Behind the header: what went wrong, or 0.
+        match answer[..n].get(HEADER..).and_then(<[u8]>::first_chunk) {
+            Some(code) => match i32::from_ne_bytes(*code) {
+                0 => Ok(()),
+                code => Err(io::Error::from_raw_os_error(-code)),
+            },
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the kernel's answer is cut short",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_and_their_length_is_not() {
+        let message = Message::new(7, &[&[1, 2, 3, 4]]).attribute(5, b"e0\0").number(6, 9);
+        let mut expected = vec![0; HEADER];
+        expected.extend([1, 2, 3, 4]);
+        expected.extend(7_u16.to_ne_bytes());
+        expected.extend(5_u16.to_ne_bytes());
+        expected.extend(b"e0\0\0");
+        expected.extend(8_u16.to_ne_bytes());
+        expected.extend(6_u16.to_ne_bytes());
+        expected.extend(9_u32.to_ne_bytes());
+        assert_eq!(message.bytes, expected);
+    }
+}
