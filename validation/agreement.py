@@ -1,8 +1,8 @@
 """Holds the simulator against this machine's own TCP: every row of `agreement.toml` by both engines.
 
 `make agree` runs all of them, which takes half an hour of a quiet machine, and writes docs/reference/agreement.md;
-`python -m validation.agreement --only 'bbr-*'` renews some rows of it. What a row came to is kept under `target/agreement`, so
-that a run which was stopped goes on with --resume.
+`python -m validation.agreement --only 'bbr-*'` renews some rows of it. What a row came to is kept under
+`target/agreement`, so that a run which was stopped goes on with --resume.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from narrows import agree
@@ -76,7 +75,10 @@ def run(name: str, row: Json, here: agree.Machine, *, runs: int, seeds: int) -> 
     if "control" in row:
         wrong = scenario(name, row | row["control"], here)
         apart = agree.beside(what, agree.simulate(wrong, seeds=seeds), live, flagged)
-        found["control"] = {"figures": [r.json() for r in apart.rows if r.verdict == "parted"], "verdict": apart.verdict}
+        found["control"] = {
+            "figures": [r.json() for r in apart.rows if r.verdict == "parted"],
+            "verdict": apart.verdict,
+        }
     return found
 
 
@@ -117,10 +119,12 @@ def markdown(found: Json, here: agree.Machine) -> str:
     lines = [
         "# Do the simulator and real packets agree?",
         "",
-        "Made by `make agree`: nobody writes here. The rows are in [validation/agreement.toml](../../validation/agreement.toml).",
+        "Made by `make agree`: nobody writes here. The rows are in",
+        "[validation/agreement.toml](../../validation/agreement.toml).",
         "",
-        f"Linux {here.release}, {here.hz} Hz, simulated as `{here.like}`; {len(done)} of {len(rows)} scenarios, {runs} live runs",
-        f"that their instruments trusted, and {flagged} that they flagged, which were repeated. No other run was.",
+        f"Linux {here.release}, {here.hz} Hz, simulated as `{here.like}`; {len(done)} of {len(rows)} scenarios,",
+        f"{runs} live runs that their instruments trusted, and {flagged} that they flagged, which were repeated;",
+        "no other run was.",
         "",
         "| | figures | share |",
         "|---|---|---|",
@@ -131,8 +135,8 @@ def markdown(found: Json, here: agree.Machine) -> str:
         f"Wrong on purpose: {apart} of {len(controls)} told apart.",
         "",
         "A figure agrees within 10 %, or a difference that is too little to matter",
-        "([the measure](../../core/src/figures/beside.rs)); live runs farther apart than 15 % leave it undecided. Figures stand as",
-        "simulated / live ± from the least to the largest live run.",
+        "([the measure](../../core/src/figures/beside.rs)); live runs farther apart than 15 % leave it undecided.",
+        "Figures stand as simulated / live ± from the least to the largest live run.",
         "",
         "## What parted",
         "",
@@ -155,7 +159,10 @@ def markdown(found: Json, here: agree.Machine) -> str:
         lines.append(f"| {name} | {wrong} | {told} |")
     lines += ["", "## Every figure", "", "| row | scenario | live runs | flagged | figures |", "|---|---|---|---|---|"]
     for name, one in done.items():
-        told = "; ".join(_figure(f) + {"parted": " **parted**", "undecided": " *undecided*"}.get(f["verdict"], "") for f in one["figures"])
+        told = "; ".join(
+            _figure(f) + {"parted": " **parted**", "undecided": " *undecided*"}.get(f["verdict"], "")
+            for f in one["figures"]
+        )
         lines.append(f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} | {told} |")
     kinds = Counter(_kind(reason) for one in done.values() for reason in one["flagged"])
     if kinds:
@@ -228,7 +235,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("stopped; --resume goes on", file=sys.stderr)
         return 130
     finally:
-        found = {name: json.loads(f.read_text(encoding="utf-8")) for name in rows if (f := KEPT / f"{name}.json").exists()}
+        found = {
+            name: json.loads(f.read_text(encoding="utf-8")) for name in rows if (f := KEPT / f"{name}.json").exists()
+        }
         if found:
             PAGE.write_text(markdown(found, here), encoding="utf-8")
     return int(not met(found))

@@ -1,0 +1,149 @@
+"""Both engines side by side: what is compared, what is repeated, what is undecided; and what a machine can do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT, TINY, Cli
+
+from narrows import _core, agree, doctor
+from narrows import cli as command
+from narrows.live import HOST
+
+sys.path.insert(0, str(ROOT))
+
+from validation import agreement
+
+HERE = agree.Machine(hz=250, like="linux-6.12", release="6.12.1", ccs=("reno", "cubic", "bbr"))
+WHAT = agree.subject(TINY, "tiny", HERE)
+
+
+def sim(seed: int) -> dict[str, Any]:
+    """A run of the simulator that passes for one of the live engine."""
+    run: dict[str, Any] = json.loads(_core.run_toml(WHAT.toml, "tiny", seed=seed, sample_interval="off").json())
+    return run | {"instruments": {"trusted": True, "why": []}}
+
+
+def flagged(seed: int) -> dict[str, Any]:
+    return sim(seed) | {"instruments": {"trusted": False, "why": ["late"]}}
+
+
+def test_the_hosts_are_like_this_machine_and_keep_the_rest() -> None:
+    text = TINY.replace("[path]", "[host]\nhz = 100\niw = 4\n[path]")
+    assert agree.subject(text, "tiny", HERE).tree["host"] == {"hz": 250, "like": "linux-6.12", "iw": 4}
+
+
+def test_the_same_engine_agrees_with_itself() -> None:
+    runs = [sim(seed) for seed in range(1, 6)]
+    done = agree.beside(WHAT, runs, runs, [])
+    assert {row.verdict for row in done.rows} <= {"agreed", "undecided"}
+    assert done.verdict == "agreed"
+    labels = {row.label for row in done.rows}
+    assert labels == {
+        "goodput_mbit", "srtt_ms", "cwnd_mean", "retransmit_pct", "jain", "ping_p50_ms", "ping_p95_ms",
+    }  # fmt: skip
+
+
+def test_half_of_the_goodput_has_parted() -> None:
+    runs = [sim(seed) for seed in range(1, 4)]
+    half = json.loads(json.dumps(runs))
+    for run in half:
+        for flow in run["flows"]:
+            flow["goodput_mbit"] /= 2
+    done = agree.beside(WHAT, half, runs, [])
+    assert {row.label: row.verdict for row in done.rows}["goodput_mbit"] == "parted"
+    assert done.verdict == "parted"
+
+
+def test_too_few_trusted_runs_decide_nothing() -> None:
+    runs = [sim(seed) for seed in range(1, 4)]
+    assert agree.beside(WHAT, runs, runs[:2], ["late"]).verdict == "undecided"
+
+
+def test_only_flagged_runs_are_repeated_and_all_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def once(_what: agree.Subject, seed: int, _progress: object) -> dict[str, Any]:
+        asked.append(seed)
+        return flagged(seed) if seed == 2 else sim(seed)
+
+    monkeypatch.setattr(agree, "once", once)
+    trusted, why = agree.measure(WHAT, runs=3)
+    assert (asked, [run["seed"] for run in trusted], why) == ([1, 2, 3, 4], [1, 3, 4], ["late"])
+
+
+def test_a_machine_that_is_never_trusted_is_not_asked_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agree, "once", lambda _what, seed, _progress: flagged(seed))
+    trusted, why = agree.measure(WHAT, runs=3, repeats=2)
+    assert (trusted, len(why)) == ([], 3)
+
+
+@pytest.mark.parametrize(("wrong", "code"), [(1.0, 0), (0.5, 1)])
+def test_the_command_says_where_they_part(tiny: Path, monkeypatch: pytest.MonkeyPatch, wrong: float, code: int) -> None:
+    def once(_what: agree.Subject, seed: int, _progress: object) -> dict[str, Any]:
+        run = sim(seed)
+        for flow in run["flows"]:
+            flow["goodput_mbit"] *= wrong
+        return run
+
+    monkeypatch.setattr(agree, "once", once)
+    monkeypatch.setattr(agree, "machine", lambda: HERE)
+    monkeypatch.setattr(agree, "ready", lambda _ccs: None)
+    asked = ["agree", str(tiny), "--runs", "3", "--seeds", "3"]
+    done = CliRunner().invoke(command.main, asked)
+    assert done.exit_code == code, done.output
+    assert "goodput_mbit" in done.output
+    assert "figures agreed" in done.output
+    told = json.loads(CliRunner().invoke(command.main, [*asked, "--json"]).stdout)
+    assert told["counts"]["parted"] == code
+    assert told["scenarios"][0]["live_runs"] == 3
+
+
+def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(TINY.replace('"20ms"', "20", 1), encoding="utf-8")
+    done = cli("agree", tiny, wrong)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "write: rtt" in done.stderr
+
+
+def test_every_row_of_the_table_is_a_scenario_and_every_control_is_one() -> None:
+    rows = agreement.table()
+    assert len(rows) >= 24
+    for name, row in rows.items():
+        agreement.scenario(name, row, HERE)
+        if "control" in row:
+            agreement.scenario(name, row | row["control"], HERE)
+    assert set(agreement.quick()) <= set(rows)
+    assert sum("control" in row for row in rows.values()) >= 4
+
+
+def test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good(cli: Cli) -> None:
+    done = cli("doctor", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == (0 if found["able"] else 1)
+    assert {finding["what"] for finding in found["findings"]} >= {
+        "privilege", "congestion controls", "tick", "timer slack", "real-time class", "idle wake-up", "tick of 100 µs",
+    }  # fmt: skip
+    assert all(finding["cure"] for finding in found["findings"] if finding["grade"] != "good")
+    assert doctor.lines(found)[-1].startswith("This machine can do ")
+
+
+@pytest.mark.parametrize("name", agreement.quick())
+def test_the_engines_agree_on_this_machine(name: str) -> None:
+    """The physical tier; `make agree` runs all rows."""
+    row = agreement.table()[name]
+    ready = subprocess.run([HOST, "ready", "reno", "cubic", "bbr"], capture_output=True, text=True, check=False)
+    if ready.returncode:
+        pytest.skip(ready.stderr.strip())
+    found = agreement.run(name, row | {"seconds": 8}, agree.machine(), runs=3, seeds=9)
+    if found["verdict"] == "undecided":
+        pytest.skip(f"not to be trusted: {found['flagged'][-1]}")
+    assert found["verdict"] == "agreed", json.dumps(found["figures"])
+    assert found["control"]["verdict"] == "parted"
