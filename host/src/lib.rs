@@ -12,7 +12,10 @@
 //! | [`probe`] | pings and who answers them |
 //! | [`instruments`] | how late, how wrong: the run's own error |
 //! | [`clock`] | the run's time on the kernel's clock |
-//! | [`sys`] | calls of the kernel: the only unsafe code |
+//! | [`shell`] | any program over the path |
+//! | [`shell_command`] | its options |
+//! | [`process`] | programs in namespaces of their own; unsafe code |
+//! | [`sys`] | calls of the kernel; the other unsafe code |
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
@@ -23,7 +26,10 @@ pub mod frame;
 pub mod instruments;
 pub mod live;
 pub mod probe;
+pub mod process;
 pub mod ready;
+pub mod shell;
+pub mod shell_command;
 pub mod space;
 pub mod sys;
 pub mod traffic;
