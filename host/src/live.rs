@@ -144,7 +144,11 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     }
 }
 
-pub(crate) fn emulator(scenario: &Scenario, registry: &Registry<Frame>, options: &Options) -> Result<Emulator, HostError> {
+pub(crate) fn emulator(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    options: &Options,
+) -> Result<Emulator, HostError> {
     let (seed, spec) = (scenario.seed, &scenario.path);
     let warmup = Time::ZERO + scenario.warmup;
     let (mut disciplines, mut meters) = (Vec::new(), Vec::new());

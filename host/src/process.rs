@@ -68,7 +68,8 @@ pub fn start(program: &[String], end: &str, apart: bool) -> io::Result<Child> {
     let mut init = Command::new(std::env::current_exe()?);
     init.arg("init").arg("--").args(program).env("NARROWS_END", end);
     if apart {
-        init.stdin(Stdio::null()).stdout(io::stderr().as_fd().try_clone_to_owned()?);
+        init.stdin(Stdio::null())
+            .stdout(io::stderr().as_fd().try_clone_to_owned()?);
     }
     // SAFETY: one call that takes numbers, allowed between fork and exec.
     unsafe {

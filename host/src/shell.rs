@@ -76,7 +76,12 @@ fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
 fn listening() -> usize {
     let lines = |table: &str| fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
     // The fourth word is the state; 0A listens. A datagram socket has none but being there.
-    let tcp = ["tcp", "tcp6"].map(|t| lines(t).lines().filter(|l| l.split_whitespace().nth(3) == Some("0A")).count());
+    let tcp = ["tcp", "tcp6"].map(|t| {
+        lines(t)
+            .lines()
+            .filter(|l| l.split_whitespace().nth(3) == Some("0A"))
+            .count()
+    });
     let udp = ["udp", "udp6"].map(|t| lines(t).lines().count().saturating_sub(1));
     tcp.iter().chain(&udp).sum()
 }
@@ -133,7 +138,8 @@ fn start<'scope>(
             }
         };
         let (begin, first) = (Instant::now(), before());
-        while beside && begin.elapsed() < LISTENS_WITHIN && listening() <= first && matches!(child.try_wait(), Ok(None)) {
+        while beside && begin.elapsed() < LISTENS_WITHIN && listening() <= first && matches!(child.try_wait(), Ok(None))
+        {
             thread::sleep(LOOK);
         }
         let _ = tell.send(Ok(child.id()));
@@ -190,7 +196,14 @@ pub fn run(
     });
     let (code, dropped) = ended?;
     let passed = passed.map_err(HostError::failed("passing packets"))?;
-    Ok(told(&scenario, &emulator, passed, code, dropped, clock.now().since(Time::ZERO)))
+    Ok(told(
+        &scenario,
+        &emulator,
+        passed,
+        code,
+        dropped,
+        clock.now().since(Time::ZERO),
+    ))
 }
 
 /// Everything that runs, from its start to its end: exit code, and packets that the devices dropped.

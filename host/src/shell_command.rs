@@ -57,7 +57,9 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--toml" => asked.toml = value,
             "--name" => asked.name = Some(value),
             "--seed" => {
-                let seed = value.parse().map_err(|_| format!("--seed {value}: a seed is a whole number"))?;
+                let seed = value
+                    .parse()
+                    .map_err(|_| format!("--seed {value}: a seed is a whole number"))?;
                 asked.seed = Some(seed);
             }
             "--at" if value == "far" || value == "near" => asked.far = value == "far",

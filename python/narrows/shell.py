@@ -1,5 +1,6 @@
-"""`narrows shell`: any program over an emulated path. This process becomes `narrows-host shell`: the terminal, signals and the
-exit code are the program's own business.
+"""`narrows shell`: any program over an emulated path.
+
+This process becomes `narrows-host shell`: the terminal, signals and the exit code are the program's own business.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Shell(click.Command):
 @click.command(cls=_Shell, options_metavar="[OPTIONS]", epilog="Behind `--` stands the command and its arguments.")
 @click.argument("file", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False))
 @click.option("--rate", help="Of the path, instead of a scenario's. Example: --rate 20Mbit")
-@click.option("--rtt", help="Of the path; 0ms without. Example: --rtt 80ms")
+@click.option("--rtt", help="Of the path; next to none without. Example: --rtt 80ms")
 @click.option("--queue", help="Discipline of the queue; fifo without. Example: --queue fq_codel")
 @click.option("--buffer", help="What the queue holds. Example: --buffer 1bdp")
 @click.option("--loss", help="By chance, before the queue. Example: --loss 1%")
@@ -51,20 +52,20 @@ class _Shell(click.Command):
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Figures as JSON. Example: --json seen.json")
 @click.option("--quiet", is_flag=True, help="Tell nothing on stderr at the end. Example: --quiet")
-def shell(
+def shell(  # noqa: PLR0917 - Click calls it by keyword
     file: str | None,
     at: str,
     far: tuple[str, ...],
     near: tuple[str, ...],
     seed: int | None,
     json_file: str | None,
-    *,
     quiet: bool,
     **path: str | None,
 ) -> None:
     """Run a program over an emulated path; a shell, where none is named.
 
-    Two hosts, `near` and `far`, know each other by these names; the path of SCENARIO, or of the options, lies between them.
+    Two hosts, `near` and `far`, know each other by these names; between them lies the path of SCENARIO, or of the
+    options.
 
     Example: narrows shell --rate 20Mbit --rtt 80ms --queue fq_codel -- ping far
     """
@@ -88,7 +89,7 @@ def shell(
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execv(HOST, words)  # noqa: S606 - words, and no shell reads them
+        os.execv(HOST, words)
     except OSError as error:
         raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
 
@@ -105,4 +106,4 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
     from narrows.scenario import Path, Ping  # noqa: PLC0415
 
     # A scenario has a duration and somebody who sends; here both count for nothing.
-    return Scenario(Path(**{"rtt": "0ms"} | path), probes=[Ping()], duration="10s").toml(), _FLAGS
+    return Scenario(Path(**{"rtt": "1us"} | path), probes=[Ping()], duration="10s").toml(), _FLAGS
