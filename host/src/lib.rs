@@ -15,7 +15,10 @@
 //! | [`machine`] | what this kernel is |
 //! | [`doctor`] | what this machine can do for live runs, measured |
 //! | [`clock`] | the run's time on the kernel's clock |
-//! | [`sys`] | calls of the kernel: the only unsafe code |
+//! | [`shell`] | any program over the path |
+//! | [`shell_command`] | its options |
+//! | [`process`] | programs in namespaces of their own; unsafe code |
+//! | [`sys`] | calls of the kernel; the other unsafe code |
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
@@ -29,7 +32,10 @@ pub mod live;
 pub mod machine;
 pub mod netlink;
 pub mod probe;
+pub mod process;
 pub mod ready;
+pub mod shell;
+pub mod shell_command;
 pub mod space;
 pub mod sys;
 pub mod traffic;

@@ -63,7 +63,7 @@ const AHEAD: Span = Span::ms(20);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The address of the host at a port; the second one is reached with ECN.
-fn address(port: Port, ecn: bool) -> Ipv4Addr {
+pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
 }
 
@@ -79,7 +79,7 @@ fn sender_of(flow: &FlowSpec) -> Port {
 }
 
 /// What both hosts are, but for their addresses.
-fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
+pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     let host = &scenario.host;
     let peer = |ecn| Peer {
         address: address(other(port), ecn),
@@ -116,7 +116,7 @@ fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     }
 }
 
-fn qdisc(scenario: &Scenario) -> &'static str {
+pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
     match scenario.host.pacing {
         Pacing::Fq => "fq",
         Pacing::Auto | Pacing::Off => "pfifo",
@@ -144,7 +144,11 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     }
 }
 
-fn emulator(scenario: &Scenario, registry: &Registry<Frame>, options: &Options) -> Result<Emulator, HostError> {
+pub(crate) fn emulator(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    options: &Options,
+) -> Result<Emulator, HostError> {
     let (seed, spec) = (scenario.seed, &scenario.path);
     let warmup = Time::ZERO + scenario.warmup;
     let (mut disciplines, mut meters) = (Vec::new(), Vec::new());

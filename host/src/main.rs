@@ -1,10 +1,10 @@
-//! `narrows-host run`: what `narrows run --engine live` starts. It alone touches the host, and only namespaces of its own.
+//! `narrows-host run` and `narrows-host shell`: what `narrows run --engine live` and `narrows shell` start. It alone touches the host, and only namespaces of its own.
 
 use narrows_core::figures::picture_interval;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
-use narrows_host::{doctor, machine, ready, sys, HostError, Options, Progress};
+use narrows_host::{doctor, machine, process, ready, shell_command, sys, HostError, Options, Progress};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -175,12 +175,19 @@ fn main() -> ExitCode {
             sys::remember_signals(stream);
             return answer(examine(stream));
         }
+        Some("shell") => {
+            return match shell_command::run(args) {
+                Ok(code) => ExitCode::from(code),
+                Err(error) => answer(Err(error)),
+            }
+        }
+        Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
             println!("narrows-host {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;
         }
         Some("--help" | "-h") => {
-            print!("{USAGE}");
+            print!("{USAGE}\n{}", shell_command::USAGE);
             return ExitCode::SUCCESS;
         }
         _ => {

@@ -21,6 +21,7 @@ from narrows.errors import NarrowsError
 from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
+from narrows.shell import shell
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -436,5 +437,7 @@ def doctor(as_json: bool) -> None:
     if not found["able"]:
         click.get_current_context().exit(1)
 
+
+main.add_command(shell)
 
 _interrupt.loaded()

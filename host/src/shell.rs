@@ -1,0 +1,326 @@
+//! Any program at an end of a path: the everyday emulator.
+//!
+//! Two hosts as for a run, `near` and `far`; programs at them instead of flows. It lasts as long as the program in front; what was
+//! started beside it is then asked to end, and killed when it does not.
+
+use crate::clock::Clock;
+use crate::emulator::Emulator;
+use crate::error::HostError;
+use crate::frame::Frame;
+use crate::instruments::{confess, Conditions};
+use crate::live::{self, Options};
+use crate::process;
+use crate::space::{overflow, Space};
+use crate::sys;
+use narrows_core::figures::QueueFigures;
+use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::registry::Registry;
+use narrows_core::scenario::Scenario;
+use narrows_core::units::{Span, Time};
+use serde_json::{json, Value};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// So long what a program listens on is awaited.
+const LISTENS_WITHIN: Duration = Duration::from_secs(1);
+/// So long a program beside may go on after the one in front has ended; then it is asked to end, and as long again it may take.
+const GRACE: Duration = Duration::from_millis(500);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(5);
+/// Longer than anybody waits.
+const FOREVER: Span = Span::s(1_000_000_000);
+
+/// A program and where it runs.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// [`NEAR`] or [`FAR`].
+    pub at: Port,
+    /// Its name and arguments.
+    pub words: Vec<String>,
+}
+
+/// What a shell saw.
+pub struct Seen {
+    /// The exit code of the program in front, as a shell tells it.
+    pub code: u8,
+    /// How long it lasted.
+    pub lasted: Span,
+    /// Of every hop.
+    pub queues: Vec<QueueFigures>,
+    /// How late and how wrong.
+    pub instruments: Value,
+}
+
+/// What a host is called.
+pub fn name(port: Port) -> &'static str {
+    if port == FAR {
+        "far"
+    } else {
+        "near"
+    }
+}
+
+/// `/etc/hosts` of a host: both ends first, then what this machine's says.
+fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
+    let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let line = |port| format!("{} {}\n", address(port), name(port));
+    format!("127.0.0.1 localhost\n{}{}{own}", line(NEAR), line(FAR))
+}
+
+/// Ports that something listens on in the namespace of this thread.
+fn listening() -> usize {
+    let lines = |table: &str| fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+    // The fourth word is the state; 0A listens. A datagram socket has none but being there.
+    let tcp = ["tcp", "tcp6"].map(|t| {
+        lines(t)
+            .lines()
+            .filter(|l| l.split_whitespace().nth(3) == Some("0A"))
+            .count()
+    });
+    let udp = ["udp", "udp6"].map(|t| lines(t).lines().count().saturating_sub(1));
+    tcp.iter().chain(&udp).sum()
+}
+
+/// A program that runs.
+struct Running<'scope> {
+    pid: u32,
+    thread: thread::ScopedJoinHandle<'scope, (u8, u64)>,
+}
+
+impl Running<'_> {
+    /// Waits until it has ended, at most so long.
+    fn ends_within(&self, limit: Duration) -> bool {
+        let begin = Instant::now();
+        while !self.thread.is_finished() && begin.elapsed() < limit {
+            thread::sleep(LOOK);
+        }
+        self.thread.is_finished()
+    }
+    /// Its exit code and what the device of its host dropped; asks it to end, and does not ask twice.
+    fn end(self) -> (u8, u64) {
+        if !self.ends_within(GRACE) {
+            process::signal(self.pid, libc::SIGTERM);
+            if !self.ends_within(GRACE) {
+                process::signal(self.pid, libc::SIGKILL);
+            }
+        }
+        self.thread.join().unwrap_or((1, 0))
+    }
+}
+
+/// Starts `program` in `space` on a thread that waits for it. `beside`: until it listens on something, nothing else starts.
+fn start<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    space: &'scope Space,
+    program: Program,
+    beside: bool,
+) -> Result<Running<'scope>, HostError> {
+    let (tell, told) = mpsc::channel();
+    let thread = scope.spawn(move || {
+        let prepared = || -> Result<Child, HostError> {
+            space.enter()?;
+            process::new_hosts_file(&hosts_file(|port| live::address(port, false)))
+                .map_err(HostError::failed("mounts of its own"))?;
+            process::new_processes().map_err(HostError::failed("processes of its own"))?;
+            process::start(&program.words, name(program.at), beside).map_err(HostError::failed("a program"))
+        };
+        let before = || if beside { listening() } else { 0 };
+        let mut child = match prepared() {
+            Ok(child) => child,
+            Err(error) => {
+                let _ = tell.send(Err(error));
+                return (1, 0);
+            }
+        };
+        let (begin, first) = (Instant::now(), before());
+        while beside && begin.elapsed() < LISTENS_WITHIN && listening() <= first && matches!(child.try_wait(), Ok(None))
+        {
+            thread::sleep(LOOK);
+        }
+        let _ = tell.send(Ok(child.id()));
+        let code = child.wait().map_or(1, process::code_of);
+        (code, overflow())
+    });
+    match told.recv() {
+        Ok(Ok(pid)) => Ok(Running { pid, thread }),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(HostError::Failed("a thread", std::io::Error::other("it ended at once"))),
+    }
+}
+
+/// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the programs `beside` it.
+/// [`gain_privilege`](crate::ready::gain_privilege) must have been called, and [`process::listen`].
+pub fn run(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    front: &Program,
+    beside: &[Program],
+) -> Result<Seen, HostError> {
+    for program in beside.iter().chain([front]) {
+        if !process::found(&program.words[0]) {
+            let text = format!("{}: there is no such program; nothing was started", program.words[0]);
+            return Err(HostError::Missing(text));
+        }
+    }
+    let mut scenario = scenario.clone();
+    (scenario.flows, scenario.probes) = (Vec::new(), Vec::new());
+    (scenario.duration, scenario.warmup) = (FOREVER, Span::ZERO);
+    let options = Options {
+        sample_interval: None,
+        ..Options::default()
+    };
+    let mut emulator = live::emulator(&scenario, registry, &options)?;
+    let spaces = [
+        Space::new(&live::space(&scenario, NEAR))?,
+        Space::new(&live::space(&scenario, FAR))?,
+    ];
+    let stop = AtomicBool::new(false);
+    let clock = Clock::starting_in(Span::ZERO);
+    let (passed, ended) = thread::scope(|scope| {
+        let passing = {
+            let (emulator, stop) = (&mut emulator, &stop);
+            let devices = [&spaces[0].device, &spaces[1].device];
+            scope.spawn(move || emulator.run(devices, clock, stop))
+        };
+        let ended = programs(scope, &spaces, front, beside, &passing);
+        stop.store(true, Ordering::Relaxed);
+        let passed = passing
+            .join()
+            .unwrap_or_else(|_| Err(std::io::Error::other("its thread failed")));
+        (passed, ended)
+    });
+    let (code, dropped) = ended?;
+    let passed = passed.map_err(HostError::failed("passing packets"))?;
+    Ok(told(
+        &scenario,
+        &emulator,
+        passed,
+        code,
+        dropped,
+        clock.now().since(Time::ZERO),
+    ))
+}
+
+/// Everything that runs, from its start to its end: exit code, and packets that the devices dropped.
+fn programs<'scope, T>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    spaces: &'scope [Space; 2],
+    front: &Program,
+    beside: &[Program],
+    passing: &thread::ScopedJoinHandle<'scope, T>,
+) -> Result<(u8, u64), HostError> {
+    let space = |program: &Program| &spaces[usize::from(program.at)];
+    let mut others = Vec::new();
+    let mut failed = None;
+    for program in beside {
+        match start(scope, space(program), program.clone(), true) {
+            Ok(running) => others.push(running),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    let running = match failed {
+        Some(error) => Err(error),
+        None => start(scope, space(front), front.clone(), false),
+    };
+    let answer = running.map(|running| {
+        let mut asked = None;
+        while !running.thread.is_finished() && !passing.is_finished() {
+            if let Some(signal) = process::heard() {
+                process::signal(running.pid, signal);
+                asked = asked.or_else(|| Some(Instant::now()));
+            }
+            if asked.is_some_and(|at: Instant| at.elapsed() > 4 * GRACE) {
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+        running.end()
+    });
+    process::take_terminal_back();
+    let mut dropped = 0;
+    for other in others {
+        dropped = dropped.max(other.end().1);
+    }
+    answer.map(|(code, own)| (code, own + dropped))
+}
+
+fn told(
+    scenario: &Scenario,
+    emulator: &Emulator,
+    passed: crate::emulator::Seen,
+    code: u8,
+    overflow: u64,
+    lasted: Span,
+) -> Seen {
+    let manner = emulator.manner_of();
+    let conditions = Conditions {
+        rtt: scenario.path.rtt(),
+        drops: passed.queues.iter().map(|queue| queue.drops).sum(),
+        overflow,
+        qdisc: live::qdisc(scenario),
+        tick: manner.tick,
+        joined: manner.join,
+        process_cpu: Span::ns(sys::process_cpu()),
+        otherwise: Vec::new(),
+    };
+    Seen {
+        code,
+        lasted,
+        instruments: confess(&passed.lateness, &conditions),
+        queues: passed.queues,
+    }
+}
+
+impl Seen {
+    /// All of it as JSON.
+    pub fn to_json(&self, narrows: &str, scenario: &Value, front: &Program) -> Value {
+        json!({
+            "narrows": narrows,
+            "engine": "shell",
+            "scenario": scenario,
+            "at": name(front.at),
+            "command": front.words,
+            "exit_code": self.code,
+            "lasted_s": self.lasted.as_s(),
+            "queues": serde_json::to_value(&self.queues).unwrap_or_default(),
+            "instruments": self.instruments,
+        })
+    }
+    /// The figures of the queues and the verdict of the instruments, in lines for a person.
+    pub fn to_text(&self) -> String {
+        let mut lines = Vec::new();
+        for queue in &self.queues {
+            let told = serde_json::to_value(queue).unwrap_or_default();
+            let ms = |q: &str| told["delay_ms"][q].as_f64().map_or("-".into(), |x| format!("{x:.2}"));
+            lines.push(format!(
+                "{}: {}, {} drops, {} marks; queueing delay {} ms (p50), {} ms (p99)",
+                queue.name,
+                queue.kind,
+                queue.drops,
+                queue.marks,
+                ms("p50"),
+                ms("p99"),
+            ));
+        }
+        let told = &self.instruments;
+        let late = told["lateness_us"]["p99"].as_f64().unwrap_or(0.0);
+        let rate = told["rate_error"]["mean"].as_f64().unwrap_or(0.0) * 100.0;
+        let verdict = match told["why"].as_array().map(Vec::as_slice) {
+            Some([]) | None => "to be trusted".to_string(),
+            Some(why) => {
+                let why: Vec<&str> = why.iter().filter_map(Value::as_str).collect();
+                format!("not to be trusted: {}", why.join("; "))
+            }
+        };
+        lines.push(format!(
+            "instruments: {} packets, p99 {late:.0} us late, rate off by {rate:.2} %; {verdict}",
+            told["packets"]
+        ));
+        lines.join("\n")
+    }
+}

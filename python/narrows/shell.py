@@ -1,0 +1,109 @@
+"""`narrows shell`: any program over an emulated path.
+
+This process becomes `narrows-host shell`: the terminal, signals and the exit code are the program's own business.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from narrows import _core
+from narrows.errors import EngineError, NarrowsError
+from narrows.live import HOST
+from narrows.scenario import Scenario, name_of, read
+
+_COMMAND = "narrows.shell.command"
+_PATH = ("rate", "rtt", "queue", "buffer", "loss")
+_FLAGS = "the options"
+
+
+class _Shell(click.Command):
+    """What stands behind `--` is the command, and before it is not: Click alone would not tell."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Takes the command away."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Shell, options_metavar="[OPTIONS]", epilog="Behind `--` stands the command and its arguments.")
+@click.argument("file", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False))
+@click.option("--rate", help="Of the path, instead of a scenario's. Example: --rate 20Mbit")
+@click.option("--rtt", help="Of the path; next to none without. Example: --rtt 80ms")
+@click.option("--queue", help="Discipline of the queue; fifo without. Example: --queue fq_codel")
+@click.option("--buffer", help="What the queue holds. Example: --buffer 1bdp")
+@click.option("--loss", help="By chance, before the queue. Example: --loss 1%")
+@click.option(
+    "--at",
+    type=click.Choice(["near", "far"]),
+    default="near",
+    show_default=True,
+    help="Where the command runs. Example: --at far",
+)
+@click.option("--far", multiple=True, help="Start this at the far end first. Example: --far 'iperf3 -s -1'")
+@click.option("--near", multiple=True, help="Start this at the near end first. Example: --near 'iperf3 -s -1'")
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Figures as JSON. Example: --json seen.json")
+@click.option("--quiet", is_flag=True, help="Tell nothing on stderr at the end. Example: --quiet")
+def shell(  # noqa: PLR0917 - Click calls it by keyword
+    file: str | None,
+    at: str,
+    far: tuple[str, ...],
+    near: tuple[str, ...],
+    seed: int | None,
+    json_file: str | None,
+    quiet: bool,
+    **path: str | None,
+) -> None:
+    """Run a program over an emulated path; a shell, where none is named.
+
+    Two hosts, `near` and `far`, know each other by these names; between them lies the path of SCENARIO, or of the
+    options.
+
+    Example: narrows shell --rate 20Mbit --rtt 80ms --queue fq_codel -- ping far
+    """
+    text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})
+    _core.check_toml(text, name)
+    if not sys.platform.startswith("linux"):
+        raise EngineError("a shell needs Linux: its network namespaces")
+    words = [str(HOST), "shell", "--toml", text, "--name", name, "--at", at]
+    for option, values in (("--far", far), ("--near", near)):
+        for value in values:
+            words += [option, value]
+    if seed is not None:
+        words += ["--seed", str(seed)]
+    if json_file is not None:
+        words += ["--json", json_file]
+    if quiet:
+        words.append("--quiet")
+    command = click.get_current_context().meta.get(_COMMAND, [])
+    if command:
+        words += ["--", *command]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(HOST, words)
+    except OSError as error:
+        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+
+
+def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
+    """The text of the scenario and what it is called."""
+    if file is not None:
+        if path:
+            given = ", ".join(f"--{key}" for key in path)
+            raise NarrowsError(f"{given}: the path is that of {name_of(file)}; take one of the two out")
+        return read(file), name_of(file)
+    if "rate" not in path:
+        raise NarrowsError("there is no path: name a scenario, or write --rate 20Mbit")
+    from narrows.scenario import Path, Ping  # noqa: PLC0415
+
+    # A scenario has a duration and somebody who sends; here both count for nothing.
+    return Scenario(Path(**{"rtt": "1us"} | path), probes=[Ping()], duration="10s").toml(), _FLAGS
