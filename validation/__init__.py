@@ -15,5 +15,5 @@
 | `report` | `REPORT.md` and the summary on the terminal |
 
 What counts as agreement with Linux is one law, `narrows_core::figures::compare`, for this and for the Rust test of the
-stored cases. A part whose congestion control this version has not is left out and says so.
+stored cases. A part whose congestion control or queue discipline this version has not is left out and says so.
 """

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from validation import cliff, explained, linux, papers, report
-from validation.stored import HERE, Case, cases, known_ccs
+from validation.stored import HERE, Case, cases, missing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 REPORT = HERE / "REPORT.md"
 PARTS = ("linux", "papers", "cliff")
-FAMILIES = "A,B,C,D,H,I"
+FAMILIES = "A,B,C,D,E,F,H,I"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -163,7 +163,7 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
         full, nothing = (sum(x[name] for x in naive) for name in ("a full pipe", "nothing"))
         out.print(f"by the same measure: Linux against itself {own} of {known}, a full pipe {full}, nothing {nothing}")
     if v.left_out:
-        names = sorted({cc for case in v.left_out for cc in case.ccs} - known_ccs())
+        names = sorted({name for case in v.left_out for name in missing(case)})
         out.print(f"left out: {', '.join(names)} ({len(v.left_out)} cases)", style="yellow")
     if v.maps is not None and papers.can_run()[1]:
         out.print(f"left out: {', '.join(papers.can_run()[1])} (the published map)", style="yellow")

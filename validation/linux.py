@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from narrows import _core
 from narrows._parallel import everywhere
 from narrows.runs import Progress
-from validation.stored import Case, Json, Verdict, judge, known_ccs, value
+from validation.stored import Case, Json, Verdict, judge, missing, value
 
 NEED = 0.9
 """The share of cases that must agree in every figure."""
 
 BELOW_LINUX = 0.05
 """Nor may that share be lower than Linux's own by more than this."""
+
+USUAL_MS = 5.0
+"""A queue as disciplines want it: CoDel's target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +41,8 @@ class Outcome:
 
 
 def can_run(case: Case) -> bool:
-    """Has this version every congestion control of the case?"""
-    return case.ccs <= known_ccs()
+    """Has this version every congestion control and the queue discipline of the case?"""
+    return not missing(case)
 
 
 def play(
@@ -75,8 +78,11 @@ def itself(case: Case) -> bool | None:
 
 
 def naive(case: Case) -> dict[str, bool]:
-    """Do answers agree that need no simulation: nothing at all; a share of a full pipe, its buffer 70 % full?"""
-    queue_ms = 0.7 * case.buffer_bytes * 8 / case.rate_mbit / 1e3
+    """Do answers agree that need no simulation: nothing at all; a share of a full pipe, its buffer 70 % full?
+
+    Where a policer or a discipline rules, nobody knows a buffer: there the pipe has a queue of 5 ms.
+    """
+    queue_ms = USUAL_MS if case.buffer_bytes is None else 0.7 * case.buffer_bytes * 8 / case.rate_mbit / 1e3
     rtt_ms = case.rtt_ms + queue_ms
     share_mbit = 0.955 * case.rate_mbit / len(case.flows) * (1 - case.loss)
     answers = {"nothing": _answer(case, 0.0, 0.0), "a full pipe": _answer(case, share_mbit, rtt_ms)}

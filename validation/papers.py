@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from narrows.published import AGAIN_FACTOR, LIKE, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
 from narrows.published import criteria as all_criteria
-from validation.stored import Json, known_ccs
+from validation.stored import Json, known
 
 LENIENT = 1e-4
 """The share of the segments that the lenient count of retransmissions adds to both."""
@@ -48,7 +48,8 @@ class Maps:
 
 def can_run() -> tuple[list[str], list[str]]:
     """The congestion controls of the maps that this version has, and those it has not."""
-    return [cc for cc in CCS if cc in known_ccs()], [cc for cc in CCS if cc not in known_ccs()]
+    ccs, _ = known()
+    return [cc for cc in CCS if cc in ccs], [cc for cc in CCS if cc not in ccs]
 
 
 def play(

@@ -14,7 +14,7 @@ from narrows.published import Criterion, Result
 from validation import cliff as cliffs
 from validation import linux, papers
 from validation.explained import Explanation
-from validation.stored import Case, Json, known_ccs
+from validation.stored import Case, Json, missing
 
 WORST = 12
 """So many of the worst figures are listed."""
@@ -28,7 +28,7 @@ class Validation:
         command: How.
         seeds: So many of each case.
         outcomes: Of the stored cases.
-        left_out: Stored cases with a congestion control that this version has not.
+        left_out: Stored cases with a congestion control or a queue discipline that this version has not.
         maps: The published sets.
         cliff: A list by gain.
         cliff_left_out: Why it could not be run.
@@ -170,7 +170,7 @@ def _head(v: Validation) -> str:
     rows = [("yes" if c.met else "**no**", in_words(c)) for c in v.criteria()]
     left = []
     if v.left_out:
-        names = sorted({cc for case in v.left_out for cc in case.ccs} - known_ccs())
+        names = sorted({name for case in v.left_out for name in missing(case)})
         left.append(f"{len(v.left_out)} stored cases with {', '.join(names)}")
     if v.maps is not None and papers.can_run()[1]:
         left.append(f"the published map of {', '.join(papers.can_run()[1])}")
@@ -214,7 +214,8 @@ def _families(v: Validation) -> str:
         "A case agrees when each of its figures does: the median of the seeds against the median of Linux's runs.\n"
         "*Linux against itself*: its last run held to its others by the same measure, where there are three or more.\n"
         "*A full pipe* and *nothing*: how many cases would agree with somebody who simulates nothing and says that\n"
-        "each flow gets its share of a full pipe behind a buffer 70 % full, or that nothing arrives. *The grid*: the\n"
+        "each flow gets its share of a full pipe behind a buffer 70 % full (behind a policer or another discipline\n"
+        "than a drop-tail queue: 5 ms of it), or that nothing arrives. *The grid*: the\n"
         "paths that were recorded first; the others were added to see whether what holds there holds beside it.\n\n"
         + _table("lr", head, rows)
     )

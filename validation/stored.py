@@ -19,7 +19,8 @@ DATA = HERE.parent / "sim/tests/data/reference"
 
 GRID = frozenset(
     {("A", 10.0, 20.0), ("A", 50.0, 40.0), ("A", 50.0, 100.0), ("B", 50.0, 100.0), ("C", 40.0, 40.0)}
-    | {("D", 100.0, 40.0), ("H", 20.0, 200.0), ("I", 40.0, 40.0)}
+    | {("D", 100.0, 40.0), ("H", 20.0, 200.0), ("I", 40.0, 40.0), ("F", 20.0, 40.0)}
+    | {("E", rate, rtt) for rate in (2.0, 4.0) for rtt in (10.0, 50.0)}
 )
 """Family, rate and RTT of the cases that were recorded first and that the criteria are about; the others were added
 to see whether what holds on the grid holds beside it."""
@@ -87,6 +88,11 @@ class Case:
         return frozenset(flow["cc"] for flow in self.flows)
 
     @property
+    def queue(self) -> str:
+        """The discipline at the bottleneck."""
+        return kind(self.scenario["path"].get("queue", "fifo"))
+
+    @property
     def recorded(self) -> int:
         """So many runs were recorded."""
         return max(len(f.runs) for f in self.figures)
@@ -98,8 +104,9 @@ class Case:
 
     @property
     def rate_mbit(self) -> float:
-        """Of the bottleneck."""
-        return number(self.scenario["path"]["rate"], "Mbit")
+        """Of the bottleneck: of a policer, where there is one."""
+        path = self.scenario["path"]
+        return number(path.get("policer", path)["rate"], "Mbit")
 
     @property
     def rtt_ms(self) -> float:
@@ -107,9 +114,10 @@ class Case:
         return number(self.scenario["path"]["rtt"], "ms")
 
     @property
-    def buffer_bytes(self) -> float:
-        """Of the bottleneck."""
-        return number(self.scenario["path"]["buffer"], "B")
+    def buffer_bytes(self) -> float | None:
+        """Of a plain bottleneck; None where a policer or a discipline decides what is dropped."""
+        path = self.scenario["path"]
+        return None if "policer" in path or "queue" in path else number(path["buffer"], "B")
 
     @property
     def duration_s(self) -> float:
@@ -138,10 +146,19 @@ def number(text: str, unit: str) -> float:
     return float(text.removesuffix(unit))
 
 
+def kind(choice: str | Json) -> str:
+    """The name in `"codel"` or in `{ kind = "codel", ecn = true }`.
+
+    >>> kind("codel"), kind({"kind": "codel", "ecn": True})
+    ('codel', 'codel')
+    """
+    return choice if isinstance(choice, str) else str(choice["kind"])
+
+
 def cases() -> list[Case]:
     """Every stored case, by name.
 
-    >>> {"A", "B", "C", "D", "H", "I", "O"} == {case.family for case in cases()}
+    >>> {"A", "B", "C", "D", "E", "F", "H", "I", "O"} == {case.family for case in cases()}
     True
     """
     every: list[Case] = []
@@ -166,9 +183,17 @@ def _figure(line: str) -> Figure:
 
 
 @cache
-def known_ccs() -> frozenset[str]:
-    """The congestion controls that this version has."""
-    return frozenset(kind["name"] for kind in json.loads(_core.list_json())["cc"])
+def known() -> tuple[frozenset[str], frozenset[str]]:
+    """The congestion controls and the queue disciplines that this version has."""
+    listed = json.loads(_core.list_json())
+    ccs, queues = (frozenset(entry["name"] for entry in listed[kind]) for kind in ("cc", "queue"))
+    return ccs, queues
+
+
+def missing(case: Case) -> frozenset[str]:
+    """What the case needs and this version has not, by name."""
+    ccs, queues = known()
+    return (case.ccs - ccs) | ({case.queue} - queues)
 
 
 def value(run: Json, figure: Figure) -> float:

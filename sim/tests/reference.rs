@@ -10,6 +10,18 @@
 //! | no delayed ACK: every segment acknowledged at once | 35 | 16 | 16 | 28 | 6 | 2 | 103 |
 //! | HyStart off | 29 | 20 | 8 | 28 | 3 | 4 | 92 |
 //!
+//! And with the policers, shapers and disciplines (the last two were tried in one run; no case has both):
+//!
+//! | mutation of core | E | F |
+//! |---|---|---|
+//! | none | 36 of 37 | 19 of 20 |
+//! | a policer's burst halved | 30 | 19 |
+//! | CoDel's interval 200 ms instead of 100 | 36 | 16 |
+//! | RED's `max` doubled | 36 | 17 |
+//!
+//! Without the seven policed cases whose burst is about a bandwidth-delay product (`E-police-*-*-*-*`) half of a burst is
+//! noticed by one case only, and that by chance.
+//!
 //! Families are counted one by one, or the loss in one would hide behind luck in another. Cases with a congestion control
 //! or a queue discipline that the registry has not are left out and counted.
 //!
@@ -27,16 +39,19 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-const STORED: [&str; 2] = [
+const STORED: [&str; 3] = [
     include_str!("data/reference/linux-6.12.txt"),
     include_str!("data/reference/linux-6.12-bbr.txt"),
+    include_str!("data/reference/linux-6.12-queues.txt"),
 ];
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
-const AGREED: [(&str, usize); 7] = [
+const AGREED: [(&str, usize); 9] = [
     ("A", 54),
     ("B", 32),
     ("C", 35),
     ("D", 11),
+    ("E", 36),
+    ("F", 19),
     ("H", 38),
     ("I", 7),
     ("O", 4),

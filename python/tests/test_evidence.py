@@ -1,0 +1,81 @@
+"""Which stored cases a result is told: those alike, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from narrows.provenance import evidence
+
+
+def told(path: dict[str, object], ccs: str = "cubic", **flow: object) -> list[dict[str, Any]]:
+    """The evidence that the package carries for one flow of each of `ccs` over a path; nothing is run."""
+    flows = [{"cc": cc, **flow} for cc in ccs.split()]
+    whole = path if "hop" in path else {"rate": "20Mbit", "rtt": "40ms"} | path
+    tree = {"duration": "1s", "path": whole, "flow": flows}
+    figures = {"flows": [{"cc": cc} for cc in ccs.split()], "scenario": tree | {"host": {"like": "linux-6.12"}}}
+    found = evidence(figures)
+    assert found is not None
+    return found
+
+
+POLICED = {"rate": "1Gbit", "rtt": "10ms", "policer": {"rate": "2Mbit", "burst": "62500B"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [
+        ({"queue": "codel"}, "F-codel-c4"),
+        ({"queue": {"kind": "codel", "target": "5ms"}}, "F-codel-c4"),
+        (POLICED, "E-police-cubic1-10"),
+        ({"rate": "2Mbit", "rtt": "50ms", "buffer": "128kB"}, "E-shape-cubic1-50"),
+        ({"rate": "50Mbit", "rtt": "100ms", "buffer": "1bdp", "loss": "1%"}, "B-cubic-0.01"),
+        ({"rate": "50Mbit", "rtt": "100ms", "buffer": "1bdp"}, "A-cubic-50-100-1"),
+    ],
+)
+def test_what_is_alike_is_told(path: dict[str, object], nearest: str) -> None:
+    assert (told(path)[0]["case"], told(path)[0]["distance"]) == (nearest, 0.0)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        {"link": {"kind": "shape_peak", "bc": "4kB", "be": "4kB"}},
+        {"link": {"kind": "shape_average", "bc": "4kB"}},
+        {"link": {"kind": "htb", "burst": "100kB"}},
+        {"link": {"kind": "tbf", "burst": "100kB"}},
+        {"policer": {"rate": "2Mbit", "burst": "62500B", "peakrate": "4Mbit", "mtu": "3000B"}},
+        {"policer": {"rate": "50Mbit", "burst": "62500B"}},
+        {"policer": {"kind": "cir", "cir": "2Mbit", "bc": "62500B"}},
+        {"reverse": {"rate": "1Mbit"}},
+        {"jitter": "1ms"},
+        {"reorder": {"kind": "late", "probability": 0.01, "late": "1ms"}},
+        {"duplicate": "1%"},
+        {"corrupt": "1%"},
+        {"steps": [{"at": "0.5s", "rate": "5Mbit"}]},
+        {"outages": [{"at": "0.5s", "lasts": "0.1s"}]},
+        {"loss": {"kind": "independent", "probability": 0.01, "per": "packet"}},
+        {"loss": {"kind": "gilbert_elliott", "p": 0.01, "r": 0.3}},
+        {"queue": {"kind": "codel", "target": "6ms"}},
+        {"queue": {"kind": "codel", "ecn": True}},
+        {"queue": "drr"},
+    ],
+    ids=str,
+)
+def test_what_is_not_alike_is_not_told(path: dict[str, object]) -> None:
+    assert told(path if "queue" in path else {"buffer": "100kB"} | path) == []
+
+
+def test_several_hops_are_not_one() -> None:
+    hop = {"rate": "20Mbit", "rtt": "40ms", "buffer": "100kB"}
+    assert told({"hop": [hop]}) == told(hop) != []
+    assert told({"hop": [hop, {"rate": "1Gbit", "rtt": "1us"}]}) == []
+
+
+def test_what_the_senders_do_counts() -> None:
+    marking: dict[str, object] = {"queue": {"kind": "codel", "ecn": True}}
+    assert [c["case"] for c in told(marking, ecn=True)] == ["F-codel-ecn-c4"]
+    assert told({"buffer": "100kB"}, ecn=True) == []
+    assert told({"buffer": "100kB"}) != []
+    assert told({"buffer": "100kB"}, "reno bbr")[0]["cc"] == ["bbr", "reno"]
