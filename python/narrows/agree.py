@@ -252,9 +252,7 @@ def beside(what: Subject, sim: Sequence[Json], real: Sequence[Json], flagged: Se
         standing, reference, spread, mine, tolerance = _core.beside_figure(
             name, [run[label] for run in theirs], [run[label] for run in ours], **on
         )
-        rows.append(
-            Row(label=label, sim=mine, live=reference, spread=spread, tolerance=tolerance, verdict=standing)
-        )
+        rows.append(Row(label=label, sim=mine, live=reference, spread=spread, tolerance=tolerance, verdict=standing))
     return Outcome(subject=what, rows=tuple(rows), runs=len(real), flagged=tuple(flagged))
 
 

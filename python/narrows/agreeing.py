@@ -16,9 +16,7 @@ from narrows import agree as engines
 from narrows.runs import Progress
 
 
-def command(
-    files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet: bool, progress: Progress
-) -> bool:
+def command(files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet: bool, progress: Progress) -> bool:
     """Runs all of them and prints what comes out, each when it is there: is everything decided the same?"""
     here = engines.machine()
     # Every mistake before the first of many minutes.
@@ -97,6 +95,8 @@ def show(done: engines.Outcome) -> None:
 def sentence(outcomes: Sequence[engines.Outcome], here: engines.Machine) -> str:
     """What it all comes to."""
     of, flagged = counts(outcomes), sum(len(done.flagged) for done in outcomes)
-    told = f"{of['agreed']} of {sum(of.values())} figures agreed, {of['parted']} parted, {of['undecided']} are undecided"
+    told = (
+        f"{of['agreed']} of {sum(of.values())} figures agreed, {of['parted']} parted, {of['undecided']} are undecided"
+    )
     again = f"; {flagged} live runs were flagged and repeated" if flagged else ""
     return f"{told}{again}. Linux {here.release}, {here.hz} Hz, simulated as {here.like}."

@@ -414,7 +414,9 @@ def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: b
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json | jq .verdict")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json | jq .verdict"
+)
 def doctor(as_json: bool) -> None:
     """Say what this machine can do for live runs, and how to improve it: privilege, congestion controls, timing.
 
