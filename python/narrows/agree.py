@@ -1,8 +1,9 @@
 """Do the two engines agree? The same scenario by both, figure by figure.
 
-The live engine runs it several times, each with a seed of its own, one after the other and nothing beside; a run that its
-instruments flagged is repeated and counted, none other is. The simulator runs it with as many seeds and more, its hosts with the
-tick and the rules of this kernel. Whether a figure agrees is one law of the core (`core/src/figures/beside.rs`).
+The live engine runs it several times, each with a seed of its own, one after the other and nothing beside; a run that
+its instruments flagged is repeated and counted, none other is. The simulator runs it with as many seeds and more, its
+hosts with the tick and the rules of this kernel. Whether a figure agrees is one law of the core
+(`core/src/figures/beside.rs`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 
 from narrows import _core, live
 from narrows._parallel import everywhere
-from narrows.errors import EngineError
 from narrows.runs import Progress
 from narrows.scenario import name_of, read
 
@@ -78,10 +78,10 @@ class Subject:
 
 
 def subject(text: str, name: str, on: Machine) -> Subject:
-    """The scenario of a text, its hosts like this machine.
+    r"""The scenario of a text, its hosts like this machine.
 
     >>> here = Machine(hz=250, like="linux-6.12", release="6.12.1", ccs=("cubic",))
-    >>> text = 'duration = "1s"\\n[path]\\nrate = "1Mbit"\\nrtt = "9ms"\\n[[flow]]\\ncc = "cubic"\\n'
+    >>> text = 'duration = "1s"\n[path]\nrate = "1Mbit"\nrtt = "9ms"\n[[flow]]\ncc = "cubic"\n'
     >>> subject(text, "one", here).tree["host"]
     {'hz': 250, 'like': 'linux-6.12'}
 
@@ -125,7 +125,7 @@ def _mean(run: Json, *keys: str) -> float:
 
 
 def figures(run: Json) -> dict[str, float]:
-    """The figures of a run that are compared, by their labels: the core's name, and a congestion control where there are several."""
+    """The figures of a run that are compared, by label: the core's name, a congestion control where there are several."""
     found: dict[str, float] = {}
     if run["flows"]:
         by_cc = run["fairness"]["by_cc"]

@@ -397,9 +397,9 @@ def demo(quick: bool, up_to: float | None, goodput: bool, as_json: bool, strict:
 def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: bool) -> None:
     """Run scenarios by both engines and say whether they come to the same.
 
-    The simulator's hosts get the tick and the rules of this kernel. A figure whose live runs lie apart by more than 15 % is
-    undecided; a live run that its own instruments flagged is repeated, and that is told. Exit code 1: some figure parted,
-    or none was decided.
+    The simulator's hosts get the tick and the rules of this kernel. A figure whose live runs lie apart by more than
+    15 % is undecided; a live run that its own instruments flagged is repeated, and that is told. Exit code 1: some figure
+    parted, or none was decided.
 
     Example: narrows agree scenarios/first/cubic.toml --runs 5
 
@@ -420,7 +420,8 @@ def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: b
 def doctor(as_json: bool) -> None:
     """Say what this machine can do for live runs, and how to improve it: privilege, congestion controls, timing.
 
-    It takes some seconds, for it measures: how late threads wake up, what a packet costs. Exit code 1: no live run is possible.
+    It takes some seconds, for it measures: how late threads wake up, what a packet costs. Exit code 1: no live run is
+    possible.
 
     Example: narrows doctor
     """

@@ -113,8 +113,10 @@ class Cake(Choice):
 
     Attributes:
         bandwidth: Rate that it shapes to; it does not unless given.
-        diffserv: How code points become tins: `"diffserv3"`, `"diffserv4"`, `"diffserv8"`, `"besteffort"`, `"precedence"`.
-        flows: What has a queue of its own, and whose share is fair: `"triple-isolate"`, `"flows"`, `"flowblind"` and others.
+        diffserv: How code points become tins: `"diffserv3"`, `"diffserv4"`, `"diffserv8"`, `"besteffort"`,
+            `"precedence"`.
+        flows: What has a queue of its own, and whose share is fair: `"triple-isolate"`, `"flows"`, `"flowblind"` and
+            others.
         network: tc's word for a round trip, as `"metro"`.
         rtt: Round trip that most flows are within; the network's unless given.
         ingress: Pay for what is dropped, too.
