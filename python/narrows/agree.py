@@ -125,7 +125,7 @@ def _mean(run: Json, *keys: str) -> float:
 
 
 def figures(run: Json) -> dict[str, float]:
-    """The figures of a run that are compared, by label: the core's name, a congestion control where there are several."""
+    """The figures that are compared, by label: the core's name, a congestion control where there are several."""
     found: dict[str, float] = {}
     if run["flows"]:
         by_cc = run["fairness"]["by_cc"]

@@ -398,8 +398,8 @@ def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: b
     """Run scenarios by both engines and say whether they come to the same.
 
     The simulator's hosts get the tick and the rules of this kernel. A figure whose live runs lie apart by more than
-    15 % is undecided; a live run that its own instruments flagged is repeated, and that is told. Exit code 1: some figure
-    parted, or none was decided.
+    15 % is undecided; a live run that its own instruments flagged is repeated, and that is told. Exit code 1: some
+    figure parted, or none was decided.
 
     Example: narrows agree scenarios/first/cubic.toml --runs 5
 
