@@ -228,8 +228,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
                 "that empties within an interval (100 ms) is a good one: it takes up bursts. If every packet of an "
                 "interval waited longer than the target (5 ms), the queue stands, and CoDel drops one packet (or "
                 "marks it, where both ends agree on that), to tell its sender.",
-                "One flow needs no more than that. Slow start ends with the first drop; afterwards the window grows, "
-                "the queue with it, and each tooth ends with one packet.",
+                "One flow needs no more than that. The queue of its start is gone after the first drops; afterwards "
+                "the window grows, the queue with it, and each tooth ends with one packet.",
             ),
             (Show(1, "queue", 0, 8), Show(1, "losses", 0, 8)),
         ),

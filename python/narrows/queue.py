@@ -113,8 +113,10 @@ class Cake(Choice):
 
     Attributes:
         bandwidth: Rate that it shapes to; it does not unless given.
-        diffserv: How code points become tins: `"diffserv3"`, `"diffserv4"`, `"diffserv8"`, `"besteffort"`, `"precedence"`.
-        flows: What has a queue of its own, and whose share is fair: `"triple-isolate"`, `"flows"`, `"flowblind"` and others.
+        diffserv: How code points become tins: `"diffserv3"`, `"diffserv4"`, `"diffserv8"`, `"besteffort"`,
+            `"precedence"`.
+        flows: What has a queue of its own, and whose share is fair: `"triple-isolate"`, `"flows"`, `"flowblind"` and
+            others.
         network: tc's word for a round trip, as `"metro"`.
         rtt: Round trip that most flows are within; the network's unless given.
         ingress: Pay for what is dropped, too.
@@ -287,6 +289,64 @@ class FqPie(Choice):
     ecn: bool | None = None
     bytemode: bool | None = None
     dq_rate_estimator: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codel(Choice):
+    """Controls how long packets stand in the queue, by when they leave it.
+
+    >>> Codel(target="10ms", ecn=True).tree()
+    {'kind': 'codel', 'target': '10ms', 'ecn': True}
+
+    Attributes:
+        limit: Packets that may wait, as `"1000p"`; the path's `buffer` takes its place.
+        target: How long a head may have stood, as `"5ms"`.
+        interval: How long it may have stood longer before packets are dropped, as `"100ms"`.
+        ecn: Mark what can be marked.
+        ce_threshold: What can be marked and stood longer leaves marked, whatever the law says.
+    """
+
+    kind = "codel"
+    limit: str | None = None
+    target: str | None = None
+    interval: str | None = None
+    ecn: bool | None = None
+    ce_threshold: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FqCodel(Choice):
+    """A queue for each flow, served in turn, each under CoDel's law.
+
+    >>> FqCodel(flows=64, ecn=False).tree()
+    {'kind': 'fq_codel', 'flows': 64, 'ecn': False}
+
+    Attributes:
+        limit: Packets that may wait in all queues, as `"10240p"`; the path's `buffer` takes its place.
+        flows: Queues that flows are hashed to.
+        target: How long a head may have stood, as `"5ms"`.
+        interval: How long it may have stood longer before packets are dropped, as `"100ms"`.
+        quantum: Bytes that a queue may send in its turn, as `"1514B"`.
+        ecn: Mark what can be marked, unless told otherwise.
+        ce_threshold: What can be marked and stood longer leaves marked, whatever the law says.
+        ce_threshold_selector: Only packets whose DS field, under the mask, is this.
+        ce_threshold_mask: Bits of the DS field that the selector is compared with; 0 for none.
+        memory_limit: Memory that all queues may take, as `"32MiB"`.
+        drop_batch: What the fullest queue loses at most when the limit is exceeded, as `"64p"`.
+    """
+
+    kind = "fq_codel"
+    limit: str | None = None
+    flows: int | None = None
+    target: str | None = None
+    interval: str | None = None
+    quantum: str | None = None
+    ecn: bool | None = None
+    ce_threshold: str | None = None
+    ce_threshold_selector: int | None = None
+    ce_threshold_mask: int | None = None
+    memory_limit: str | None = None
+    drop_batch: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,7 +136,14 @@ def test_out_writes_everything_and_leaves_nothing_else(cli: Cli, tiny: Path, tmp
     for _ in range(2):  # the second time over the first
         done = cli("run", tiny, "--quiet", "--out", "deep/result", "--sample-interval", "50ms")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    names = {"class_samples.parquet", "pings.parquet", "queue_samples.parquet", "run.json", "samples.parquet", "scenario.toml"}
+    names = {
+        "class_samples.parquet",
+        "pings.parquet",
+        "queue_samples.parquet",
+        "run.json",
+        "samples.parquet",
+        "scenario.toml",
+    }
     assert {p.name for p in (tmp_path / "deep/result").iterdir()} == names
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["result"]
     again = cli("run", "deep/result/scenario.toml", "--json")
