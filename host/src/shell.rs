@@ -12,6 +12,7 @@ use crate::live::{self, Options};
 use crate::process;
 use crate::space::{overflow, Space};
 use crate::sys;
+use crate::traffic::Writes;
 use narrows_core::figures::QueueFigures;
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::registry::Registry;
@@ -266,6 +267,8 @@ fn told(
         tick: manner.tick,
         joined: manner.join,
         process_cpu: Span::ns(sys::process_cpu()),
+        // What programs do at the ends is theirs.
+        writes: Writes::default(),
         otherwise: Vec::new(),
     };
     Seen {
