@@ -208,7 +208,7 @@ fn corrections_by_line() {
         ("dscp = \"ef\"", "dscp = \"EF\""),
         ("dscp = 64", "dscp = 63"),
         ("direction = \"upp\"", "direction = \"up\""),
-        ("direction = \"up\"", "direction = \"down\""),
+        ("direction = \"up\"", "[path.reverse]\nrate = \"5Mbit\""),
         ("ecn = true\n[host]\necn = \"off\"", "ecn = false"),
         ("size = \"0B\"", "size = \"1B\""),
         ("id = \"a b\"", "id = \"a_b\""),
