@@ -1,9 +1,10 @@
 #![allow(missing_docs)] // what the macros below make has none
-//! The queue disciplines alone: what it costs to put a packet in and to take one out, with so many flows and packets waiting.
+//! The queue disciplines alone: what it costs to put a packet in and to take one out, with so many flows and packets
+//! waiting.
 //!
-//! Packets come from all flows in an order without pattern, and one leaves for each that comes, so that the backlog stands. Time goes by
-//! so slowly that nobody has stood for long: the laws look, and let pass. Of the turns of a sample the one that took least
-//! counts, for whatever else the machine does can only add.
+//! Packets come from all flows in an order without pattern, and one leaves for each that comes, so that the backlog
+//! stands. Time goes by so slowly that nobody has stood for long: the laws look, and let pass. Of the turns of a sample
+//! the one that took least counts, for whatever else the machine does can only add.
 
 use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, Throughput};
 use narrows_core::packet::Packet as _;

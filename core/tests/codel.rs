@@ -54,8 +54,8 @@ fn overload(law: Law, ecn: Ecn, seconds: u64) -> Vec<Time> {
     drops.0
 }
 
-/// How the k-th gap between drops differs from `interval / √k`, relative to it: one Newton step from the gap before, in real
-/// numbers. From 2 on it falls fast: 29.3 %, 2.6 %, 2.4 %, 1.3 %, 1.0 % …
+/// How the k-th gap between drops differs from `interval / √k`, relative to it: one Newton step from the gap before, in
+/// real numbers. From 2 on it falls fast: 29.3 %, 2.6 %, 2.4 %, 1.3 %, 1.0 % …
 fn error_of_newton(gaps: usize) -> Vec<f64> {
     let mut inverse = 1.0_f64;
     let error = |k: usize| {
@@ -74,7 +74,8 @@ fn check_gaps(drops: &[Time]) {
     for (k, pair) in drops.windows(2).enumerate().map(|(i, pair)| (i + 1, pair)) {
         let root = interval_ns / (k as f64).sqrt();
         let gap = pair[1].since(pair[0]).as_ns() as f64;
-        // The root has 16 bits, so it is off by up to 2⁻¹⁶ of the interval, and by up to as much again from the step before.
+        // The root has 16 bits, so it is off by up to 2⁻¹⁶ of the interval, and by up to as much again from the step
+        // before.
         let rounding = interval_ns / 32768.0;
         let expected = root * (1.0 + known[k - 1]);
         assert!(

@@ -1,10 +1,10 @@
-//! CoDel: controls how long packets stand in a queue, by when they leave it. The law for the head of any queue, and `codel`, one
-//! such queue.
+//! CoDel: controls how long packets stand in a queue, by when they leave it. The law for the head of any queue, and
+//! `codel`, one such queue.
 //!
-//! Law: a head that has stood for `target` or longer, with more than one full frame behind it, has begun or goes on a bad spell.
-//! Once a spell is older than `interval`, one packet is dropped (marked, with `ecn`), and the next at `drop_next`, which moves
-//! on by `interval / √count` with each. A head below `target` ends it. Dropping that begins again within 16 intervals goes on at
-//! the count that it had gained then; else at 1.
+//! Law: a head that has stood for `target` or longer, with more than one full frame behind it, has begun or goes on a
+//! bad spell. Once a spell is older than `interval`, one packet is dropped (marked, with `ecn`), and the next at
+//! `drop_next`, which moves on by `interval / √count` with each. A head below `target` ends it. Dropping that begins
+//! again within 16 intervals goes on at the count that it had gained then; else at 1.
 //!
 //! ```text
 //!            ┌────────── head stood < target, or <= 1514 B behind it ──────────┐
@@ -14,10 +14,10 @@
 //!
 //! Sources: RFC 8289; Linux 6.12 `codel`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, and not in the RFC: the clock counts units of 1024 ns; a root is not worked out but followed by one Newton step
-//! per drop in 16 bits ([`newton_step`]), which is some per cent off after a jump of the count; a mark ends the turn; the count goes on
-//! from what the last spell added.
-//! Deviation: Linux's clock wraps after 73 minutes, so that what is 37 minutes old may count as to come; ours does not wrap.
+//! As in Linux, and not in the RFC: the clock counts units of 1024 ns; a root is not worked out but followed by one
+//! Newton step per drop in 16 bits ([`newton_step`]), which is some per cent off after a jump of the count; a mark ends
+//! the turn; the count goes on from what the last spell added. Deviation: Linux's clock wraps after 73 minutes, so that
+//! what is 37 minutes old may count as to come; ours does not wrap.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
@@ -123,7 +123,8 @@ impl Law {
             ..Law::new(params.span("target"), params.span("interval"), params.bool("ecn"))
         }
     }
-    /// Lets `ce_threshold` hold only for packets whose DS field (the ECN bits are its lowest), under `mask`, is `selector`.
+    /// Lets `ce_threshold` hold only for packets whose DS field (the ECN bits are its lowest), under `mask`, is
+    /// `selector`.
     pub fn selecting(self, selector: u8, mask: u8) -> Law {
         Law {
             ds: (mask, selector),
@@ -141,10 +142,11 @@ impl Law {
     }
 }
 
-/// One step of Newton's towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) / 2`, in units of 2⁻³².
+/// One step of Newton's towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) / 2`, in units of
+/// 2⁻³².
 ///
-/// Exact in every bit: where the guess is so far off that a step overshoots (`count · inverse² > 3`, which a fair queue's count
-/// can come to by leaps) the result wraps around as Linux's does, and is no root of anything.
+/// Exact in every bit: where the guess is so far off that a step overshoots (`count · inverse² > 3`, which a fair
+/// queue's count can come to by leaps) the result wraps around as Linux's does, and is no root of anything.
 pub fn newton_step(inverse: u32, count: u32) -> u32 {
     let inverse = u64::from(inverse);
     let square = (inverse * inverse) >> 32;

@@ -1,16 +1,17 @@
 //! FQ-CoDel: a queue for each flow, served in turn, each under CoDel's law; flows that have just begun go first.
 //!
-//! Law: flows hash to `flows` queues. A queue that gets its first packet joins the new ones with a deficit of `quantum`. Served is the first
-//! new queue, else the first old one: with a deficit of 0 or less it gets a `quantum` and goes behind the old ones; otherwise CoDel
-//! ([`codel`](super::codel)) picks its packet, whose size is taken off. A queue found empty goes behind the old ones if it was new and there are any,
-//! so that nobody stays new by sending now and then; otherwise it leaves. When `limit` or `memory_limit` is exceeded,
-//! the queue of most bytes loses half of them at its head, `drop_batch` packets at most, and its CoDel counts each as a drop.
+//! Law: flows hash to `flows` queues. A queue that gets its first packet joins the new ones with a deficit of
+//! `quantum`. Served is the first new queue, else the first old one: with a deficit of 0 or less it gets a `quantum`
+//! and goes behind the old ones; otherwise CoDel ([`codel`](super::codel)) picks its packet, whose size is taken off. A
+//! queue found empty goes behind the old ones if it was new and there are any, so that nobody stays new by sending now
+//! and then; otherwise it leaves. When `limit` or `memory_limit` is exceeded, the queue of most bytes loses half of
+//! them at its head, `drop_batch` packets at most, and its CoDel counts each as a drop.
 //!
 //! Sources: RFC 8290; Linux 6.12 `fq_codel`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, and not in the RFC: what may always stand behind a head ([`MTU`](super::codel::MTU)) is compared with the
-//! backlog of all queues, so CoDel may drop the only packet of a thin flow; the count grows by a batch at once, after which
-//! the root of [`newton_step`](super::codel::newton_step) may be none.
+//! As in Linux, and not in the RFC: what may always stand behind a head ([`MTU`](super::codel::MTU)) is compared with
+//! the backlog of all queues, so CoDel may drop the only packet of a thin flow; the count grows by a batch at once,
+//! after which the root of [`newton_step`](super::codel::newton_step) may be none.
 
 use super::codel::{Head, Law, Vars, CE_THRESHOLD, INTERVAL, MTU, TARGET};
 use super::pool::{List, Pool};

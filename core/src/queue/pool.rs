@@ -1,7 +1,9 @@
-//! The packets of many queues in one store: what a fair queue needs to hold a thousand of them without a thousand buffers.
+//! The packets of many queues in one store: what a fair queue needs to hold a thousand of them without a thousand
+//! buffers.
 //!
-//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the packets, both ways. Both ends cost one
-//! access, places are used again, and the store never holds more places than there were packets at once.
+//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the packets, both ways.
+//! Both ends cost one access, places are used again, and the store never holds more places than there were packets at
+//! once.
 
 use alloc::vec::Vec;
 

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 /// No queue.
 const NONE: u32 = u32::MAX;
 
-/// A queue's place in the order. Who keeps it with the rest of what is known of the queue saves an access for each visit.
+/// A queue's place in the order. Who keeps it with the rest of what is known of the queue saves an access for each
+/// visit.
 #[derive(Copy, Clone, Debug)]
 pub struct Node {
     /// The queue behind it in its ring.

@@ -1,9 +1,9 @@
 //! Recordings of queue disciplines in Linux, and how they are played to ours.
 //!
-//! A file in `data/queue/` has what one discipline did to each packet of a made arrival pattern: the header says which, with
-//! which parameters (`queue = …`, as a scenario writes it), below which link. Played again, each packet is put in when it
-//! arrived there, and one is asked for whenever one departed there: both in the recorded order, at the recorded time. What the
-//! discipline does then is compared with what Linux did, packet by packet.
+//! A file in `data/queue/` has what one discipline did to each packet of a made arrival pattern: the header says which,
+//! with which parameters (`queue = …`, as a scenario writes it), below which link. Played again, each packet is put in
+//! when it arrived there, and one is asked for whenever one departed there: both in the recorded order, at the recorded
+//! time. What the discipline does then is compared with what Linux did, packet by packet.
 #![allow(dead_code)]
 
 use narrows_core::packet::{Ecn, Packet};
@@ -39,8 +39,8 @@ impl Packet for Frame {
     fn set_enqueued_at(&mut self, now: Time) {
         self.enqueued_at = now;
     }
-    /// Where a discipline has 1024 buckets (or a power of two below), flow `n` is in bucket `n`: a filter did that in Linux.
-    /// `fq` looks at the lowest bits instead.
+    /// Where a discipline has 1024 buckets (or a power of two below), flow `n` is in bucket `n`: a filter did that in
+    /// Linux. `fq` looks at the lowest bits instead.
     fn flow_hash(&self, _seed: u64) -> u32 {
         self.flow << 22 | self.flow
     }
