@@ -23,64 +23,6 @@ class Fifo(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Codel(Choice):
-    """Drops or marks packets when the queue has been standing for an interval.
-
-    >>> Codel(target="10ms", ecn=True).tree()
-    {'kind': 'codel', 'target': '10ms', 'ecn': True}
-
-    Attributes:
-        limit: Packets that may wait, as `"1000p"`; the path's `buffer` takes its place.
-        target: How long a head may have stood, as `"5ms"`.
-        interval: How long it may have stood longer before packets are dropped, as `"100ms"`.
-        ecn: Mark ECN-capable packets instead of dropping them.
-        ce_threshold: Mark ECN-capable packets that stood longer; `"0s"`: none.
-    """
-
-    kind = "codel"
-    limit: str | None = None
-    target: str | None = None
-    interval: str | None = None
-    ecn: bool | None = None
-    ce_threshold: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FqCodel(Choice):
-    """A queue for each flow, served in turn, each under CoDel's law.
-
-    >>> FqCodel(target="5ms").tree()
-    {'kind': 'fq_codel', 'target': '5ms'}
-
-    Attributes:
-        limit: Packets that may wait in all queues, as `"10240p"`; the path's `buffer` takes its place.
-        flows: Queues that flows are hashed to.
-        target: How long a head may have stood, as `"5ms"`.
-        interval: How long it may have stood longer before packets are dropped, as `"100ms"`.
-        quantum: Bytes that a queue may send in its turn, as `"1514B"`.
-        ecn: Mark ECN-capable packets instead of dropping them.
-        ce_threshold: Mark ECN-capable packets that stood longer; `"0s"`: none.
-        ce_threshold_selector: What a packet's DS field must be for that, under the mask.
-        ce_threshold_mask: Bits of the DS field that are compared; 0: none.
-        memory_limit: Memory that all queues may take, as `"32MiB"`.
-        drop_batch: Packets that the fullest queue loses at most when the limit is exceeded, as `"64p"`.
-    """
-
-    kind = "fq_codel"
-    limit: str | None = None
-    flows: int | None = None
-    target: str | None = None
-    interval: str | None = None
-    quantum: str | None = None
-    ecn: bool | None = None
-    ce_threshold: str | None = None
-    ce_threshold_selector: int | None = None
-    ce_threshold_mask: int | None = None
-    memory_limit: str | None = None
-    drop_batch: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Fq(Choice):
     """A queue for each flow, served in turn; paces flows.
 
