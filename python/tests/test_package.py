@@ -184,8 +184,8 @@ def test_a_table_that_holds_itself_ends() -> None:
 def test_no_such_file_engine_or_table() -> None:
     with pytest.raises(nw.NarrowsError, match=r"absent\.toml: no such file"):
         nw.load("absent.toml")
-    with pytest.raises(nw.EngineError, match="no engine `live`"):
-        nw.run(scenario(), engine="live")  # type: ignore[arg-type]
+    with pytest.raises(nw.EngineError, match="no engine `abacus`"):
+        nw.run(scenario(), engine="abacus")  # type: ignore[arg-type]
     for seed in (-1, 2**64):
         with pytest.raises(nw.EngineError, match=f"seed = {seed} is not from 0"):
             nw.run(scenario(), seed=seed)
