@@ -116,6 +116,8 @@ def markdown(found: Json, here: agree.Machine) -> str:
     runs = sum(one["live_runs"] for one in done.values())
     controls = {name: one["control"] for name, one in done.items() if "control" in one}
     apart = sum(one["verdict"] == "parted" for one in controls.values())
+    absent = [name for name in rows if name not in done]
+    left_out = [f"**Not run: {len(absent)} of {len(rows)}**: {', '.join(absent)}.", ""] if absent else []
     lines = [
         "# Do the simulator and real packets agree?",
         "",
@@ -126,6 +128,7 @@ def markdown(found: Json, here: agree.Machine) -> str:
         f"{runs} live runs that their instruments trusted, and {flagged} that they flagged, which were repeated;",
         "no other run was.",
         "",
+        *left_out,
         "| | figures | share |",
         "|---|---|---|",
         f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided |",
