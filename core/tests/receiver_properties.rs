@@ -2,7 +2,7 @@
 
 use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use narrows_core::tcp::{Config, Receiver};
+use narrows_core::tcp::{Config, EcnUse, Receiver};
 use narrows_core::units::{Bytes, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -64,7 +64,7 @@ impl Bench {
         let cfg = Config {
             rmem_default: Bytes::new(131_072.min(rmem_max)),
             rmem_max: Bytes::new(rmem_max),
-            ecn: true,
+            ecn: EcnUse::Latched,
             ..Config::default()
         };
         let mut bench = Bench {

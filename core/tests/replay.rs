@@ -12,7 +12,7 @@ use narrows_core::cc::{self, bbr, cubic, CcKind, Host};
 use narrows_core::packet::Ecn;
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use narrows_core::tcp::{Config, Receiver, Sender, State, MSS};
+use narrows_core::tcp::{Config, EcnUse, Receiver, Sender, State, MSS};
 use narrows_core::units::{Bytes, Time};
 
 /// The sender's ticks are known to some microseconds only, so what a timer does may be off by as much.
@@ -23,7 +23,11 @@ const CLOCK_STEP_NS: u64 = 256;
 
 fn config(r: &Recording) -> Config {
     Config {
-        ecn: r.lines[0].1.last() == Some(&"C"),
+        ecn: if r.lines[0].1.last() == Some(&"C") {
+            EcnUse::Latched
+        } else {
+            EcnUse::Off
+        },
         rmem_default: r.rmem,
         rmem_max: r.rmem_max,
         ..Config::default()

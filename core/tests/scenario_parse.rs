@@ -4,7 +4,7 @@ mod common;
 use common::*;
 use narrows_core::queue::Limit;
 use narrows_core::scenario::*;
-use narrows_core::tcp::{Clock, Config, EcnMode, Gso, Pacing};
+use narrows_core::tcp::{Clock, Config, EcnMode, EcnUse, Gso, Pacing};
 use narrows_core::units::*;
 
 #[test]
@@ -56,7 +56,7 @@ fn a_full_file_means_what_it_says() {
         (Bytes::new(16 << 10), Bytes::new(4 << 20))
     );
     assert_eq!((h.ecn, s.flows[0].ecn, s.flows[2].ecn), (EcnMode::On, true, false));
-    assert!(!h.slow_start_after_idle && h.config().ecn && !h.config().slow_start_after_idle);
+    assert!(!h.slow_start_after_idle && h.config().ecn == EcnUse::Latched && !h.config().slow_start_after_idle);
     assert_eq!(s.flows[3].restart, Some(Span::s(25)));
     let ids: Vec<&str> = s.flows.iter().map(|f| f.id.as_str()).collect();
     assert_eq!(ids, ["reno0", "reno1", "short", "web0", "web1", "reno2"]);

@@ -26,7 +26,7 @@ use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::wire::AckSegment;
-use narrows_core::tcp::{Config, Receiver, Sender};
+use narrows_core::tcp::{Receiver, Sender};
 use narrows_core::units::{Span, Time};
 
 /// How long answers to pings are awaited after the end.
@@ -290,10 +290,7 @@ impl World {
                 gso: config.gso,
                 seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
             };
-            let config = Config {
-                ecn: spec.ecn,
-                ..config.clone()
-            };
+            let config = config.under(kind, spec.ecn);
             let sender = Sender::new(&config, (kind.make)(&spec.cc.params, &law), spec.size);
             let mut meter = FlowMeter::new(warmup);
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));

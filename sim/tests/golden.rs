@@ -5,6 +5,7 @@
 //! | `golden/buffer.txt` | how large should a buffer be? |
 //! | `golden/rate_rtt.txt` | does CUBIC fill a path, whatever its rate and RTT? |
 //! | `golden/loss.txt` | how much random loss does each bear? |
+//! | `golden/cc.txt` | what does each congestion control get, alone and beside CUBIC? |
 //! | `golden/queue.txt` | what does each queue discipline make of a standing queue? |
 //!
 //! A table that changes is a result that changes: say so in the CHANGELOG.
@@ -12,6 +13,7 @@
 mod common;
 
 use common::{json, play, registry};
+use narrows_core::cc::Need;
 use narrows_core::param::{Params, Value};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
@@ -34,8 +36,9 @@ type Row = (String, Scenario);
 const FIGURES: &str = "goodput_mbit  queue_p50_ms  queue_p99_ms  retransmits  jain";
 
 fn figures(run: &Run) -> String {
-    let goodput: f64 = run.flows.iter().map(|f| f.goodput_mbit).sum();
-    let retransmits: u64 = run.flows.iter().map(|f| f.retransmits).sum();
+    let asked = |id: &str| run.flows.iter().all(|f| f.id != "it") || id == "it";
+    let goodput: f64 = run.flows.iter().filter(|f| asked(&f.id)).map(|f| f.goodput_mbit).sum();
+    let retransmits: u64 = run.flows.iter().filter(|f| asked(&f.id)).map(|f| f.retransmits).sum();
     let delay = run.queue.delay_ms;
     format!(
         "{goodput:12.2}  {:12.1}  {:12.1}  {retransmits:11}  {:4.2}",
@@ -77,6 +80,33 @@ fn loss() -> (String, Vec<Row>) {
         }
     }
     ("cc     loss_pct".into(), rows)
+}
+
+/// Every congestion control on a shallow and a deep buffer, alone and beside one CUBIC flow: then goodput is its own.
+fn cc() -> (String, Vec<Row>) {
+    let mut rows = Vec::new();
+    for kind in registry().ccs() {
+        let queue = if kind.needs(Need::EcnEcho) || kind.needs(Need::EcnCount) {
+            "queue = { kind = \"codel\", ecn = true, ce_threshold = \"2ms\" }\n"
+        } else {
+            ""
+        };
+        for (beside, bdp) in [("", "0.5"), ("", "2"), ("cubic", "2")] {
+            let other = if beside.is_empty() {
+                ""
+            } else {
+                "[[flow]]\ncc = \"cubic\"\n"
+            };
+            let text = format!(
+                "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"{bdp}bdp\"\n{queue}\
+                 [[flow]]\nid = \"it\"\ncc = \"{}\"\n{other}",
+                kind.name
+            );
+            let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
+            rows.push((format!("{:10}  {beside:6}  {bdp:>10}", kind.name), scenario));
+        }
+    }
+    ("cc          beside  buffer_bdp".into(), rows)
 }
 
 /// Every discipline with the parameters that it has by default; ECN is asked for where it can mark.
@@ -197,6 +227,18 @@ fn how_much_loss_does_each_bear() {
             "How much random loss does each bear? One flow, 20 Mbit/s, 40 ms, 1 BDP.",
             "fifo",
             loss(),
+        ),
+    );
+}
+
+#[test]
+fn what_does_each_congestion_control_get() {
+    check(
+        "cc.txt",
+        &table(
+            "What does each congestion control get, alone and beside CUBIC? One flow, 20 Mbit/s, 40 ms.",
+            "fifo, or a step mark at 2 ms where ECN is needed",
+            cc(),
         ),
     );
 }

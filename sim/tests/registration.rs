@@ -1,7 +1,7 @@
 //! A congestion control from outside of the project: written against the public interface, registered, named by a
 //! scenario.
 
-use narrows_core::cc::{Ack, CcKind, CongestionControl, Loss, Window};
+use narrows_core::cc::{Ack, CcKind, CongestionControl, Family, Loss, Window};
 use narrows_core::param::{Kind, Param, Params};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -58,6 +58,10 @@ const KIND: CcKind = CcKind {
     name: "aimd",
     help: "additive increase, multiplicative decrease",
     source: "Chiu and Jain 1989",
+    family: Family::Loss,
+    year: 1989,
+    needs: &[],
+    default_in: &[],
     params: PARAMS,
     make: |params: &Params, _host| {
         Box::new(Aimd {

@@ -16,7 +16,7 @@
 
 use super::hystart::{self, HyStart, Mode};
 use super::reno::{avoid, slow_start};
-use super::{Ack, CcKind, CongestionControl, Host, Loss, Rto, Sample, Sent, Window};
+use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Sent, Window};
 use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -279,6 +279,31 @@ pub const KIND: CcKind = CcKind {
     name: "cubic",
     help: "Linux's default since 2006: a cubic curve of time since the last loss",
     source: "RFC 9438; Linux 6.12",
+    family: Family::Loss,
+    year: 2008,
+    needs: &[],
+    default_in: &[
+        DefaultIn {
+            system: "Linux",
+            since: "2.6.19 (2006-11)",
+            until: "",
+        },
+        DefaultIn {
+            system: "macOS",
+            since: "10.10 (2014-10)",
+            until: "",
+        },
+        DefaultIn {
+            system: "Windows",
+            since: "10 1709 (2017-10)",
+            until: "",
+        },
+        DefaultIn {
+            system: "FreeBSD",
+            since: "14.0 (2023-11)",
+            until: "",
+        },
+    ],
     params: PARAMS,
     make: |params, host| Box::new(Cubic::new(params, host)),
 };

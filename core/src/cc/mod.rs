@@ -3,8 +3,9 @@
 //! The transport owns the window and lends it to the law with every event, because recovery (PRR), idle restart and undo
 //! change it too, for every law alike. A law that runs its own recovery says so in [`CongestionControl::owns_recovery`].
 //!
-//! Order of calls for one ACK: `on_sample` (what it told), then `on_loss`, `on_rto` or `on_spurious_loss` if it changed the
-//! state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when the connection stands.
+//! Order of calls for one ACK: `on_sample` (what it told), then `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and
+//! `on_state` if it changed the state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when
+//! the connection stands.
 
 pub mod bbr;
 pub mod cubic;
@@ -81,6 +82,17 @@ pub struct Sample {
     pub paced: bool,
     /// Did it report marks (ECE)?
     pub ece: bool,
+    /// The state of recovery before it.
+    pub state: State,
+    /// The smoothed round-trip time, this ACK's included, in eighths of a microsecond, as Linux keeps it.
+    pub srtt8_us: u64,
+    /// Packets delivered so far, as Linux shows them here: what this ACK selected is counted, what it acknowledged in order
+    /// is not yet.
+    pub delivered: u64,
+    /// Of them those that ACKs with marks told of, this one not yet counted.
+    pub delivered_ce: u64,
+    /// The peer's timestamp in it and the echo of ours, ms.
+    pub stamps: (u32, u32),
 }
 
 /// One ACK, after loss detection has had its say.
@@ -216,6 +228,26 @@ pub struct Rto {
     pub totals: Totals,
 }
 
+/// A reduction is over: the window has been set to the threshold.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reduced {
+    /// When.
+    pub now: Time,
+}
+
+/// The state of recovery changes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StateChange {
+    /// When.
+    pub now: Time,
+    /// From this one.
+    pub from: State,
+    /// To this one; it may be the same.
+    pub to: State,
+}
+
 /// A reduction of the window was a mistake.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -239,7 +271,10 @@ macro_rules! event_at {
     )*};
 }
 event_at! {
-    Sample { rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false }
+    Sample {
+        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, state: State::Open,
+        srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
+    }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
         ece: false, delivery: None,
@@ -248,6 +283,8 @@ event_at! {
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
     Sent { last_sent: None, app_limited: false, totals: Totals::default() }
     Rto { totals: Totals::default() }
+    Reduced {}
+    StateChange { from: State::Open, to: State::Open }
     SpuriousLoss { prior_cwnd: 0, totals: Totals::default() }
 }
 
@@ -265,6 +302,10 @@ pub trait CongestionControl: Send + Sync {
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
     /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if this was a new episode).
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
+    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not with [`owns_recovery`](Self::owns_recovery).
+    fn on_reduced(&mut self, _w: &mut Window, _ev: &Reduced) {}
+    /// The state of recovery changes (`set_state` in Linux).
+    fn on_state(&mut self, _w: &mut Window, _ev: &StateChange) {}
     /// The reduction was a mistake: the window goes back to what it was. The transport restores the threshold.
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         w.cwnd = w.cwnd.max(ev.prior_cwnd);
@@ -315,6 +356,77 @@ impl Default for Host {
     }
 }
 
+/// What moves a congestion control.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// Losses.
+    Loss,
+    /// Round-trip times.
+    Delay,
+    /// A model of the path.
+    Model,
+    /// What switches and routers tell it.
+    Switch,
+    /// Rules that a computer has found.
+    Learned,
+}
+
+impl Family {
+    /// Its name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Loss => "loss",
+            Family::Delay => "delay",
+            Family::Model => "model",
+            Family::Switch => "switch-assisted",
+            Family::Learned => "computer-made",
+        }
+    }
+}
+
+/// What a congestion control needs of the connection or the path, beside what every one gets.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// Both ends use ECN, and the receiver echoes every mark (RFC 8257 section 3.2). The connection is made so.
+    EcnEcho,
+    /// Both ends use ECN with code point ECT(1), and the receiver counts marks (RFC 9331, RFC 9768). The connection is made
+    /// so.
+    EcnCount,
+    /// The receiver does not select (no SACK). The connection is made so.
+    NoSack,
+    /// Packets leave at the law's own rate: `host.pacing` must not be off.
+    Pacing,
+    /// Round-trip times finer than a millisecond: `host.clock` must be `us`.
+    FineRtt,
+    /// Every packet carries a congestion header, and the narrowest hop's queue writes into it.
+    Feedback,
+}
+
+impl Need {
+    /// What it needs, for people.
+    pub fn help(self) -> &'static str {
+        match self {
+            Need::EcnEcho => "ECN, every mark echoed",
+            Need::EcnCount => "ECN with ECT(1), marks counted",
+            Need::NoSack => "no SACK",
+            Need::Pacing => "pacing",
+            Need::FineRtt => "round-trip times in microseconds",
+            Need::Feedback => "routers that write into its packets",
+        }
+    }
+}
+
+/// Where a congestion control is what a system uses unless told otherwise.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct DefaultIn {
+    /// The system.
+    pub system: &'static str,
+    /// The first release, and its date: `"2.6.19 (2006-11)"`.
+    pub since: &'static str,
+    /// The release that chose another, and its date; empty where none has.
+    pub until: &'static str,
+}
+
 /// One congestion control of a registry.
 #[derive(Clone)]
 pub struct CcKind {
@@ -324,10 +436,25 @@ pub struct CcKind {
     pub help: &'static str,
     /// The specification it is written from.
     pub source: &'static str,
+    /// What moves it.
+    pub family: Family,
+    /// When it was first published.
+    pub year: u16,
+    /// What it needs.
+    pub needs: &'static [Need],
+    /// Where it is or was the default.
+    pub default_in: &'static [DefaultIn],
     /// Its parameters.
     pub params: &'static [Param],
     /// Makes one for a flow of `host`.
     pub make: fn(&Params, host: &Host) -> Box<dyn CongestionControl>,
+}
+
+impl CcKind {
+    /// Does it need this?
+    pub fn needs(&self, need: Need) -> bool {
+        self.needs.contains(&need)
+    }
 }
 
 /// The congestion controls that narrows ships.

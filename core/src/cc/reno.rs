@@ -6,7 +6,7 @@
 //! threshold counts in avoidance; the reduction takes `cwnd`, not the flight size; credit for more than a window is
 //! given at once, one packet if it was already there before (the window had shrunk).
 
-use super::{Ack, CcKind, CongestionControl, Loss, Window};
+use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Window};
 use alloc::boxed::Box;
 
 /// Slow start: doubles per round trip, stops at the threshold; answers the acknowledged packets left over.
@@ -63,6 +63,21 @@ pub const KIND: CcKind = CcKind {
     name: "reno",
     help: "additive increase by one packet per round trip, half on loss",
     source: "RFC 5681; Linux 6.12",
+    family: Family::Loss,
+    year: 1990,
+    needs: &[],
+    default_in: &[
+        DefaultIn {
+            system: "Linux",
+            since: "1.0 (1994-03)",
+            until: "2.6.8 (2004-08)",
+        },
+        DefaultIn {
+            system: "FreeBSD",
+            since: "2.0 (1994-11)",
+            until: "14.0 (2023-11)",
+        },
+    ],
     params: &[],
     make: |_, _| Box::new(Reno),
 };

@@ -7,7 +7,7 @@ use super::read::{listed, within, Field, Section};
 use super::value::{Node, Value};
 use super::write::{put, quote, Entries};
 use crate::kernel::{Kernel, KERNELS};
-use crate::tcp::{Clock, Config, EcnMode, Gso, Pacing};
+use crate::tcp::{Clock, Config, EcnMode, EcnUse, Gso, Pacing};
 use crate::units::{format_bytes, format_rate, Bytes, Rate, UnitError};
 use alloc::format;
 use alloc::string::String;
@@ -118,7 +118,12 @@ impl HostSpec {
             kernel: self.kernel(),
             pacing: self.pacing,
             gso: self.gso,
-            ecn: self.ecn == EcnMode::On,
+            ecn: if self.ecn == EcnMode::On {
+                EcnUse::Latched
+            } else {
+                EcnUse::Off
+            },
+            sack: true,
             slow_start_after_idle: self.slow_start_after_idle,
             device: self.nic.is_some(),
             tsq: self.nic.is_none_or(|nic| nic.tsq),

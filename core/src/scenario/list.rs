@@ -5,6 +5,7 @@
 use super::keys::KEYS;
 use super::value::{Node, Tree};
 use super::write::param_node;
+use crate::cc::CcKind;
 use crate::kernel::RULES;
 use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
 use crate::packet::Packet;
@@ -30,11 +31,7 @@ const ELEMENTS: &[(&str, &[ElementKind])] = &[
 /// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
 /// `name`, `since`, `help` and `source`.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
-    let ccs = registry
-        .ccs()
-        .iter()
-        .map(|k| kind(k.name, k.help, k.source, k.params))
-        .collect();
+    let ccs = registry.ccs().iter().map(congestion_control).collect();
     let queues = registry
         .queues()
         .iter()
@@ -85,6 +82,27 @@ pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
 /// [`describe`] as JSON.
 pub fn describe_json<P: Packet + Send + 'static>(registry: &Registry<P>) -> String {
     describe(registry).to_json()
+}
+
+fn congestion_control(k: &CcKind) -> Node {
+    let words = |words: &mut dyn Iterator<Item = &'static str>| Node::array(words.map(Node::string).collect());
+    let default_in = k.default_in.iter().map(|d| {
+        Node::table(alloc::vec![
+            ("system".into(), Node::string(d.system)),
+            ("since".into(), Node::string(d.since)),
+            ("until".into(), Node::string(d.until)),
+        ])
+    });
+    Node::table(alloc::vec![
+        ("name".into(), Node::string(k.name)),
+        ("help".into(), Node::string(k.help)),
+        ("source".into(), Node::string(k.source)),
+        ("family".into(), Node::string(k.family.name())),
+        ("year".into(), Node::integer(k.year)),
+        ("needs".into(), words(&mut k.needs.iter().map(|need| need.help()))),
+        ("default_in".into(), Node::array(default_in.collect())),
+        ("params".into(), Node::array(k.params.iter().map(param).collect())),
+    ])
 }
 
 fn kind(name: &str, help: &str, source: &str, params: &[Param]) -> Node {

@@ -9,10 +9,11 @@ use super::value::{Tree, Value};
 use super::varying::{no_files, Files};
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use crate::cc::Need;
 use crate::packet::Packet;
 use crate::param::{no_check, Param, Params, Refusal};
 use crate::registry::Registry;
-use crate::tcp::EcnMode;
+use crate::tcp::{Clock, EcnMode, Pacing};
 use crate::units::{Bytes, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -51,6 +52,7 @@ impl Scenario {
                 .iter()
                 .map(|k| offer(k.name, k.params, no_check))
                 .collect(),
+            needs: registry.ccs().iter().map(|k| (k.name, k.needs)).collect(),
             queues: registry
                 .queues()
                 .iter()
@@ -67,6 +69,8 @@ impl Scenario {
 pub(super) struct Known {
     pub ccs: Vec<Offer>,
     pub queues: Vec<Offer>,
+    /// What each congestion control needs, by its name.
+    pub needs: Vec<(&'static str, &'static [Need])>,
 }
 
 fn offer(name: &'static str, params: &'static [Param], check: fn(&Params) -> Result<(), Refusal>) -> Offer {
@@ -110,6 +114,9 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     // A path that is wrong may have a reverse hop.
     let reverse = path.as_ref().is_none_or(|p| p.reverse.is_some());
     let flows = flows(out, &top, known, &Ends { end, ecn, reverse });
+    if let (Some(flows), Some(host)) = (&flows, &host) {
+        needs(out, &top, known, flows, host);
+    }
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);
     // A start moved past the end would be no start.
@@ -318,6 +325,29 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends)
         }
     }
     good.then_some(flows)
+}
+
+/// Refuses a host that has not what its flows need.
+fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[FlowSpec], host: &HostSpec) {
+    let Ok(Some(s)) = section(out, top, "host") else {
+        return;
+    };
+    let who = |need: Need| {
+        flows.iter().map(|flow| flow.cc.kind.as_str()).find(|kind| {
+            let found = known.needs.iter().find(|(name, _)| name == kind);
+            found.is_some_and(|(_, needs)| needs.contains(&need))
+        })
+    };
+    let lacks = [
+        ("pacing", Need::Pacing, host.pacing == Pacing::Off, Pacing::Auto.word()),
+        ("clock", Need::FineRtt, host.clock == Clock::Ms, Clock::Us.word()),
+    ];
+    for (key, need, lacking, right) in lacks {
+        if let (true, Some(who), Some(f)) = (lacking, who(need), s.field(key)) {
+            let problem = format!("is not enough for {who}, which needs {}", need.help());
+            out.refuse(&f, problem, Fix::Value(quote(right)));
+        }
+    }
 }
 
 /// An example of a congestion control.

@@ -22,10 +22,11 @@ pub mod sender;
 pub mod timer;
 pub mod wire;
 
-pub use options::{Clock, EcnMode, Gso, Pacing};
+pub use options::{Clock, EcnMode, EcnUse, Gso, Pacing};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
+use crate::cc::{CcKind, Need};
 use crate::kernel::Kernel;
 use crate::units::{Bytes, Rate, Span};
 
@@ -64,8 +65,10 @@ pub struct Config {
     pub wmem_max: Bytes,
     /// The application writes while less than this waits unsent.
     pub notsent_lowat: Bytes,
-    /// Do both ends negotiate ECN?
-    pub ecn: bool,
+    /// How both ends use ECN.
+    pub ecn: EcnUse,
+    /// Does the receiver select what it acknowledges (SACK)?
+    pub sack: bool,
 }
 
 /// Linux 6.12 with buffers that may grow to 512 MiB.
@@ -86,7 +89,28 @@ impl Default for Config {
             wmem_default: Bytes::new(16 << 10),
             wmem_max: Bytes::new(512 << 20),
             notsent_lowat: Bytes::new(128 << 10),
-            ecn: false,
+            ecn: EcnUse::Off,
+            sack: true,
+        }
+    }
+}
+
+impl Config {
+    /// For a connection under `kind`: what that needs, it gets; otherwise it asks for ECN if `asks`.
+    pub fn under(&self, kind: &CcKind, asks: bool) -> Config {
+        let ecn = if kind.needs(Need::EcnCount) {
+            EcnUse::Counted
+        } else if kind.needs(Need::EcnEcho) {
+            EcnUse::Echoed
+        } else if asks {
+            EcnUse::Latched
+        } else {
+            EcnUse::Off
+        };
+        Config {
+            ecn,
+            sack: !kind.needs(Need::NoSack),
+            ..self.clone()
         }
     }
 }

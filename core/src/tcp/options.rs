@@ -55,6 +55,20 @@ impl EcnMode {
     }
 }
 
+/// How the two ends of one connection use explicit congestion notification.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum EcnUse {
+    /// Not at all.
+    #[default]
+    Off,
+    /// As RFC 3168 has it: a mark is echoed until the sender answers it, once per round trip.
+    Latched,
+    /// Every mark is echoed, and everything that leaves is ECN-capable (RFC 8257).
+    Echoed,
+    /// Marks are counted, and what leaves has code point ECT(1) (RFC 9331, RFC 9768).
+    Counted,
+}
+
 /// The clock that round trips are measured with.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Clock {

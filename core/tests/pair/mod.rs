@@ -12,7 +12,7 @@ use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{Limit, Why};
 use narrows_core::scenario::{Choice, HopSpec, Link, PathSpec};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::tcp::{Config, Receiver, Sender};
+use narrows_core::tcp::{Config, EcnUse, Receiver, Sender};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use std::collections::VecDeque;
 
@@ -97,7 +97,7 @@ pub fn law(name: &str) -> Box<dyn CongestionControl> {
 
 pub fn config() -> Config {
     Config {
-        ecn: true,
+        ecn: EcnUse::Latched,
         ..Config::default()
     }
 }

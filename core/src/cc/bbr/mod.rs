@@ -39,7 +39,7 @@ mod rules;
 mod startup;
 mod window;
 
-use super::{Ack, CcKind, CongestionControl, Delivery, Host, Loss, Rto, Sent, SpuriousLoss, Start, Window};
+use super::{Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, Sent, SpuriousLoss, Start, Window};
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
@@ -472,6 +472,10 @@ pub const KIND: CcKind = CcKind {
     name: "bbr",
     help: "version 1: paced at the greatest delivery rate seen, two round trips' worth in flight",
     source: "Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016",
+    family: Family::Model,
+    year: 2016,
+    needs: &[],
+    default_in: &[],
     params: PARAMS,
     make: |params, host| Box::new(Bbr::new(params, host)),
 };

@@ -14,7 +14,7 @@ mod window;
 
 use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use super::{Config, MSS};
+use super::{Config, EcnUse, MSS};
 use crate::units::Time;
 pub use ack::RULES;
 use ack::{Acks, Due};
@@ -87,7 +87,7 @@ impl Receiver {
             acks: Acks::new(cfg.hz, cfg.kernel),
             window: Window::new(cfg),
             dsack: None,
-            ecn: cfg.ecn,
+            ecn: cfg.ecn != EcnUse::Off,
             marks: ecn::Marks::default(),
             unread: None,
             syn_ack_sent: Time::ZERO,

@@ -66,7 +66,7 @@ impl Sender {
         if matches!(self.state, State::Open | State::Disorder) {
             self.undo = None;
             self.begin_reduction(now, Cause::Mark);
-            self.state = State::Cwr;
+            self.set_state(now, State::Cwr);
         }
     }
     /// Counts what an ACK delivered, as Linux's `delivered` and `delivered_ce`.

@@ -108,6 +108,9 @@ impl Sender {
         if ack.n_sacks > 0 {
             self.tag_sacks(now, ack, &mut news, &mut times);
         }
+        // What laws are shown as delivered, in Linux's order: selected, not yet acknowledged in order.
+        let shown = self.delivered.packets + u64::from(news.delivered);
+        let shown_ce = self.delivered_ce;
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
             acked = self.clean(now, ack.ack, &mut news, &mut times);
@@ -129,6 +132,10 @@ impl Sender {
             ev.pacing = self.pacing;
             ev.paced = self.pacer.on;
             ev.ece = news.ece;
+            ev.state = self.state;
+            ev.srtt8_us = self.rtt.srtt8_us();
+            (ev.delivered, ev.delivered_ce) = (shown, shown_ce);
+            ev.stamps = (ack.tsval, ack.tsecr);
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {
@@ -377,9 +384,9 @@ impl Sender {
         } else if ack > probe.high_seq {
             // It repaired a loss that no ACK showed: one reduction, over at once.
             self.begin_reduction(now, Cause::TailProbe);
-            self.state = State::Cwr;
-            self.end_reduction();
-            self.keep_open();
+            self.set_state(now, State::Cwr);
+            self.end_reduction(now);
+            self.keep_open(now);
         } else if !(news.una_advanced || news.window_update || news.sacked) {
             self.probe = None;
         }

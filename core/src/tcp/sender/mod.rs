@@ -43,8 +43,8 @@ use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
 use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
-use super::{Config, Info, Pacing, State, MSS};
-use crate::cc::{CongestionControl, Start, Totals, Window, INFINITE_SSTHRESH};
+use super::{Config, EcnUse, Info, Pacing, State, MSS};
+use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
 use crate::kernel::Rule;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -218,7 +218,7 @@ impl Sender {
             reordering: REORDERING,
             dsack_dups: 0,
             probe: None,
-            ecn: ecn::Ecn::new(cfg.ecn),
+            ecn: ecn::Ecn::new(cfg.ecn != EcnUse::Off),
             timer: None,
             timeouts: 0,
             window_probes: 0,
@@ -389,6 +389,14 @@ impl Sender {
     /// The law that sets the window, for traces.
     pub fn cc(&self) -> &dyn CongestionControl {
         &*self.cc
+    }
+
+    /// The state of recovery becomes `to`.
+    fn set_state(&mut self, now: Time, to: State) {
+        let mut ev = StateChange::at(now);
+        (ev.from, ev.to) = (self.state, to);
+        self.cc.on_state(&mut self.w, &ev);
+        self.state = to;
     }
 
     /// What laws are told of the connection so far.

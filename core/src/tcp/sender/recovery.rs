@@ -2,7 +2,7 @@
 
 use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
-use crate::cc::{Cause, SpuriousLoss, INFINITE_SSTHRESH};
+use crate::cc::{Cause, Reduced, SpuriousLoss, INFINITE_SSTHRESH};
 use crate::tcp::prr::{Prr, SAFE_ACK};
 use crate::tcp::rack::SUBSUMES_DUPACKS;
 use crate::tcp::scoreboard::LOST;
@@ -34,12 +34,12 @@ impl Sender {
         } else if self.board.una() >= self.high_seq {
             match self.state {
                 State::Cwr if self.board.una() != self.high_seq => {
-                    self.end_reduction();
-                    self.state = State::Open;
+                    self.end_reduction(now);
+                    self.set_state(now, State::Open);
                 }
                 State::Recovery => {
                     self.recover(now, news);
-                    self.end_reduction();
+                    self.end_reduction(now);
                 }
                 _ => {}
             }
@@ -129,7 +129,7 @@ impl Sender {
         } else {
             self.rack.recovered();
         }
-        self.state = State::Open;
+        self.set_state(now, State::Open);
     }
 
     /// Looks for losses; a reordering timer takes the place of the others.
@@ -195,7 +195,7 @@ impl Sender {
             self.prior_ssthresh = (!marked).then(|| self.current_ssthresh());
             self.begin_reduction(now, Cause::Loss);
         }
-        self.state = State::Recovery;
+        self.set_state(now, State::Recovery);
     }
     pub(super) fn begin_undo(&mut self) {
         let mut out = self.board.retrans_out();
@@ -232,24 +232,25 @@ impl Sender {
             self.w.cwnd = cwnd;
         }
     }
-    pub(super) fn end_reduction(&mut self) {
+    pub(super) fn end_reduction(&mut self, now: Time) {
         if self.law.owns_recovery {
             return;
         }
         if self.w.ssthresh < INFINITE_SSTHRESH && (self.state == State::Cwr || self.undo.is_some()) {
             self.w.cwnd = self.w.ssthresh;
         }
+        self.cc.on_reduced(&mut self.w, &Reduced::at(now));
     }
 
     /// Open, or Disorder while something is SACKed or was retransmitted.
-    pub(super) fn keep_open(&mut self) {
+    pub(super) fn keep_open(&mut self, now: Time) {
         let state = if self.board.left_out() > 0 || self.board.any_retransmitted() {
             State::Disorder
         } else {
             State::Open
         };
         if self.state != state {
-            self.state = state;
+            self.set_state(now, state);
             self.high_seq = self.board.nxt();
         }
     }
@@ -261,7 +262,7 @@ impl Sender {
             self.enter_cwr(now);
         }
         if self.state != State::Cwr {
-            self.keep_open();
+            self.keep_open(now);
         }
     }
 
@@ -298,7 +299,7 @@ impl Sender {
     fn undo_loss(&mut self, now: Time) {
         self.undo_reduction(now, true);
         self.timeouts = 0;
-        self.state = State::Open;
+        self.set_state(now, State::Open);
     }
     fn undo_by_dsack(&mut self, now: Time) -> bool {
         if self.undo.is_none_or(|u| u.retransmissions != Some(0)) {
@@ -322,7 +323,7 @@ impl Sender {
             self.retrans_stamp = None;
         }
         self.undo_reduction(now, true);
-        self.keep_open();
+        self.keep_open(now);
         false
     }
 }

@@ -225,7 +225,7 @@ impl Sender {
         if matches!(self.state, State::Open | State::Disorder) && self.board.sacked_out() >= self.reordering {
             self.reordering = self.reordering.min(super::REORDERING);
         }
-        self.state = State::Loss;
+        self.set_state(now, State::Loss);
         let mut ev = Rto::at(now);
         ev.totals = self.totals();
         self.cc.on_rto(&mut self.w, &ev);
