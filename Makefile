@@ -93,6 +93,9 @@ lint-web: web/node_modules/.installed
 validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
 
+mutations: setup ## Switches off every listed law and sees which test notices; writes docs/reference/mutations.md
+	$(BIN)/python -m validation.mutations
+
 agree: setup ## The simulator beside this machine's own TCP, half an hour; writes docs/reference/agreement.md
 	$(BIN)/python -m validation.agreement
 
@@ -100,6 +103,9 @@ bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and t
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
+
+bench-live: setup ## What the live engine carries on this machine, three minutes
+	$(BIN)/python bench/live.py
 
 bench-ns3: ## The same set-ups in ns-3, where that is installed, to compare
 	@[ -n "$(PYTHON)" ] || { echo 'make bench-ns3 needs Python 3.11 or newer'; exit 1; }
@@ -110,4 +116,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo web test lint lint-web validate agree bench bench-ns3 clean
+.PHONY: help setup demo web test lint lint-web validate mutations agree bench bench-live bench-ns3 clean

@@ -18,11 +18,13 @@
 //! | [`tcp`] | Linux's sender and receiver |
 //! | [`scenario`] | the scenario format: the only parser, its errors, its defaults |
 //! | [`windowed`] | the best value of a sliding window |
+//! | [`capture`] | a run as a pcapng file |
 //! | [`figures`] | goodput, percentiles, Jain: computed here once for every engine |
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+pub mod capture;
 pub mod cc;
 pub mod figures;
 pub mod kernel;

@@ -18,7 +18,9 @@
 use crate::clock::Clock;
 use crate::frame::{self, Frame, Ports, HEAD};
 use crate::instruments::Lateness;
+use crate::record::Record;
 use crate::sys;
+use narrows_core::capture::Where;
 use narrows_core::figures::{QueueFigures, QueueMeter, Samples, Verdict, Verdicts, FIGURE_INTERVAL};
 use narrows_core::net::access::Access;
 use narrows_core::net::path::Path;
@@ -58,6 +60,7 @@ struct Watch {
     arrivals: Vec<(Port, Frame)>,
     queues: Vec<QueueMeter>,
     verdicts: Verdicts,
+    record: Option<Record>,
 }
 
 impl Watch {
@@ -71,7 +74,15 @@ impl Watch {
 }
 
 impl Out<Frame> for Watch {
-    fn arrived(&mut self, _now: Time, port: Port, packet: Frame) {
+    fn entered(&mut self, now: Time, port: Port, packet: &Frame) {
+        if let Some(record) = &mut self.record {
+            record.packet(now, Where::Enters(port), packet);
+        }
+    }
+    fn arrived(&mut self, now: Time, port: Port, packet: Frame) {
+        if let Some(record) = &mut self.record {
+            record.packet(now, Where::Leaves(port), &packet);
+        }
         self.arrivals.push((port, packet));
     }
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Frame) {
@@ -80,6 +91,9 @@ impl Out<Frame> for Watch {
     fn dropped(&mut self, now: Time, hop: u8, packet: Frame, why: Why) {
         self.queues[usize::from(hop)].dropped(why);
         self.judge(now, &packet, Verdict::Dropped(why));
+        if let Some(record) = &mut self.record {
+            record.verdict(now, hop, &packet, true, why);
+        }
     }
     fn duplicate(&mut self, packet: &Frame) -> Option<Frame> {
         Some(packet.clone())
@@ -87,6 +101,9 @@ impl Out<Frame> for Watch {
     fn marked(&mut self, now: Time, hop: u8, packet: &Frame, why: Why) {
         self.queues[usize::from(hop)].marked();
         self.judge(now, packet, Verdict::Marked(why));
+        if let Some(record) = &mut self.record {
+            record.verdict(now, hop, packet, false, why);
+        }
     }
 }
 
@@ -150,6 +167,7 @@ impl Emulator {
                 arrivals: Vec::new(),
                 queues,
                 verdicts: Verdicts::default(),
+                record: None,
             },
             ports: Ports::default(),
             manner: Manner {
@@ -175,6 +193,14 @@ impl Emulator {
     /// Tells the first `most` packets that are dropped, marked or lost one by one.
     pub fn keep_verdicts(&mut self, most: usize) {
         self.watch.verdicts = Verdicts::keep(most);
+    }
+    /// Tells every packet to a capture.
+    pub fn record(&mut self, record: Record) {
+        self.watch.record = Some(record);
+    }
+    /// No packet passes any more: ends the capture, if there is one. False when it did not take everything.
+    pub fn end_record(&mut self) -> bool {
+        self.watch.record.take().is_none_or(Record::finish)
     }
     /// How packets are passed.
     pub fn manner_of(&self) -> Manner {

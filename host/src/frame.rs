@@ -222,6 +222,10 @@ impl Frame {
     pub fn owner(&self) -> Option<u16> {
         self.whole.owner
     }
+    /// Is it a TCP segment? Its headers are then TCP's, too.
+    pub fn is_tcp(&self) -> bool {
+        self.whole.tcp
+    }
     /// Whoever gets it drops it.
     pub fn damaged(&self) -> bool {
         self.damaged

@@ -13,6 +13,7 @@
 //! | [`probe`] | pings and who answers them |
 //! | [`instruments`] | how late, how wrong: the run's own error |
 //! | [`machine`] | what this kernel is |
+//! | [`record`] | a run as a capture file |
 //! | [`doctor`] | what this machine can do for live runs, measured |
 //! | [`clock`] | the run's time on the kernel's clock |
 //! | [`shell`] | any program over the path |
@@ -34,6 +35,7 @@ pub mod netlink;
 pub mod probe;
 pub mod process;
 pub mod ready;
+pub mod record;
 pub mod shell;
 pub mod shell_command;
 pub mod space;

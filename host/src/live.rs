@@ -7,9 +7,11 @@ use crate::frame::{Frame, Ports};
 use crate::instruments::{confess, Conditions};
 use crate::probe::{Echoes, Pinging, Probes};
 use crate::ready;
+use crate::record::{Record, Writer};
 use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
+use narrows_core::capture::Capture;
 use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeMeter, QueueMeter, Run};
 use narrows_core::net::path::{self, Path};
 use narrows_core::net::{Port, FAR, NEAR};
@@ -19,6 +21,7 @@ use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnMode, Gso, Pacing};
 use narrows_core::units::{Span, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -181,16 +184,26 @@ pub(crate) fn emulator(
     Ok(emulator)
 }
 
-/// Runs `scenario` with this machine's own TCP. `progress` is called now and then; when it answers `false` the run stops.
+/// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is named. `progress` is called now and then; when it answers `false` the run stops.
 /// [`ready::gain_privilege`] must have been called.
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Frame>,
     options: &Options,
+    record: Option<&FilePath>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Run, HostError> {
     ready::check_scenario(scenario, registry, options.sample_interval)?;
     let mut emulator = emulator(scenario, registry, options)?;
+    let writer = match record {
+        Some(file) => {
+            let (sink, writer) = Writer::create(file).map_err(HostError::failed("the capture"))?;
+            let capture = Capture::new(&scenario.title, sink);
+            emulator.record(Record::new(capture, path::hop_names(&scenario.path)));
+            Some(writer)
+        }
+        None => None,
+    };
     let spaces = [Space::new(&space(scenario, NEAR))?, Space::new(&space(scenario, FAR))?];
     let stop = AtomicBool::new(false);
     let parts = Parts {
@@ -207,8 +220,12 @@ pub fn run(
         // Whatever went wrong, nobody waits for threads that nobody stops.
         stop.store(true, Ordering::Relaxed);
         done
-    })?;
-    Ok(parts.told(&emulator, seen))
+    });
+    let whole = emulator.end_record();
+    if let Some(writer) = writer {
+        writer.finish(whole).map_err(HostError::failed("the capture"))?;
+    }
+    Ok(parts.told(&emulator, seen?))
 }
 
 struct Parts<'a> {

@@ -6,7 +6,7 @@ use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
 use narrows_host::{doctor, machine, process, ready, shell_command, sys, HostError, Options, Progress};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -22,6 +22,7 @@ FILE: a scenario; stdin without one, or for -.
   --name NAME             what FILE is called in messages
   --seed N                instead of the scenario's
   --sample-interval SPAN  between two samples, e.g. 100ms; off takes none, pictures some hundred
+  --record FILE           every packet into a capture (pcapng) that Wireshark opens
   --verdicts N            tell the first N packets that are dropped, marked or lost one by one
   --stream                for programs: lines of progress, then the run and its samples (see `narrows/live.py`)
   --tied                  end with the process that started this one
@@ -46,6 +47,7 @@ struct Asked {
     seed: Option<u64>,
     interval: Interval,
     verdicts: usize,
+    record: Option<PathBuf>,
     stream: bool,
     tied: bool,
 }
@@ -78,6 +80,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
                 let text = needs(args.next(), "--verdicts")?;
                 asked.verdicts = text.parse().map_err(|_| format!("--verdicts {text}: a whole number"))?;
             }
+            "--record" => asked.record = Some(needs(args.next(), "--record")?.into()),
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             _ if arg.starts_with("--") => return Err(format!("no option is called {arg}\n\n{USAGE}")),
@@ -134,7 +137,7 @@ fn run(asked: &Asked) -> Result<(), HostError> {
         }
         true
     };
-    let run = narrows_host::run(&scenario, &registry, &options, &mut progress)?;
+    let run = narrows_host::run(&scenario, &registry, &options, asked.record.as_deref(), &mut progress)?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
     let json = run.to_json(env!("CARGO_PKG_VERSION"), &written, None);
     let mut out = std::io::stdout().lock();

@@ -48,6 +48,7 @@ def run_toml(
     seed: int | None = None,
     sample_interval: str | None = None,
     verdicts: int = 0,
+    record: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
 def run_tree(
@@ -56,6 +57,7 @@ def run_tree(
     seed: int | None = None,
     sample_interval: str | None = None,
     verdicts: int = 0,
+    record: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
 def run_elsewhere(json: str, samples: bytes) -> Run: ...

@@ -130,6 +130,12 @@ def _named(_context: click.Context, _param: click.Parameter, value: str | None) 
     return value
 
 
+def _named_capture(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("name a file: --record out.pcapng")
+    return value
+
+
 _plot_option = click.option(
     "--plot",
     is_flag=False,
@@ -162,6 +168,12 @@ _report_option = click.option(
 @click.option(
     "--out", type=click.Path(file_okay=False), help="Write Parquet, JSON and the scenario here. Example: --out result"
 )
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False),
+    callback=_named_capture,
+    help="Every packet into a capture that Wireshark opens. Example: --record out.pcapng",
+)
 @click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
 @_plot_option
 @_report_option
@@ -173,6 +185,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     seed: int | None,
     as_json: bool,
     out: str | None,
+    record: str | None,
     sample_interval: str | None,
     plot: str | None,
     page: str | None,
@@ -191,6 +204,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             seed=seed,
             engine=cast("Engine", engine),
             **_samples(sample_interval, plot, page, out),
+            record=record,
             progress=bar,
         )
     if out is not None:
@@ -270,6 +284,68 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
 
 
 @main.command()
+@click.option("--rate", default="20Mbit", show_default=True, help="Of the path. Example: --rate 100Mbit")
+@click.option("--rtt", default="40ms", show_default=True, help="Two-way propagation. Example: --rtt 20ms")
+@click.option("--buffer", help="What the queue holds; 1bdp of a fifo without. Example: --buffer 0.5bdp")
+@click.option("--queue", help="Discipline of the queue; fifo without. Example: --queue fq_codel")
+@click.option("--loss", help="By chance, before the queue. Example: --loss 0.1%")
+@click.option("--only", help="These, with commas between. Example: --only cubic,bbr")
+@click.option(
+    "--duration",
+    type=click.IntRange(4, 3600),
+    default=40,
+    show_default=True,
+    help="Of each simulation, seconds. Example: --duration 60",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Of all simulations. Example: --seed 7")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    callback=_plot_file,
+    help="Draw it into a PNG, SVG or PDF. Example: --plot race.png",
+)
+def race(  # noqa: PLR0917 - Click calls it by keyword
+    rate: str,
+    rtt: str,
+    buffer: str | None,
+    queue: str | None,
+    loss: str | None,
+    only: str | None,
+    duration: int,
+    seed: int,
+    as_json: bool,
+    plot: str | None,
+) -> None:
+    """Every congestion control on one path: alone, beside CUBIC, and with a late comer of its own kind.
+
+    Example: narrows race --rate 50Mbit --rtt 40ms --only reno,cubic,bbr
+    """
+    from narrows import race as races  # noqa: PLC0415
+    from narrows.scenario import Path as NetworkPath  # noqa: PLC0415
+
+    if buffer is None and queue in {None, "fifo"}:
+        buffer = "1bdp"
+    names = None if only is None else [name.strip() for name in only.split(",")]
+    path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
+    with _Bar(quiet=as_json, of="simulations") as bar:
+        found = races.race(path, only=names, duration_s=duration, seed=seed, progress=bar)
+    if plot:
+        races.plot(found, plot)
+    if as_json:
+        click.echo(json.dumps(found.json()))
+        return
+    from narrows.show import console, table  # noqa: PLC0415
+
+    out = console()
+    out.print(races.sentence(found), style="bold")
+    out.print()
+    table(out, races.table(found))
+    for left, needs in found.left_out.items():
+        out.print(f"left out: {left}, which needs {needs}")
+
+
+@main.command()
 @click.argument("topic", type=click.Choice(_TOPICS))
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Of every random choice. Example: --seed 7")
 @_report_option
@@ -336,7 +412,8 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
         if what is None:
             click.echo(f"{which}:")
         for kind in found:
-            click.echo(f"{kind['name']:12} {kind['help']}")
+            about = f"{kind['family']:15}  {kind['year']}  " if "family" in kind else ""
+            click.echo(f"{kind['name']:12} {about}{kind['help']}")
             if verbose or name is not None:
                 _describe(kind)
 
@@ -357,6 +434,11 @@ def _list_rules(rules: list[dict[str, str]], of: str | None, *, verbose: bool, a
 
 def _describe(kind: dict[str, Any]) -> None:
     click.echo(f"{'':12} source: {kind['source']}")
+    if kind.get("needs"):
+        click.echo(f"{'':12} needs: {'; '.join(kind['needs'])}")
+    for default in kind.get("default_in", ()):
+        until = f" until {default['until']}" if default["until"] else ""
+        click.echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
     for param in kind["params"]:
         accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
         default = json.dumps(param["default"])

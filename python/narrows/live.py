@@ -34,6 +34,7 @@ def run(
     seed: int | None,
     sample_interval: str | None,
     verdicts: int,
+    record: str | None,
     progress: Callable[[float, float], object] | None,
 ) -> _core.Run:
     """Runs the scenario of a text that is called `name`."""
@@ -45,6 +46,8 @@ def run(
         command += ["--seed", str(seed)]
     if sample_interval is not None:
         command += ["--sample-interval", sample_interval]
+    if record is not None:
+        command += ["--record", record]
     try:
         pipe = subprocess.PIPE
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -39,7 +39,8 @@ _MARKS = 9
 """Markers on a line in black and white: enough to find it, too few to hide it."""
 
 
-def _matplotlib() -> Any:  # noqa: ANN401 - a module
+def matplotlib() -> Any:  # noqa: ANN401 - a module
+    """The package, or what to install."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -105,7 +106,7 @@ def compare_plot(
         NarrowsError: If Matplotlib is not installed, there is nothing to draw, or a name is not known.
         OutputError: If the file cannot be written.
     """
-    mpl = _matplotlib()
+    mpl = matplotlib()
     from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
 
     if not runs:
@@ -129,7 +130,7 @@ def compare_plot(
             title = names[column] if names else run.json["scenario"].get("title") or f"seed {run.json['seed']}"
             axes[0][column].set_title(f"{title}\n{_wrapped(sentence(run.json))}", fontsize=8, loc="left")
         if file is not None:
-            _write(figure, file, format_)
+            write(figure, file, format_)
     return figure
 
 
@@ -193,7 +194,8 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
     return {"color": colour, "linestyle": style, "linewidth": width}
 
 
-def _write(figure: Figure, file: str | PathLike[str], format_: str | None) -> None:
+def write(figure: Figure, file: str | PathLike[str], format_: str | None) -> None:
+    """Writes a picture; the same figure gives the same file."""
     # No date: the same run gives the same file.
     dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     try:

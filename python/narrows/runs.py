@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -258,6 +260,7 @@ def run(
     engine: Engine = "sim",
     sample_interval: str | None = None,
     verdicts: int = 0,
+    record: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Runs a scenario, or the scenario file of that name.
@@ -269,11 +272,13 @@ def run(
         sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none,
             `"pictures"` some hundred for a run of any length.
         verdicts: The first so many packets that are dropped, marked or lost are told one by one; none by default.
+        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run is over and not before.
         progress: Called now and then; what it raises stops the run.
 
     Raises:
         ScenarioError: If the scenario is not right: every mistake at once.
         EngineError: If this engine cannot run it.
+        OutputError: If `record` cannot be written.
     """
     if engine not in ENGINES:
         raise EngineError(f"there is no engine `{engine}`; there are {' and '.join(f'`{name}`' for name in ENGINES)}")
@@ -281,8 +286,38 @@ def run(
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
+    with _recording(record) as part:
+        return _run(scenario, engine, seed, sample_interval=sample_interval, verdicts=verdicts, record=part, progress=progress)
+
+
+@contextmanager
+def _recording(file: str | PathLike[str] | None) -> Iterator[str | None]:
+    """The file's name while it is being written; a run that does not end leaves nothing."""
+    if file is None:
+        yield None
+        return
+    whole = FilePath(file)
+    part = whole.with_name(f".{whole.name}.{os.getpid()}")
+    try:
+        part.touch()
+        yield str(part)
+        part.replace(whole)
+    except OSError as error:
+        raise OutputError(f"{whole}: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _run(
+    scenario: Scenario | str | PathLike[str],
+    engine: Engine,
+    seed: int | None,
+    *,
+    verdicts: int,
+    **how: Any,  # noqa: ANN401 - what the core takes
+) -> Run:
     watch = provenance.Watch()
-    how: dict[str, Any] = {"seed": seed, "sample_interval": sample_interval, "verdicts": verdicts, "progress": progress}
+    how |= {"seed": seed, "verdicts": verdicts}
     if engine == "live":
         from narrows import live  # noqa: PLC0415 - most runs need no other process
 

@@ -21,15 +21,16 @@ def console(stream: TextIO | None = None) -> Console:
     return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
 
 
-def _print(out: Console, shown: tables.Table) -> None:
-    table = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
+def table(out: Console, shown: tables.Table) -> None:
+    """Prints a table."""
+    lines = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
     for name in shown.words:
-        table.add_column(name)
+        lines.add_column(name)
     for column in shown.numbers:
-        table.add_column(column, justify="right")
+        lines.add_column(column, justify="right")
     for row in shown.rows:
-        table.add_row(*(cell.text for cell in row))
-    out.print(table)
+        lines.add_row(*(cell.text for cell in row))
+    out.print(lines)
 
 
 def confession(instruments: Figures) -> str:
@@ -51,9 +52,9 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     out = console(stream)
     out.print(sentence(figures), style="bold")
     out.print()
-    _print(out, tables.flows(figures))
+    table(out, tables.flows(figures))
     out.print()
-    _print(out, tables.waits(figures))
+    table(out, tables.waits(figures))
     if len(figures["flows"]) > 1:
         jain = number(figures["fairness"]["jain"], 3)
         out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")

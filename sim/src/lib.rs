@@ -5,6 +5,7 @@
 //! | `nic` | how segments leave the sender's host |
 //! | [`packet`] | a packet in 32 bytes |
 //! | [`timers`] | alarms, lazily re-armed |
+//! | `record` | a run as a capture file |
 //! | `prefetch` | what is needed next is fetched into the cache |
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events |
 //!
@@ -15,12 +16,13 @@
 mod nic;
 pub mod packet;
 mod prefetch;
+mod record;
 pub mod timers;
 mod world;
 
 pub use narrows_core::figures::Run;
 pub use packet::Packet;
-pub use world::run;
+pub use world::{run, run_recorded};
 
 use narrows_core::figures::picture_interval;
 use narrows_core::scenario::Scenario;
@@ -95,6 +97,8 @@ pub enum SimError {
         /// Seconds of all flows, added up.
         flow_seconds: u64,
     },
+    /// The capture could not be written to its end.
+    NotRecorded,
     /// The progress callback said so.
     Stopped,
 }
@@ -116,6 +120,7 @@ impl fmt::Display for SimError {
                 "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit into memory: fewer flows, \
                  or a shorter duration"
             ),
+            SimError::NotRecorded => write!(f, "the capture could not be written to its end: is the disk full?"),
             SimError::Stopped => write!(f, "the run was stopped"),
         }
     }

@@ -10,7 +10,9 @@ use narrows_core::units::{Bytes, Time};
 use std::collections::VecDeque;
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
-pub const PING_SIZE: u16 = 14 + 20 + 8 + 64;
+pub const PING_SIZE: u16 = 14 + 20 + 8 + PING_PAYLOAD;
+/// Payload of a probe, in bytes.
+pub const PING_PAYLOAD: u16 = 64;
 
 /// What a packet is.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

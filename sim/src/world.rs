@@ -10,8 +10,10 @@
 use crate::nic::{Departures, Nic};
 use crate::packet::{Acks, Kind, Packet};
 use crate::prefetch::prefetch;
+use crate::record::Record;
 use crate::timers::Timers;
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
+use narrows_core::capture::{Capture, Where};
 use narrows_core::cc;
 use narrows_core::figures::{
     Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts, FIGURE_INTERVAL, SERIES_INTERVAL,
@@ -53,8 +55,20 @@ pub fn run(
     options: &Options,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Run, SimError> {
+    run_recorded(scenario, registry, options, None, progress)
+}
+
+/// [`run`], with every packet told to a capture. A capture that cannot be written is an error when the run is over.
+pub fn run_recorded(
+    scenario: &Scenario,
+    registry: &Registry<Packet>,
+    options: &Options,
+    capture: Option<Capture>,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Run, SimError> {
     check_rows(scenario, options)?;
     let mut world = World::new(scenario, registry, options)?;
+    world.watch.record = capture.map(|capture| Box::new(Record::new(capture, scenario)));
     world.run_until(world.end, progress)?;
     world.close();
     let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
@@ -66,6 +80,9 @@ pub fn run(
     }
     if world.watch.pings > 0 {
         world.run_until(world.end + GRACE, progress)?;
+    }
+    if world.watch.record.take().is_some_and(|record| !record.finish()) {
+        return Err(SimError::NotRecorded);
     }
     let mut samples = world.samples;
     samples.verdicts = world.watch.verdicts;
@@ -163,9 +180,22 @@ pub(crate) struct Watch {
     verdicts: Verdicts,
     /// Pings whose fate is open.
     pings: u64,
+    record: Option<Box<Record>>,
 }
 
 impl Watch {
+    /// Takes a packet into the capture, where there is one.
+    fn record(&mut self, at: Time, seen: Where, packet: &Packet) {
+        if let Some(record) = &mut self.record {
+            record.packet(at, seen, packet, &self.acks, "");
+        }
+    }
+    /// Likewise one that was dropped or marked.
+    fn record_verdict(&mut self, at: Time, hop: u8, packet: &Packet, dropped: bool, why: Why) {
+        if let Some(record) = &mut self.record {
+            record.verdict(at, hop, packet, &self.acks, dropped, why);
+        }
+    }
     /// Notes what became of a packet. A time of entry of zero is one that was never set.
     fn judge(&mut self, now: Time, packet: &Packet, verdict: Verdict) {
         if self.verdicts.wanted() {
@@ -184,7 +214,11 @@ impl Watch {
 }
 
 impl Out<Packet> for Watch {
-    fn arrived(&mut self, _now: Time, _port: Port, packet: Packet) {
+    fn entered(&mut self, now: Time, port: Port, packet: &Packet) {
+        self.record(now, Where::Enters(port), packet);
+    }
+    fn arrived(&mut self, now: Time, port: Port, packet: Packet) {
+        self.record(now, Where::Leaves(port), &packet);
         self.arrivals.push(packet);
     }
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Packet) {
@@ -193,6 +227,7 @@ impl Out<Packet> for Watch {
     fn dropped(&mut self, now: Time, hop: u8, packet: Packet, why: Why) {
         self.queues[usize::from(hop)].dropped(why);
         self.judge(now, &packet, Verdict::Dropped(why));
+        self.record_verdict(now, hop, &packet, true, why);
         self.forget(&packet);
     }
     fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
@@ -208,6 +243,7 @@ impl Out<Packet> for Watch {
     fn marked(&mut self, now: Time, hop: u8, packet: &Packet, why: Why) {
         self.queues[usize::from(hop)].marked();
         self.judge(now, packet, Verdict::Marked(why));
+        self.record_verdict(now, hop, packet, false, why);
     }
 }
 
@@ -348,6 +384,7 @@ impl World {
                 queues,
                 verdicts: Verdicts::keep(options.verdicts),
                 pings: 0,
+                record: None,
             },
             flows,
             probes,

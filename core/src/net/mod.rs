@@ -44,6 +44,8 @@ pub struct ElementKind {
 
 /// What comes out of a network: packets at ports, and what its queues dropped or marked. A hop is told by its number.
 pub trait Out<P> {
+    /// `packet` enters at `port`.
+    fn entered(&mut self, _now: Time, _port: Port, _packet: &P) {}
     /// `packet` arrives at `port` now.
     fn arrived(&mut self, now: Time, port: Port, packet: P);
     /// `packet` left the queue of a hop now (its delay: since `enqueued_at`), out of the discipline's `class`.

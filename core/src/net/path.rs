@@ -235,6 +235,7 @@ impl<P: Packet> Path<P> {
 impl<P: Packet> Network<P> for Path<P> {
     /// Nothing arrives within a push, not even over no distance: ask `next_wakeup` again.
     fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
+        out.entered(now, port, &packet);
         if port == FAR {
             self.back.push(now, packet, out);
         } else {

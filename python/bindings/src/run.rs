@@ -4,6 +4,7 @@
 use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
+use narrows_core::capture::Capture;
 use narrows_core::figures::{beside, compare, Conditions, PathFigures, QueueFigures, Samples};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
@@ -16,7 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Between two visits to the interpreter: Ctrl-C feels immediate, and the visits cost nothing.
@@ -64,7 +66,8 @@ impl Run {
 
 /// Runs the scenario of a TOML text.
 #[pyfunction]
-#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, progress=None))]
+#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, record=None, progress=None))]
+#[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_toml(
     py: Python<'_>,
     text: &str,
@@ -72,25 +75,28 @@ pub fn run_toml(
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
+    record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let (scenario, files) = parse(py, text, file_name)?;
-    run(py, scenario, files, seed, sample_interval, verdicts, progress)
+    run(py, scenario, files, seed, sample_interval, verdicts, record, progress)
 }
 
 /// Runs the scenario of nested tables.
 #[pyfunction]
-#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, progress=None))]
+#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, record=None, progress=None))]
+#[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_tree(
     py: Python<'_>,
     tree: &Bound<'_, PyMapping>,
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
+    record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let (_, scenario, files) = parse_tree(tree, Texts::new())?;
-    run(py, scenario, files, seed, sample_interval, verdicts, progress)
+    run(py, scenario, files, seed, sample_interval, verdicts, record, progress)
 }
 
 /// What an engine in another process saw: its JSON, and its samples as bytes.
@@ -298,6 +304,13 @@ fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scen
     Ok((built, scenario, files.texts.into_inner()))
 }
 
+/// A capture that goes into `file`.
+fn capture(file: &Path, title: &str) -> PyResult<Capture> {
+    let mut out = std::fs::File::create(file)?;
+    Ok(Capture::new(title, Box::new(move |bytes| out.write_all(bytes).is_ok())))
+}
+
+#[allow(clippy::too_many_arguments)] // keywords in Python
 fn run(
     py: Python<'_>,
     mut scenario: Scenario,
@@ -305,6 +318,7 @@ fn run(
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
+    record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     scenario.seed = seed.unwrap_or(scenario.seed);
@@ -324,6 +338,7 @@ fn run(
             ))
         })?);
     }
+    let capture = record.map(|file| capture(&file, &scenario.title)).transpose()?;
     let mut stopped = None;
     let result = py.detach(|| {
         let mut visited = Instant::now();
@@ -340,7 +355,7 @@ fn run(
             });
             told.map_err(|e| stopped = Some(e)).is_ok()
         };
-        narrows_sim::run(&scenario, &registry(), &options, &mut visit)
+        narrows_sim::run_recorded(&scenario, &registry(), &options, capture, &mut visit)
     });
     match (stopped, result) {
         (Some(error), _) => Err(error),

@@ -1,0 +1,459 @@
+//! A run as a capture file, which Wireshark and tshark open: pcapng, in nanoseconds of the run's own time.
+//!
+//! Three interfaces, as if three people watched. `near` and `far` are the two ends of the path: what enters there is outbound, what
+//! comes out is inbound, so each looks as tcpdump would on that host. `path` shows what happened between them: every packet
+//! that was dropped or marked, with a comment that says where and why. Packets are cut behind their headers; their full
+//! length is noted.
+//!
+//! Simulated packets get headers here: IPv4 from 192.0.2.0/24 (near) and 198.51.100.0/24 (far), TCP with the options that
+//! Linux sends (timestamps always, SACK blocks in ACKs; a window scale of 14), UDP for probes. Sequence numbers begin at 0.
+//! TCP checksums are left at zero, for there is no payload to sum.
+//!
+//! What is told out of order by less than [`HORIZON`] is put in order: queues are looked at only when they must be, so a drop
+//! is told a little after packets that came later.
+//!
+//! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018, 768.
+
+use crate::net::{Port, NEAR};
+use crate::packet::Ecn;
+use crate::queue::Why;
+use crate::tcp::wire::{AckSegment, Segment};
+use crate::tcp::MSS;
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// By so much records may be out of order when they are told.
+pub const HORIZON: Span = Span::ms(250);
+/// The most bytes of a packet that are kept.
+pub const SNAP: usize = 128;
+/// So many bytes are gathered before they are written.
+const CHUNK: usize = 64 << 10;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 6;
+const MAGIC: u32 = 0x1a2b_3c4d;
+/// LINKTYPE_RAW: a packet begins with its IP header.
+const RAW: u16 = 101;
+const NANOSECONDS: u8 = 9;
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+const WINDOW_SCALE: u8 = 14;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Takes bytes in order; false when it takes no more.
+pub type Sink = Box<dyn FnMut(&[u8]) -> bool + Send>;
+
+/// Where a packet was seen.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Where {
+    /// It enters the path at this port.
+    Enters(Port),
+    /// It comes out of the path at this port.
+    Leaves(Port),
+    /// Between them.
+    Inside,
+}
+
+/// One record, not yet written.
+struct Record {
+    at: Time,
+    block: Vec<u8>,
+}
+
+/// A capture file that is being written.
+pub struct Capture {
+    sink: Sink,
+    pending: Vec<Record>,
+    flushed: Time,
+    out: Vec<u8>,
+    failed: bool,
+}
+
+impl Capture {
+    /// Begins one; `title` is its comment.
+    pub fn new(title: &str, sink: Sink) -> Capture {
+        let mut capture = Capture {
+            sink,
+            pending: Vec::new(),
+            flushed: Time::ZERO,
+            out: Vec::new(),
+            failed: false,
+        };
+        let mut section = Vec::new();
+        section.extend(MAGIC.to_le_bytes());
+        section.extend(1_u16.to_le_bytes());
+        section.extend(0_u16.to_le_bytes());
+        section.extend(u64::MAX.to_le_bytes());
+        option(&mut section, 1, title.as_bytes());
+        option(&mut section, 4, b"narrows");
+        block(&mut capture.out, SECTION, &section);
+        for (name, what) in [
+            ("near", "the senders' end of the path"),
+            ("far", "the receivers' end of the path"),
+            ("path", "what was dropped and marked on the way"),
+        ] {
+            let mut interface = Vec::new();
+            interface.extend(RAW.to_le_bytes());
+            interface.extend(0_u16.to_le_bytes());
+            interface.extend((SNAP as u32).to_le_bytes());
+            option(&mut interface, 2, name.as_bytes());
+            option(&mut interface, 3, what.as_bytes());
+            option(&mut interface, 9, &[NANOSECONDS]);
+            block(&mut capture.out, INTERFACE, &interface);
+        }
+        capture
+    }
+
+    /// A packet of `len` bytes that begins with `head` was seen; an empty comment is none.
+    pub fn packet(&mut self, at: Time, seen: Where, head: &[u8], len: u32, comment: &str) {
+        if self.failed {
+            return;
+        }
+        let (interface, flags) = match seen {
+            Where::Enters(port) => (u32::from(port != NEAR), OUTBOUND),
+            Where::Leaves(port) => (u32::from(port != NEAR), INBOUND),
+            Where::Inside => (2, 0),
+        };
+        let head = &head[..head.len().min(SNAP)];
+        let ns = at.as_ns();
+        let mut body = Vec::with_capacity(SNAP + 64);
+        body.extend(interface.to_le_bytes());
+        body.extend(((ns >> 32) as u32).to_le_bytes());
+        body.extend((ns as u32).to_le_bytes());
+        body.extend((head.len() as u32).to_le_bytes());
+        body.extend(len.max(head.len() as u32).to_le_bytes());
+        padded(&mut body, head);
+        if !comment.is_empty() {
+            option(&mut body, 1, comment.as_bytes());
+        }
+        if flags != 0 {
+            option(&mut body, 2, &flags.to_le_bytes());
+        }
+        let mut record = Vec::with_capacity(body.len() + 16);
+        block(&mut record, PACKET, &body);
+        self.pending.push(Record { at, block: record });
+        if at.since(self.flushed) > HORIZON + HORIZON {
+            self.flush(at - HORIZON);
+        }
+    }
+
+    /// Puts in order and hands on what is older than `before`.
+    fn flush(&mut self, before: Time) {
+        self.flushed = before;
+        self.pending.sort_by_key(|record| record.at);
+        let ready = self.pending.partition_point(|record| record.at < before);
+        for record in self.pending.drain(..ready) {
+            self.out.extend(record.block);
+            if self.out.len() >= CHUNK && !self.failed {
+                self.failed = !(self.sink)(&self.out);
+                self.out.clear();
+            }
+        }
+    }
+
+    /// The run is over: writes what is left. False when the sink did not take everything.
+    pub fn finish(mut self) -> bool {
+        self.flush(Time::MAX);
+        !self.failed && (self.sink)(&self.out)
+    }
+}
+
+/// What a record says of a packet that was dropped or marked.
+pub fn comment(dropped: bool, hop: &str, why: Why) -> alloc::string::String {
+    let because = match why {
+        Why::Overflow => "its buffer was full",
+        Why::Law => "its control law decided so",
+        Why::Loss => "the path lost it at random",
+        Why::Policer => "its policer found it over its rate",
+    };
+    format!(
+        "{} by hop {hop}: {because}",
+        if dropped { "dropped" } else { "marked CE" }
+    )
+}
+
+fn block(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
+    // Every block ends in an end of options where it has some.
+    let len = 12 + body.len() as u32 + 4;
+    out.extend(kind.to_le_bytes());
+    out.extend(len.to_le_bytes());
+    out.extend(body);
+    out.extend(0_u32.to_le_bytes());
+    out.extend(len.to_le_bytes());
+}
+
+fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend(bytes);
+    out.extend(core::iter::repeat_n(0, bytes.len().next_multiple_of(4) - bytes.len()));
+}
+
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    out.extend(code.to_le_bytes());
+    out.extend((value.len() as u16).to_le_bytes());
+    padded(out, value);
+}
+
+/// The two ends of a simulated connection: of a number, so that no two have the same ports and addresses.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Ends {
+    from: ([u8; 4], u16),
+    to: ([u8; 4], u16),
+}
+
+impl Ends {
+    /// From the sender of flow (or probe) `number`, who is at `sender`, to its receiver.
+    pub fn of(number: u32, sender: Port) -> Ends {
+        const PORTS: u32 = 50_000;
+        let host = |port: Port, place: u8| match port {
+            NEAR => [192, 0, 2, place],
+            _ => [198, 51, 100, place],
+        };
+        let place = (number / PORTS % 250) as u8 + 1;
+        let receiver = crate::net::NEAR + crate::net::FAR - sender;
+        Ends {
+            from: (host(sender, place), 10_000 + (number % PORTS) as u16),
+            to: (host(receiver, place), 5_001),
+        }
+    }
+    /// The other way.
+    pub fn back(self) -> Ends {
+        Ends {
+            from: self.to,
+            to: self.from,
+        }
+    }
+}
+
+/// Writes the headers of a segment into `out`; answers the length of its IP packet in bytes.
+pub fn segment(ends: Ends, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
+    let mut options = Vec::with_capacity(20);
+    if s.syn {
+        options.extend([2, 4]);
+        options.extend((MSS as u16 + 12).to_be_bytes());
+        options.extend([4, 2]);
+        timestamps(&mut options, s.tsval, s.tsecr);
+        options.extend([1, 3, 3, WINDOW_SCALE]);
+    } else {
+        options.extend([1, 1]);
+        timestamps(&mut options, s.tsval, s.tsecr);
+    }
+    let (seq, ack) = if s.syn { (0, 0) } else { (s.seq as u32 + 1, 1) };
+    let flags = Flags {
+        syn: s.syn,
+        ack: !s.syn,
+        psh: s.psh,
+        ece: s.syn && s.cwr,
+        cwr: s.cwr,
+    };
+    tcp(ends, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out)
+}
+
+/// Likewise of an acknowledgement; `ends` are those of the connection turned round.
+pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) -> u32 {
+    let mut options = Vec::with_capacity(40);
+    if a.syn {
+        options.extend([2, 4]);
+        options.extend((MSS as u16 + 12).to_be_bytes());
+        options.extend([4, 2]);
+        timestamps(&mut options, a.tsval, a.tsecr);
+        options.extend([1, 3, 3, WINDOW_SCALE]);
+    } else {
+        options.extend([1, 1]);
+        timestamps(&mut options, a.tsval, a.tsecr);
+        let blocks = &a.sacks[..usize::from(a.n_sacks).min(a.sacks.len())];
+        if !blocks.is_empty() {
+            options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
+            for b in blocks {
+                options.extend((b.start as u32).wrapping_add(1).to_be_bytes());
+                options.extend((b.end as u32).wrapping_add(1).to_be_bytes());
+            }
+        }
+    }
+    let window = if a.syn { a.window } else { a.window >> WINDOW_SCALE };
+    let window = window.min(u64::from(u16::MAX)) as u16;
+    let (seq, ack) = if a.syn {
+        (0, 1)
+    } else {
+        (1, (a.ack as u32).wrapping_add(1))
+    };
+    let flags = Flags {
+        syn: a.syn,
+        ack: true,
+        psh: false,
+        ece: a.ece,
+        cwr: false,
+    };
+    tcp(ends, dscp, Ecn::NotEct, seq, ack, flags, window, &options, 0, out)
+}
+
+/// Likewise of a probe of `len` bytes of payload.
+pub fn datagram(ends: Ends, dscp: u8, ecn: Ecn, len: u16, out: &mut Vec<u8>) -> u32 {
+    let total = 28 + u32::from(len);
+    ip(ends, dscp, ecn, UDP, total, out);
+    out.extend(ends.from.1.to_be_bytes());
+    out.extend(ends.to.1.to_be_bytes());
+    out.extend((8 + len).to_be_bytes());
+    out.extend([0, 0]);
+    total
+}
+
+struct Flags {
+    syn: bool,
+    ack: bool,
+    psh: bool,
+    ece: bool,
+    cwr: bool,
+}
+
+#[allow(clippy::too_many_arguments)]
+fn tcp(
+    ends: Ends,
+    dscp: u8,
+    ecn: Ecn,
+    seq: u32,
+    ack: u32,
+    flags: Flags,
+    window: u16,
+    options: &[u8],
+    len: u32,
+    out: &mut Vec<u8>,
+) -> u32 {
+    let head = 20 + options.len() as u32;
+    let total = 20 + head + len;
+    ip(ends, dscp, ecn, TCP, total, out);
+    out.extend(ends.from.1.to_be_bytes());
+    out.extend(ends.to.1.to_be_bytes());
+    out.extend(seq.to_be_bytes());
+    out.extend(ack.to_be_bytes());
+    let bit = |set, bit: u8| if set { bit } else { 0 };
+    let flags = bit(flags.cwr, 0x80)
+        | bit(flags.ece, 0x40)
+        | bit(flags.ack, 0x10)
+        | bit(flags.psh, 0x08)
+        | bit(flags.syn, 0x02);
+    out.extend([(head as u8 / 4) << 4, flags]);
+    out.extend(window.to_be_bytes());
+    out.extend([0; 4]);
+    out.extend(options);
+    total
+}
+
+fn timestamps(out: &mut Vec<u8>, value: u32, echo: u32) {
+    out.extend([8, 10]);
+    out.extend(value.to_be_bytes());
+    out.extend(echo.to_be_bytes());
+}
+
+fn ip(ends: Ends, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &mut Vec<u8>) {
+    let bits = match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    };
+    let start = out.len();
+    out.extend([0x45, dscp << 2 | bits]);
+    // A super-packet that has grown beyond what the field holds is shown with its most.
+    out.extend((total.min(u32::from(u16::MAX)) as u16).to_be_bytes());
+    out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+    out.extend(ends.from.0);
+    out.extend(ends.to.0);
+    let words = out[start..].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    out[start + 10..start + 12].copy_from_slice(&(!sum as u16).to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::FAR;
+    use alloc::sync::Arc;
+    use alloc::vec;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn headers_weigh_what_packets_do() {
+        let ends = Ends::of(7, NEAR);
+        let mut out = Vec::new();
+        let data = Segment {
+            seq: 1448,
+            len: 1448,
+            ..Segment::default()
+        };
+        assert_eq!(u64::from(segment(ends, 0, &data, &mut out)) + 14, data.size().get());
+        assert_eq!(out.len(), 52);
+        out.clear();
+        let syn = Segment {
+            syn: true,
+            ..Segment::default()
+        };
+        assert_eq!(u64::from(segment(ends, 0, &syn, &mut out)) + 14, syn.size().get());
+        for n_sacks in 0..=3 {
+            out.clear();
+            let ack = AckSegment {
+                n_sacks,
+                ..AckSegment::default()
+            };
+            let len = acknowledgement(ends.back(), 0, &ack, &mut out);
+            assert_eq!(u64::from(len) + 14, ack.size().get());
+            assert_eq!(out.len(), len as usize);
+        }
+    }
+
+    /// The example of a checksum in RFC 1071 is of other bytes; any right one makes the header sum to all ones.
+    #[test]
+    fn the_ip_header_sums_up() {
+        let mut out = Vec::new();
+        datagram(Ends::of(1, FAR), 46, Ecn::Ce, 64, &mut out);
+        assert_eq!(out[1], 46 << 2 | 3);
+        let sum: u32 = out[..20]
+            .chunks(2)
+            .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]))
+            .sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    }
+
+    #[test]
+    fn records_come_in_order_and_are_whole() {
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let mut file = vec![];
+        let told = Arc::clone(&bytes);
+        let (send, kept) = (told, alloc::rc::Rc::new(core::cell::RefCell::new(vec![])));
+        drop(kept);
+        let mut capture = Capture::new(
+            "test",
+            Box::new(move |chunk| {
+                send.fetch_add(chunk.len(), Ordering::Relaxed);
+                true
+            }),
+        );
+        for ms in [5, 3, 4, 900, 700] {
+            capture.packet(Time::ZERO + Span::ms(ms), Where::Inside, &[0x45; 20], 1500, "why");
+        }
+        capture.flush(Time::MAX);
+        file.extend_from_slice(&capture.out);
+        let mut at = 0;
+        let mut times = vec![];
+        while at < file.len() {
+            let word = |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
+            let len = word(at + 4) as usize;
+            assert_eq!(len % 4, 0);
+            assert_eq!(word(at + len - 4) as usize, len);
+            if word(at) == PACKET {
+                times.push(word(at + 16) / 1_000_000);
+            }
+            at += len;
+        }
+        assert_eq!(times, [3, 4, 5, 700, 900]);
+        assert!(capture.finish());
+        assert_eq!(bytes.load(Ordering::Relaxed), file.len());
+    }
+}

@@ -1,0 +1,178 @@
+"""Switches off one law after the other and sees whether a test notices.
+
+`validation/mutations/NAME.toml` lists the laws of one model, each with a piece of its source and what takes its place:
+
+    [[law]]
+    law = "the window moves once per round trip"
+    find = '''if ev.una > self.round_end {'''
+    replace = '''if true {'''
+    file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
+
+`make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of its own
+model (`cc::NAME…` or `queue::NAME…`) fails without it. Models do not share laws, so one build carries one mutation of
+every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is not held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LISTS = ROOT / "validation/mutations"
+PAGE = ROOT / "docs/reference/mutations.md"
+ROOMS = ("cc", "queue")
+FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
+LONGEST_S = 900
+
+
+@dataclass
+class Mutation:
+    """One law of one model, and what became of it.
+
+    Attributes:
+        verdict: The tests that noticed; or why it could not be tried.
+    """
+
+    model: str
+    law: str
+    file: str
+    find: str
+    replace: str
+    room: str
+    noticed: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def usual(model: str) -> str:
+    """The file of a model."""
+    for room in ROOMS:
+        for file in (f"core/src/{room}/{model}.rs", f"core/src/{room}/{model}/mod.rs"):
+            if (ROOT / file).exists():
+                return file
+    raise SystemExit(f"validation/mutations/{model}.toml: there is no model of this name")
+
+
+def listed(which: str) -> dict[str, list[Mutation]]:
+    """Every mutation of the models called so."""
+    found: dict[str, list[Mutation]] = {}
+    for file in sorted(LISTS.glob("*.toml")):
+        model = file.stem
+        if not fnmatchcase(model, which):
+            continue
+        own = usual(model)
+        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["law"]:
+            where = entry.get("file", own)
+            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], own.split("/")[2])
+            times = (ROOT / where).read_text(encoding="utf-8").count(entry["find"])
+            if times != 1:
+                mutation.problem = f"its text is {times} times in {where}"
+            found.setdefault(model, []).append(mutation)
+    return found
+
+
+def test(copy: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """The unit tests of core in the copy."""
+    command = ["cargo", "test", "--quiet", "--package", "narrows-core", "--lib", "--no-fail-fast", "--", "cc::", "queue::"]
+    environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
+    return subprocess.run(
+        [word for word in command if word != "--quiet"],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST_S,
+    )
+
+
+def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
+    """One build with one mutation of each model; what does not compile is taken out and the rest tried again."""
+    batch = [m for m in batch if not m.problem]
+    while batch:
+        touched = {m.file for m in batch}
+        for m in batch:
+            text = (copy / m.file).read_text(encoding="utf-8")
+            (copy / m.file).write_text(text.replace(m.find, m.replace), encoding="utf-8")
+        done = test(copy, target)
+        for file in touched:
+            shutil.copy2(ROOT / file, copy / file)
+            os.utime(copy / file)
+        failed = FAILED.findall(done.stdout)
+        if "test result:" in done.stdout:
+            for m in batch:
+                prefix = f"{m.room}::{m.model}::"
+                m.noticed = tuple(name.removeprefix(prefix) for name in failed if name.startswith(prefix))
+            return
+        broken = [m for m in batch if re.search(rf"--> {re.escape(m.file)}\b", done.stderr)]
+        if not broken:
+            raise SystemExit(f"the copy cannot be built:\n{done.stderr[-3000:]}")
+        for m in broken:
+            m.problem = "does not compile"
+        batch = [m for m in batch if m not in broken]
+
+
+def page(models: dict[str, list[Mutation]]) -> str:
+    """What is written."""
+    total = [m for laws in models.values() for m in laws]
+    held = sum(bool(m.noticed) for m in total)
+    lines = [
+        "# Which test holds which law?",
+        "",
+        "Made by `make mutations`: nobody writes here. Each row is a law that was switched off in a copy of the source, and the",
+        "tests of the same model that failed then. The pieces of source are in [validation/mutations](../../validation/mutations).",
+        "",
+        f"{held} of {len(total)} laws are held.",
+    ]
+    for model, laws in sorted(models.items()):
+        lines += ["", f"## {model}", "", "| law | noticed by |", "|---|---|"]
+        for m in laws:
+            names = [name.removeprefix("tests::") for name in m.noticed]
+            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+            told = ", ".join(f"`{name}`" for name in names[:2]) + more
+            lines.append(f"| {m.law} | {told or '**' + (m.problem or 'nobody') + '**'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Tries every mutation."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="*", help="models called so: 'bbr*'")
+    asked = parser.parse_args()
+    models = listed(asked.only)
+    if not models:
+        raise SystemExit(f"no model is called {asked.only}")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutations"
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("core", "sim", "host", "bench", "python/bindings", "Cargo.toml", "Cargo.lock"):
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("target"), copy_function=shutil.copy2)
+            elif source.exists():
+                shutil.copy2(source, copy / name)
+        rounds = max(len(laws) for laws in models.values())
+        for number in range(rounds):
+            batch = [laws[number] for laws in models.values() if number < len(laws)]
+            attempt(batch, copy, target)
+            for m in batch:
+                print(f"{number + 1}/{rounds} {m.model}: {m.law}: {len(m.noticed)} tests {m.problem}", flush=True)
+    if asked.only == "*":
+        PAGE.write_text(page(models), encoding="utf-8")
+    missed = [m for laws in models.values() for m in laws if not m.noticed]
+    for m in missed:
+        print(f"not held: {m.model}: {m.law} {m.problem}", file=sys.stderr)
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()
