@@ -8,9 +8,9 @@
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
-`make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of its own
-model (`cc::NAME…` or `queue::NAME…`) fails without it. Models do not share laws, so one build carries one mutation of
-every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is not held.
+`make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of
+its own model (`cc::NAME…` or `queue::NAME…`) fails without it. Models do not share laws, so one build carries one
+mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is not held.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ PAGE = ROOT / "docs/reference/mutations.md"
 ROOMS = ("cc", "queue")
 FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
 LONGEST_S = 900
+SHOWN = 2
+"""So many tests are named in a row of the page."""
 
 
 @dataclass
@@ -82,7 +84,18 @@ def listed(which: str) -> dict[str, list[Mutation]]:
 
 def test(copy: Path, target: Path) -> subprocess.CompletedProcess[str]:
     """The unit tests of core in the copy."""
-    command = ["cargo", "test", "--quiet", "--package", "narrows-core", "--lib", "--no-fail-fast", "--", "cc::", "queue::"]
+    command = [
+        "cargo",
+        "test",
+        "--quiet",
+        "--package",
+        "narrows-core",
+        "--lib",
+        "--no-fail-fast",
+        "--",
+        "cc::",
+        "queue::",
+    ]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
     return subprocess.run(
         [word for word in command if word != "--quiet"],
@@ -128,8 +141,9 @@ def page(models: dict[str, list[Mutation]]) -> str:
     lines = [
         "# Which test holds which law?",
         "",
-        "Made by `make mutations`: nobody writes here. Each row is a law that was switched off in a copy of the source, and the",
-        "tests of the same model that failed then. The pieces of source are in [validation/mutations](../../validation/mutations).",
+        "Made by `make mutations`: nobody writes here. Each row is a law that was switched off in a copy of the source,",
+        "and the tests of the same model that failed then. The pieces of source are in",
+        "[validation/mutations](../../validation/mutations).",
         "",
         f"{held} of {len(total)} laws are held.",
     ]
@@ -137,8 +151,8 @@ def page(models: dict[str, list[Mutation]]) -> str:
         lines += ["", f"## {model}", "", "| law | noticed by |", "|---|---|"]
         for m in laws:
             names = [name.removeprefix("tests::") for name in m.noticed]
-            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-            told = ", ".join(f"`{name}`" for name in names[:2]) + more
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            told = ", ".join(f"`{name}`" for name in names[:SHOWN]) + more
             lines.append(f"| {m.law} | {told or '**' + (m.problem or 'nobody') + '**'} |")
     return "\n".join(lines) + "\n"
 
@@ -157,7 +171,9 @@ def main() -> None:
         for name in ("core", "sim", "host", "bench", "python/bindings", "Cargo.toml", "Cargo.lock"):
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("target"), copy_function=shutil.copy2)
+                shutil.copytree(
+                    source, copy / name, ignore=shutil.ignore_patterns("target"), copy_function=shutil.copy2
+                )
             elif source.exists():
                 shutil.copy2(source, copy / name)
         rounds = max(len(laws) for laws in models.values())

@@ -221,7 +221,7 @@ def simulate(what: Subject, *, seeds: int = SEEDS) -> list[Json]:
 
 def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
     """The scenario by the live engine."""
-    raw = live.run(what.toml, what.name, seed=seed, sample_interval="off", verdicts=0, progress=progress)
+    raw = live.run(what.toml, what.name, seed=seed, sample_interval="off", verdicts=0, record=None, progress=progress)
     run: Json = json.loads(raw.json())
     return run
 

@@ -1,8 +1,8 @@
 """Every congestion control on one path: alone, beside CUBIC, and against a late comer of its own kind.
 
-Three simulations each. *Alone*: one flow. *Beside CUBIC*: one flow of it and one of CUBIC from the beginning. *Late comer*:
-a second flow of the same kind starts after a quarter of the time; when it has had four fifths of half the rate over one
-second, it has its fair share, and Jain's index is that of the last quarter.
+Three simulations each. *Alone*: one flow. *Beside CUBIC*: one flow of it and one of CUBIC from the beginning. *Late
+comer*: a second flow of the same kind starts after a quarter of the time; when it has had four fifths of half the rate
+over one second, it has its fair share, and Jain's index is that of the last quarter.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +138,13 @@ def race(
     laps = [
         _lap(kinds[name], *(runs[name, setting].json for setting in SETTINGS), duration_s=duration_s) for name in names
     ]
-    return Race(path=_scenario(path, RIVAL, "alone", 1, seed).tree()["path"], duration_s=duration_s, seed=seed, laps=laps, left_out=left_out)
+    return Race(
+        path=_scenario(path, RIVAL, "alone", 1, seed).tree()["path"],
+        duration_s=duration_s,
+        seed=seed,
+        laps=laps,
+        left_out=left_out,
+    )
 
 
 def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> Scenario:
@@ -149,7 +156,9 @@ def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> 
     return Scenario(path, flows=flows, duration=f"{duration_s}s", seed=seed)
 
 
-def _lap(kind: dict[str, Any], alone: dict[str, Any], beside: dict[str, Any], late: dict[str, Any], *, duration_s: int) -> Lap:
+def _lap(
+    kind: dict[str, Any], alone: dict[str, Any], beside: dict[str, Any], late: dict[str, Any], *, duration_s: int
+) -> Lap:
     it, rival = (flow["goodput_mbit"] for flow in beside["flows"])
     rates = [_rates(flow["series"]) for flow in late["flows"]]
     total = alone["flows"][0]["goodput_mbit"]
@@ -173,7 +182,7 @@ def _lap(kind: dict[str, Any], alone: dict[str, Any], beside: dict[str, Any], la
 def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     """Mbit/s acknowledged in the second that ends then."""
     points = [(0.0, 0.0), *((point[0], point[1]) for point in series)]
-    pairs = zip(points, points[1:], strict=False)
+    pairs = pairwise(points)
     return [(now, 8e-6 * (bytes_ - before) / (now - then)) for (then, before), (now, bytes_) in pairs if now > then]
 
 
@@ -189,7 +198,9 @@ _COLUMNS: tuple[tuple[str, Callable[[Lap], str]], ...] = (
 
 def table(found: Race) -> tables.Table:
     """A row for each."""
-    rows = [[tables.Cell(word) for word in (lap.cc, lap.family, *(of(lap) for _, of in _COLUMNS))] for lap in found.laps]
+    rows = [
+        [tables.Cell(word) for word in (lap.cc, lap.family, *(of(lap) for _, of in _COLUMNS))] for lap in found.laps
+    ]
     return tables.Table("The race", ("cc", "family"), tuple(name for name, _ in _COLUMNS), rows)
 
 
@@ -243,7 +254,9 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         points.set_ylabel("goodput alone, Mbit/s")
         points.legend(frameon=False)
         order = sorted(found.laps, key=lambda lap: lap.share_pct)
-        bars.barh([lap.cc for lap in order], [lap.share_pct for lap in order], color=[colour[lap.family] for lap in order])
+        bars.barh(
+            [lap.cc for lap in order], [lap.share_pct for lap in order], color=[colour[lap.family] for lap in order]
+        )
         bars.axvline(50, color="#4d4d4d", linestyle=":")
         bars.set_xlim(0, 100)
         bars.set_xlabel("share beside CUBIC, %; 50 is fair")

@@ -272,7 +272,7 @@ def run(
         sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none,
             `"pictures"` some hundred for a run of any length.
         verdicts: The first so many packets that are dropped, marked or lost are told one by one; none by default.
-        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run is over and not before.
+        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run is over, not before.
         progress: Called now and then; what it raises stops the run.
 
     Raises:
@@ -287,7 +287,9 @@ def run(
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
     with _recording(record) as part:
-        return _run(scenario, engine, seed, sample_interval=sample_interval, verdicts=verdicts, record=part, progress=progress)
+        return _run(
+            scenario, engine, seed, sample_interval=sample_interval, verdicts=verdicts, record=part, progress=progress
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark where that is installed."""
+"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark where there is one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 import subprocess
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -88,11 +89,11 @@ def packets(file: Path) -> list[Packet]:
 
 def told(run: nw.Run, seen: list[Packet]) -> None:
     """What the capture must say of a run."""
-    assert all(a.ns <= b.ns for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a.ns <= b.ns for a, b in pairwise(seen))
     comments = Counter(p.comment for p in seen if p.interface == PATH)
     assert all(p.comment for p in seen if p.interface == PATH)
     queue = run.json["queue"]
-    assert comments["marked CE by hop bottleneck: its control law decided so"] == queue["marks"] > 0
+    assert comments[f"marked CE by hop {queue['name']}: its control law decided so"] == queue["marks"] > 0
     # 5001 to 20000: the receivers' ports of either engine.
     ports = [struct.unpack_from("!HH", p.head, 20) for p in seen]
     data = [
@@ -108,7 +109,7 @@ def told(run: nw.Run, seen: list[Packet]) -> None:
 
 
 def judged(file: Path) -> None:
-    """tshark reads it without a complaint."""
+    """Read by tshark without a complaint."""
     tshark = shutil.which("tshark")
     if tshark is None:
         pytest.skip("tshark is not installed: only the file's own structure was checked")
