@@ -10,7 +10,8 @@
 
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of
 its own model (`cc::NAME…` or `queue::NAME…`) fails without it. Models do not share laws, so one build carries one
-mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is not held.
+mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is
+not held.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def page(models: dict[str, list[Mutation]]) -> str:
     lines = [
         "# Which test holds which law?",
         "",
-        "Made by `make mutations`: nobody writes here. Each row is a law that was switched off in a copy of the source,",
+        "Made by `make mutations`: nobody writes here. Each row is a law that was switched off in a copy of the source",
         "and the tests of the same model that failed then. The pieces of source are in",
         "[validation/mutations](../../validation/mutations).",
         "",
