@@ -195,15 +195,7 @@ pub fn run(
 ) -> Result<Run, HostError> {
     ready::check_scenario(scenario, registry, options.sample_interval)?;
     let mut emulator = emulator(scenario, registry, options)?;
-    let writer = match record {
-        Some(file) => {
-            let (sink, writer) = Writer::create(file).map_err(HostError::failed("the capture"))?;
-            let capture = Capture::new(&scenario.title, sink);
-            emulator.record(Record::new(capture, path::hop_names(&scenario.path)));
-            Some(writer)
-        }
-        None => None,
-    };
+    let writer = recorded(&mut emulator, scenario, record)?;
     let spaces = [Space::new(&space(scenario, NEAR))?, Space::new(&space(scenario, FAR))?];
     let stop = AtomicBool::new(false);
     let parts = Parts {
@@ -221,11 +213,29 @@ pub fn run(
         stop.store(true, Ordering::Relaxed);
         done
     });
-    let whole = emulator.end_record();
-    if let Some(writer) = writer {
-        writer.finish(whole).map_err(HostError::failed("the capture"))?;
-    }
+    end_record(&mut emulator, writer)?;
     Ok(parts.told(&emulator, seen?))
+}
+
+/// Every packet goes into the file `record`, if one is named.
+pub(crate) fn recorded(
+    emulator: &mut Emulator,
+    scenario: &Scenario,
+    record: Option<&FilePath>,
+) -> Result<Option<Writer>, HostError> {
+    let Some(file) = record else { return Ok(None) };
+    let (sink, writer) = Writer::create(file).map_err(HostError::failed("the capture"))?;
+    let capture = Capture::new(&scenario.title, sink);
+    emulator.record(Record::new(capture, path::hop_names(&scenario.path)));
+    Ok(Some(writer))
+}
+
+/// No packet passes any more: the file is whole, or this is an error.
+pub(crate) fn end_record(emulator: &mut Emulator, writer: Option<Writer>) -> Result<(), HostError> {
+    let whole = emulator.end_record();
+    writer.map_or(Ok(()), |writer| {
+        writer.finish(whole).map_err(HostError::failed("the capture"))
+    })
 }
 
 struct Parts<'a> {

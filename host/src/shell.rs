@@ -21,6 +21,7 @@ use narrows_core::units::{Span, Time};
 use serde_json::{json, Value};
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -154,13 +155,15 @@ fn start<'scope>(
     }
 }
 
-/// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the programs `beside` it.
+/// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the programs `beside` it. Every
+/// packet goes into the file `record`, if one is named.
 /// [`gain_privilege`](crate::ready::gain_privilege) must have been called, and [`process::listen`].
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Frame>,
     front: &Program,
     beside: &[Program],
+    record: Option<&Path>,
 ) -> Result<Seen, HostError> {
     for program in beside.iter().chain([front]) {
         if !process::found(&program.words[0]) {
@@ -176,6 +179,7 @@ pub fn run(
         ..Options::default()
     };
     let mut emulator = live::emulator(&scenario, registry, &options)?;
+    let writer = live::recorded(&mut emulator, &scenario, record)?;
     let spaces = [
         Space::new(&live::space(&scenario, NEAR))?,
         Space::new(&live::space(&scenario, FAR))?,
@@ -195,6 +199,7 @@ pub fn run(
             .unwrap_or_else(|_| Err(std::io::Error::other("its thread failed")));
         (passed, ended)
     });
+    live::end_record(&mut emulator, writer)?;
     let (code, dropped) = ended?;
     let passed = passed.map_err(HostError::failed("passing packets"))?;
     Ok(told(

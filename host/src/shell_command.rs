@@ -17,6 +17,7 @@ narrows-host shell --toml TEXT [options] [-- COMMAND...]   run a program over th
   --at far|near   where COMMAND runs; near
   --far COMMAND   start this at the far end first, by sh; any number of them
   --near COMMAND  the same at the near end
+  --record FILE   every packet into a capture (pcapng) that Wireshark opens
   --json FILE     write what was seen here
   --quiet         do not tell it on stderr
 ";
@@ -29,6 +30,7 @@ struct Asked {
     far: bool,
     beside: Vec<Program>,
     json: Option<String>,
+    record: Option<String>,
     quiet: bool,
     command: Vec<String>,
 }
@@ -66,6 +68,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--at" => return Err(format!("--at {value}: far or near")),
             "--far" => asked.beside.push(by_sh(FAR, &value)),
             "--near" => asked.beside.push(by_sh(NEAR, &value)),
+            "--record" => asked.record = Some(value),
             "--json" => asked.json = Some(value),
             _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
         }
@@ -93,7 +96,13 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         at: if asked.far { FAR } else { NEAR },
         words: asked.command,
     };
-    let seen = shell::run(&scenario, &registry, &front, &asked.beside)?;
+    let seen = shell::run(
+        &scenario,
+        &registry,
+        &front,
+        &asked.beside,
+        asked.record.as_deref().map(Path::new),
+    )?;
     if !asked.quiet {
         eprintln!("{}", seen.to_text());
     }

@@ -50,6 +50,9 @@ class _Shell(click.Command):
 @click.option("--far", multiple=True, help="Start this at the far end first. Example: --far 'iperf3 -s -1'")
 @click.option("--near", multiple=True, help="Start this at the near end first. Example: --near 'iperf3 -s -1'")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
+@click.option(
+    "--record", type=click.Path(dir_okay=False), help="Every packet, for Wireshark. Example: --record out.pcapng"
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Figures as JSON. Example: --json seen.json")
 @click.option("--quiet", is_flag=True, help="Tell nothing on stderr at the end. Example: --quiet")
 def shell(  # noqa: PLR0917 - Click calls it by keyword
@@ -58,6 +61,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     far: tuple[str, ...],
     near: tuple[str, ...],
     seed: int | None,
+    record: str | None,
     json_file: str | None,
     quiet: bool,
     **path: str | None,
@@ -79,6 +83,8 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
             words += [option, value]
     if seed is not None:
         words += ["--seed", str(seed)]
+    if record is not None:
+        words += ["--record", record]
     if json_file is not None:
         words += ["--json", json_file]
     if quiet:

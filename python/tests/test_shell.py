@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import NARROWS
 from test_live import ready
+from test_record import packets
 
 SERVER = """
 import socket
@@ -104,6 +105,16 @@ def test_a_scenario_is_a_path_and_its_figures_are_told(tmp_path: Path) -> None:
     assert "path: fq_codel, 0 drops, 0 marks" in done.stderr
     told = json.loads(seen.read_text(encoding="utf-8"))
     assert (told["exit_code"], told["at"], told["queues"][0]["kind"]) == (7, "far", "fq_codel")
+
+
+def test_every_packet_may_be_recorded(tmp_path: Path) -> None:
+    ready()
+    capture = tmp_path / "out.pcapng"
+    far = python(tmp_path, "server.py", ECHO)
+    client = python(tmp_path, "client.py", ASK).split()
+    done = shell("--rate", "20Mbit", "--rtt", "10ms", "--record", capture, "--far", far, command=client)
+    assert done.returncode == 0, done.stderr
+    assert {packet.interface for packet in packets(capture)} == {0, 1}
 
 
 def test_both_names_are_known_and_nothing_else_is_there() -> None:
