@@ -226,6 +226,41 @@ class Sfq(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DualPi2(Choice):
+    """Two queues under one law: short delays for who reacts to each mark (L4S), its share for everyone else.
+
+    >>> DualPi2(step="500us").tree()
+    {'kind': 'dualpi2', 'step': '500us'}
+
+    Attributes:
+        limit: Packets that may wait in both, as `"10000p"`; the path's `buffer` takes its place.
+        target: The delay that the law steers for, as `"15ms"`.
+        tupdate: From one update of the probability to the next.
+        alpha: Weight of the delay's distance from the target, per second.
+        beta: Weight of the delay's growth, per second.
+        coupling: The mark probability of the low-latency queue in units of that whose square the other has.
+        step: A packet of the low-latency queue that waited longer is marked.
+        min_qlen_step: Packets that must wait there for a new one to be subject to `step`.
+        protection: Percent of the rate that the other queue gets while the first is overloaded.
+        drop_overload: Drop low-latency packets, too, when marks do not help.
+        drop_early: Decide when a packet comes, not when it leaves.
+    """
+
+    kind = "dualpi2"
+    limit: str | None = None
+    target: str | None = None
+    tupdate: str | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    coupling: int | None = None
+    step: str | None = None
+    min_qlen_step: int | None = None
+    protection: int | None = None
+    drop_overload: bool | None = None
+    drop_early: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pie(Choice):
     """Drops at random on entry, with a probability that follows the delay.
 

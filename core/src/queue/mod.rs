@@ -5,6 +5,7 @@ pub mod cake;
 pub mod choke;
 pub mod codel;
 pub mod drr;
+pub mod dualpi2;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
@@ -169,6 +170,7 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         choke::kind(),
         codel::kind(),
         drr::kind(),
+        dualpi2::kind(),
         fq::kind(),
         fq_codel::kind(),
         fq_pie::kind(),

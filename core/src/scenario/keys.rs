@@ -465,7 +465,7 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Names that the format knows and this version does not: refused as such, unless a registry has them.
-pub(super) const LATER_QUEUES: &[&str] = &["dualpi2", "pfifo", "bfifo"];
+pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
 /// As [`LATER_QUEUES`], for congestion controls.
 pub(super) const LATER_CCS: &[&str] = &[
     "bbr2",

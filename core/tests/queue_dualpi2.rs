@@ -1,0 +1,149 @@
+//! DualPI2 as a whole: who goes first, what is marked, what each queue gets (RFC 9332; Linux 6.17).
+
+#[path = "common/trace.rs"]
+mod trace;
+
+use narrows_core::packet::Ecn;
+use narrows_core::param::{Params, Value};
+use narrows_core::queue::dualpi2::{DualPi2, PARAMS};
+use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::units::{Rate, Span, Time};
+use trace::Frame;
+
+const PLACE: Place = Place {
+    limit: None,
+    rate: Rate::mbit(100),
+    hz: 1000,
+    seed: 1,
+};
+
+fn queue(set: &[(&str, Value)]) -> DualPi2<Frame> {
+    let mut params = Params::defaults(PARAMS);
+    set.iter().for_each(|(name, value)| params.set(name, value.clone()));
+    DualPi2::new(&params, &PLACE)
+}
+
+fn frame(number: u32, ecn: Ecn, at: Time) -> Frame {
+    Frame {
+        number,
+        flow: 0,
+        size: 1514,
+        dscp: 0,
+        ecn,
+        enqueued_at: at,
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    marked: Vec<u32>,
+    dropped: Vec<(u32, Why)>,
+}
+
+impl Sink<Frame> for Seen {
+    fn dropped(&mut self, _now: Time, packet: Frame, why: Why) {
+        self.dropped.push((packet.number, why));
+    }
+    fn marked(&mut self, _now: Time, packet: &Frame, _why: Why) {
+        self.marked.push(packet.number);
+    }
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::ms(ms)
+}
+
+#[test]
+fn l_goes_first_and_c_gets_a_tenth_while_both_wait() {
+    let (mut q, mut seen) = (queue(&[]), Seen::default());
+    for n in 0..4000 {
+        let ecn = if n % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 };
+        q.enqueue(at(0), frame(n, ecn, at(0)), &mut seen);
+    }
+    let out: Vec<usize> = (0..1000)
+        .map(|_| {
+            q.dequeue(at(0), &mut seen).unwrap();
+            q.class_served()
+        })
+        .collect();
+    assert_eq!(out[0], 0);
+    let classic = out.iter().sum::<usize>();
+    assert!((99..=101).contains(&classic), "{classic} of 1000");
+    assert!(seen.dropped.is_empty() && seen.marked.is_empty());
+}
+
+#[test]
+fn what_waited_longer_than_the_step_is_marked_in_l_alone() {
+    let (mut q, mut seen) = (queue(&[]), Seen::default());
+    q.enqueue(at(0), frame(0, Ecn::Ect1, at(0)), &mut seen);
+    q.enqueue(at(0), frame(1, Ecn::Ect0, at(0)), &mut seen);
+    q.enqueue(at(2), frame(2, Ecn::Ect1, at(2)), &mut seen);
+    for _ in 0..3 {
+        q.dequeue(at(2), &mut seen);
+    }
+    assert_eq!(seen.marked, [0]);
+    assert!(seen.dropped.is_empty());
+}
+
+#[test]
+fn a_packet_that_came_to_a_short_queue_is_spared_the_step() {
+    let (mut q, mut seen) = (queue(&[("min_qlen_step", Value::Count(1))]), Seen::default());
+    q.enqueue(at(0), frame(0, Ecn::Ect1, at(0)), &mut seen);
+    q.enqueue(at(0), frame(1, Ecn::Ect1, at(0)), &mut seen);
+    q.dequeue(at(5), &mut seen);
+    q.dequeue(at(5), &mut seen);
+    assert_eq!(seen.marked, [1]);
+}
+
+/// A standing queue of half a second drives the probability up; then C is dropped (it cannot be marked) and L marked.
+#[test]
+fn two_full_frames_are_spared_whatever_the_probability() {
+    let (mut q, mut seen) = (queue(&[("step", Value::Span(Span::s(10)))]), Seen::default());
+    q.enqueue(at(0), frame(0, Ecn::NotEct, at(0)), &mut seen);
+    let mut now = at(500);
+    for _ in 0..200 {
+        now = now.max(q.next_wakeup().unwrap());
+        q.on_wakeup(now, &mut seen);
+    }
+    assert!(q.law().probability() > 0.9);
+    // Alone it is below two frames.
+    assert!(q.dequeue(now, &mut seen).is_some());
+    for n in 1..1001 {
+        let ecn = if n % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 };
+        q.enqueue(now, frame(n, ecn, now), &mut seen);
+    }
+    let left = std::iter::from_fn(|| q.dequeue(now, &mut seen)).count();
+    assert!(left < 600, "{left}");
+    assert!(seen.marked.len() as u32 > 0);
+    assert!(seen.dropped.iter().all(|(_, why)| *why == Why::Law));
+}
+
+#[test]
+fn the_limit_is_of_both_queues() {
+    let (mut q, mut seen) = (queue(&[("limit", Value::Packets(10))]), Seen::default());
+    for n in 0..12 {
+        let ecn = if n % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 };
+        q.enqueue(at(0), frame(n, ecn, at(0)), &mut seen);
+    }
+    assert_eq!(seen.dropped, [(10, Why::Overflow), (11, Why::Overflow)]);
+}
+
+#[test]
+fn verdicts_may_fall_on_arrival() {
+    let (mut q, mut seen) = (queue(&[("drop_early", Value::Bool(true))]), Seen::default());
+    for n in 0..3 {
+        q.enqueue(at(0), frame(n, Ecn::NotEct, at(0)), &mut seen);
+    }
+    let mut now = at(500);
+    for _ in 0..200 {
+        now = now.max(q.next_wakeup().unwrap());
+        q.on_wakeup(now, &mut seen);
+    }
+    for n in 3..103 {
+        q.enqueue(now, frame(n, Ecn::NotEct, now), &mut seen);
+    }
+    assert!(seen.dropped.len() > 80, "{}", seen.dropped.len());
+    let before = seen.dropped.len();
+    while q.dequeue(now, &mut seen).is_some() {}
+    assert_eq!(seen.dropped.len(), before);
+}
