@@ -9,8 +9,8 @@
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of
-its own model (`cc::NAME…` or `queue::NAME…`) fails without it. Models do not share laws, so one build carries one
-mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is
+its own model (`cc::NAME…` or `queue::NAME…`) fails without it, or one of those in `core/tests` that the list names:
+`tests = ["replay"]` at its beginning. Models do not share laws, so one build carries one mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is
 not held.
 """
 
@@ -52,6 +52,7 @@ class Mutation:
     find: str
     replace: str
     room: str
+    tests: tuple[str, ...] = ()
     noticed: tuple[str, ...] = ()
     problem: str = ""
 
@@ -73,9 +74,11 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         if not fnmatchcase(model, which):
             continue
         own = usual(model)
-        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["law"]:
+        read = tomllib.loads(file.read_text(encoding="utf-8"))
+        tests = tuple(read.get("tests", ()))
+        for entry in read["law"]:
             where = entry.get("file", own)
-            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], own.split("/")[2])
+            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], own.split("/")[2], tests)
             times = (ROOT / where).read_text(encoding="utf-8").count(entry["find"])
             if times != 1:
                 mutation.problem = f"its text is {times} times in {where}"
@@ -99,7 +102,7 @@ def test(copy: Path, target: Path) -> subprocess.CompletedProcess[str]:
     ]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
     return subprocess.run(
-        [word for word in command if word != "--quiet"],
+        command,
         cwd=copy,
         env=environment,
         capture_output=True,
@@ -109,18 +112,28 @@ def test(copy: Path, target: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def applied(batch: list[Mutation], copy: Path) -> set[str]:
+    """Writes the mutations; answers the files that are not what they were."""
+    for m in batch:
+        text = (copy / m.file).read_text(encoding="utf-8")
+        (copy / m.file).write_text(text.replace(m.find, m.replace), encoding="utf-8")
+    return {m.file for m in batch}
+
+
+def restored(files: set[str], copy: Path) -> None:
+    """Makes them what they were, and newer than any build."""
+    for file in files:
+        shutil.copy2(ROOT / file, copy / file)
+        os.utime(copy / file)
+
+
 def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
     """One build with one mutation of each model; what does not compile is taken out and the rest tried again."""
     batch = [m for m in batch if not m.problem]
     while batch:
-        touched = {m.file for m in batch}
-        for m in batch:
-            text = (copy / m.file).read_text(encoding="utf-8")
-            (copy / m.file).write_text(text.replace(m.find, m.replace), encoding="utf-8")
+        touched = applied(batch, copy)
         done = test(copy, target)
-        for file in touched:
-            shutil.copy2(ROOT / file, copy / file)
-            os.utime(copy / file)
+        restored(touched, copy)
         failed = FAILED.findall(done.stdout)
         if "test result:" in done.stdout:
             for m in batch:
@@ -133,6 +146,14 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         for m in broken:
             m.problem = "does not compile"
         batch = [m for m in batch if m not in broken]
+
+
+def alone(m: Mutation, copy: Path, target: Path) -> None:
+    """One that no unit test noticed, by the tests of `core/tests` that its list names."""
+    touched = applied([m], copy)
+    done = test(copy, target, m.tests)
+    restored(touched, copy)
+    m.noticed = tuple(FAILED.findall(done.stdout))
 
 
 def page(models: dict[str, list[Mutation]]) -> str:
@@ -181,6 +202,9 @@ def main() -> None:
         for number in range(rounds):
             batch = [laws[number] for laws in models.values() if number < len(laws)]
             attempt(batch, copy, target)
+            for m in batch:
+                if m.tests and not m.noticed and not m.problem:
+                    alone(m, copy, target)
             for m in batch:
                 print(f"{number + 1}/{rounds} {m.model}: {m.law}: {len(m.noticed)} tests {m.problem}", flush=True)
     if asked.only == "*":
