@@ -86,20 +86,13 @@ def listed(which: str) -> dict[str, list[Mutation]]:
     return found
 
 
-def test(copy: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """The unit tests of core in the copy."""
-    command = [
-        "cargo",
-        "test",
-        "--quiet",
-        "--package",
-        "narrows-core",
-        "--lib",
-        "--no-fail-fast",
-        "--",
-        "cc::",
-        "queue::",
-    ]
+def test(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """The unit tests of core in the copy, or these of `core/tests`."""
+    command = ["cargo", "test", "--package", "narrows-core", "--no-fail-fast"]
+    if also:
+        command += [word for name in also for word in ("--test", name)]
+    else:
+        command += ["--lib", "--", "cc::", "queue::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
     return subprocess.run(
         command,
