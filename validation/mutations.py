@@ -86,7 +86,7 @@ def listed(which: str) -> dict[str, list[Mutation]]:
     return found
 
 
-def test(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """The unit tests of core in the copy, or these of `core/tests`."""
     command = ["cargo", "test", "--package", "narrows-core", "--no-fail-fast"]
     if also:
@@ -125,7 +125,7 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
     batch = [m for m in batch if not m.problem]
     while batch:
         touched = applied(batch, copy)
-        done = test(copy, target)
+        done = tried(copy, target)
         restored(touched, copy)
         failed = FAILED.findall(done.stdout)
         if "test result:" in done.stdout:
@@ -144,7 +144,7 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
 def alone(m: Mutation, copy: Path, target: Path) -> None:
     """One that no unit test noticed, by the tests of `core/tests` that its list names."""
     touched = applied([m], copy)
-    done = test(copy, target, m.tests)
+    done = tried(copy, target, m.tests)
     restored(touched, copy)
     m.noticed = tuple(FAILED.findall(done.stdout))
 
