@@ -74,3 +74,14 @@ class Cubic(Choice):
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Westwood(Choice):
+    """Reno that comes down to the bandwidth it has measured: Westwood+, as Linux has it.
+
+    >>> Westwood().tree()
+    {'kind': 'westwood'}
+    """
+
+    kind = "westwood"
