@@ -85,3 +85,18 @@ class Westwood(Choice):
     """
 
     kind = "westwood"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybla(Choice):
+    """Reno with steps that a longer round trip makes larger, as Linux has it.
+
+    >>> Hybla(rtt0="50ms").tree()
+    {'kind': 'hybla', 'rtt0': '50ms'}
+
+    Attributes:
+        rtt0: The round trip of the path whose growth is taken, as `"25ms"`.
+    """
+
+    kind = "hybla"
+    rtt0: str | None = None

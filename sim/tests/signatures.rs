@@ -2,5 +2,7 @@
 
 mod common;
 
+#[path = "signatures/hybla.rs"]
+mod hybla;
 #[path = "signatures/westwood.rs"]
 mod westwood;

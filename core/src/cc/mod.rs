@@ -9,6 +9,7 @@
 
 pub mod bbr;
 pub mod cubic;
+pub mod hybla;
 pub mod hystart;
 pub mod reno;
 pub mod westwood;
@@ -461,4 +462,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, westwood::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, westwood::KIND, hybla::KIND];
