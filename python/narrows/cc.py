@@ -100,3 +100,20 @@ class Hybla(Choice):
 
     kind = "hybla"
     rtt0: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Htcp(Choice):
+    """Grows faster the longer the last congestion is ago: H-TCP, as Linux has it.
+
+    >>> Htcp(rtt_scaling=False).tree()
+    {'kind': 'htcp', 'rtt_scaling': False}
+
+    Attributes:
+        rtt_scaling: Grow in packets per second, not per round trip.
+        bandwidth_switch: Halve the window where the throughput has changed by a fifth since the last congestion.
+    """
+
+    kind = "htcp"
+    rtt_scaling: bool | None = None
+    bandwidth_switch: bool | None = None

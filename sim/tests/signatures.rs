@@ -2,6 +2,8 @@
 
 mod common;
 
+#[path = "signatures/htcp.rs"]
+mod htcp;
 #[path = "signatures/hybla.rs"]
 mod hybla;
 #[path = "signatures/westwood.rs"]

@@ -9,6 +9,7 @@
 
 pub mod bbr;
 pub mod cubic;
+pub mod htcp;
 pub mod hybla;
 pub mod hystart;
 pub mod reno;
@@ -462,4 +463,11 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, westwood::KIND, hybla::KIND];
+pub const KINDS: &[CcKind] = &[
+    reno::KIND,
+    cubic::KIND,
+    bbr::KIND,
+    westwood::KIND,
+    hybla::KIND,
+    htcp::KIND,
+];

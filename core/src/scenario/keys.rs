@@ -471,7 +471,6 @@ pub(super) const LATER_CCS: &[&str] = &[
     "bbr2",
     "bbr3",
     "vegas",
-    "htcp",
     "illinois",
     "bic",
     "cdg",
