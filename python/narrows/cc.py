@@ -74,3 +74,46 @@ class Cubic(Choice):
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Westwood(Choice):
+    """Reno that comes down to the bandwidth it has measured: Westwood+, as Linux has it.
+
+    >>> Westwood().tree()
+    {'kind': 'westwood'}
+    """
+
+    kind = "westwood"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybla(Choice):
+    """Reno with steps that a longer round trip makes larger, as Linux has it.
+
+    >>> Hybla(rtt0="50ms").tree()
+    {'kind': 'hybla', 'rtt0': '50ms'}
+
+    Attributes:
+        rtt0: The round trip of the path whose growth is taken, as `"25ms"`.
+    """
+
+    kind = "hybla"
+    rtt0: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Htcp(Choice):
+    """Grows faster the longer the last congestion is ago: H-TCP, as Linux has it.
+
+    >>> Htcp(rtt_scaling=False).tree()
+    {'kind': 'htcp', 'rtt_scaling': False}
+
+    Attributes:
+        rtt_scaling: Grow in packets per second, not per round trip.
+        bandwidth_switch: Halve the window where the throughput has changed by a fifth since the last congestion.
+    """
+
+    kind = "htcp"
+    rtt_scaling: bool | None = None
+    bandwidth_switch: bool | None = None

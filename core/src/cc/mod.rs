@@ -9,8 +9,11 @@
 
 pub mod bbr;
 pub mod cubic;
+pub mod htcp;
+pub mod hybla;
 pub mod hystart;
 pub mod reno;
+pub mod westwood;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
@@ -82,6 +85,8 @@ pub struct Sample {
     pub paced: bool,
     /// Did it report marks (ECE)?
     pub ece: bool,
+    /// Did it only acknowledge more in order: nothing selected, no mark, the peer's window as it was? (Linux's fast path.)
+    pub plain: bool,
     /// The state of recovery before it.
     pub state: State,
     /// The smoothed round-trip time, this ACK's included, in eighths of a microsecond, as Linux keeps it.
@@ -272,8 +277,8 @@ macro_rules! event_at {
 }
 event_at! {
     Sample {
-        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, state: State::Open,
-        srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
+        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, plain: false,
+        state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
@@ -458,4 +463,11 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];
+pub const KINDS: &[CcKind] = &[
+    reno::KIND,
+    cubic::KIND,
+    bbr::KIND,
+    westwood::KIND,
+    hybla::KIND,
+    htcp::KIND,
+];

@@ -99,6 +99,7 @@ impl Sender {
         } else if ack.ack < prior_una && ack.n_sacks == 0 {
             return false; // an old ACK
         }
+        let plain = news.una_advanced && ack.window == self.peer_window && ack.n_sacks == 0 && !ack.ece;
         if ack.ack >= prior_una && (news.una_advanced || ack.window > self.peer_window || ack.window == 0) {
             news.window_update = true;
             self.peer_window = ack.window;
@@ -132,6 +133,7 @@ impl Sender {
             ev.pacing = self.pacing;
             ev.paced = self.pacer.on;
             ev.ece = news.ece;
+            ev.plain = plain;
             ev.state = self.state;
             ev.srtt8_us = self.rtt.srtt8_us();
             (ev.delivered, ev.delivered_ce) = (shown, shown_ce);

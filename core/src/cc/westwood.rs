@@ -1,0 +1,333 @@
+//! Westwood+, as Linux runs it: grows like Reno, but comes down to what the path was seen to carry, not to half.
+//!
+//! Law: what was acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed twice:
+//! `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss begins as Reno's, by half; when its repairs are over,
+//! `cwnd = ssthresh = max(bw · rtt_min, 2 packets)`. A timeout sets `ssthresh` so, and `rtt_min` is learned anew.
+//! So losses that are not of congestion cost little: the path carries what it carried before.
+//!
+//! Sources: Mascolo et al., "TCP Westwood" (MobiCom 2001); Grieco, Mascolo (ACM CCR 34(2), 2004) for the filter over
+//! round trips that makes it Westwood+; Linux 6.12 for what differs, kept because measurements show it:
+//! - the window falls to half while losses are repaired, and only then to the estimate: it may rise by that;
+//! - bandwidth is whole bytes per tick, time is in ticks: at 100 Hz, or at some hundred kbit/s, much is cut off;
+//! - an ACK is counted with the round trip of the one before it;
+//! - a duplicate ACK counts as a segment that has arrived, and is taken off the jump that acknowledges it; only where the
+//!   jump tells nothing else (the kernel's fast path) nothing is taken off;
+//! - both filters begin with the first sample, not with zero.
+
+use super::reno::Reno;
+use super::{Ack, Cause, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Start, Window};
+use crate::tcp::timer::Ticks;
+use crate::tcp::MSS;
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
+
+/// A sample of the bandwidth takes at least so long.
+const LEAST_INTERVAL: Span = Span::ms(50);
+/// The round trip before any was measured: no sample is taken by it.
+const UNKNOWN_RTT: Span = Span::s(20);
+/// The least window that an estimate gives, packets.
+const LEAST_WINDOW: u64 = 2;
+
+/// Westwood's state.
+#[derive(Clone, Debug)]
+pub struct Westwood {
+    hz: u32,
+    ticks: Ticks,
+    /// Samples smoothed once, and that smoothed again, in bytes per tick; `None` before the first.
+    bandwidth: Option<(u64, u64)>,
+    /// Bytes acknowledged, duplicates included, since the tick at which the present sample began.
+    bytes: u64,
+    since: u64,
+    /// `una` by the last ACK; `None` before the first.
+    una: Option<u64>,
+    /// Bytes that duplicates were counted for and no jump has acknowledged yet.
+    early: u64,
+    /// Ticks of the round trip measured last, and of the least.
+    rtt: u64,
+    least: u64,
+    /// The least round trip is to be learned anew.
+    forget: bool,
+}
+
+impl Westwood {
+    /// At the start of a connection.
+    pub fn new(host: &Host) -> Westwood {
+        let ticks = Ticks::new(host.hz);
+        let unknown = ticks.from_us(UNKNOWN_RTT.as_us());
+        Westwood {
+            hz: host.hz,
+            ticks,
+            bandwidth: None,
+            bytes: 0,
+            since: 0,
+            una: None,
+            early: 0,
+            rtt: unknown,
+            least: unknown,
+            forget: true,
+        }
+    }
+    /// What the path holds by the estimate, in packets.
+    fn window(&self) -> u32 {
+        let (_, bandwidth) = self.bandwidth.unwrap_or_default();
+        let packets = bandwidth.saturating_mul(self.least) / u64::from(MSS);
+        packets.max(LEAST_WINDOW).min(u64::from(u32::MAX)) as u32
+    }
+    /// Ends the sample if it has lasted long enough.
+    fn take_sample(&mut self, now: Time) {
+        let tick = self.ticks.at(now);
+        let took = tick.saturating_sub(self.since);
+        if took <= self.rtt.max(self.ticks.from_us(LEAST_INTERVAL.as_us())) {
+            return;
+        }
+        let sample = self.bytes / took;
+        self.bandwidth = Some(match self.bandwidth.filter(|&known| known != (0, 0)) {
+            None => (sample, sample),
+            Some((once, twice)) => {
+                let once = smoothed(once, sample);
+                (once, smoothed(twice, once))
+            }
+        });
+        self.bytes = 0;
+        self.since = tick;
+    }
+    /// Bytes that an ACK up to `una` counts for, `jump` more than the one before.
+    fn counted(&mut self, jump: u64) -> u64 {
+        let segment = u64::from(MSS);
+        match jump {
+            0 => {
+                self.early += segment;
+                segment
+            }
+            _ if jump <= segment => jump,
+            // Duplicates told of all of it and more; the segment that filled the hole counts.
+            _ if self.early >= jump => {
+                self.early -= jump;
+                segment
+            }
+            _ => jump - core::mem::take(&mut self.early),
+        }
+    }
+}
+
+fn smoothed(old: u64, new: u64) -> u64 {
+    (7 * old + new) >> 3
+}
+
+impl CongestionControl for Westwood {
+    fn on_start(&mut self, _w: &mut Window, ev: &Start) {
+        self.since = self.ticks.at(ev.now);
+    }
+
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        // What the first ACK acknowledges is not counted.
+        let jump = ev.una.saturating_sub(self.una.unwrap_or(ev.una));
+        self.una = Some(ev.una);
+        self.take_sample(ev.now);
+        self.bytes += if ev.plain { jump } else { self.counted(jump) };
+        self.least = if self.forget {
+            self.rtt
+        } else {
+            self.least.min(self.rtt)
+        };
+        self.forget = false;
+        if let Some(rtt) = ev.rtt.filter(|rtt| rtt.as_us() > 0) {
+            self.rtt = self.ticks.from_us(rtt.as_us());
+        }
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        Reno.on_ack(w, ev);
+    }
+
+    fn on_loss(&mut self, w: &mut Window, ev: &Loss) {
+        if ev.cause == Cause::Timeout {
+            w.ssthresh = self.window();
+            self.forget = true;
+        } else {
+            Reno.on_loss(w, ev);
+        }
+    }
+
+    fn on_reduced(&mut self, w: &mut Window, _ev: &Reduced) {
+        w.ssthresh = self.window();
+        w.cwnd = w.ssthresh;
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        if let Some((_, bandwidth)) = self.bandwidth {
+            visit("bw_mbit", bandwidth as f64 * f64::from(self.hz) * 8e-6);
+            visit("rtt_min_ms", self.ticks.to_us(self.least) as f64 / 1e3);
+        }
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "westwood",
+    help: "Reno that comes down to the bandwidth it has measured: for paths that lose by chance",
+    source: "Mascolo et al. 2001; Grieco, Mascolo 2004; Linux 6.12",
+    family: Family::Loss,
+    year: 2001,
+    needs: &[],
+    default_in: &[],
+    params: &[],
+    make: |_, host| Box::new(Westwood::new(host)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = MSS as u64;
+
+    /// A law and its window after a handshake at 0.
+    fn begun(hz: u32) -> (Westwood, Window) {
+        let host = Host { hz, ..Host::default() };
+        let (mut c, mut w) = (Westwood::new(&host), Window::new(10));
+        c.on_start(&mut w, &Start::at(Time::ZERO));
+        (c, w)
+    }
+    /// An ACK up to `una` at `ms`, with a round trip of 40 ms.
+    fn ack(c: &mut Westwood, ms: u64, una: u64, plain: bool) {
+        let mut ev = Sample::at(Time::ZERO + Span::ms(ms));
+        (ev.una, ev.rtt, ev.plain) = (una, Some(Span::ms(40)), plain);
+        c.on_sample(&mut Window::new(10), &ev);
+    }
+    /// An ACK for nothing, that tells the round trip, and one that acknowledges `bytes` in time for the sample to end at `ms`.
+    fn measured(hz: u32, bytes: u64, ms: u64) -> Westwood {
+        let (mut c, _) = begun(hz);
+        ack(&mut c, 1, 0, true);
+        ack(&mut c, 2, bytes, true);
+        ack(&mut c, ms, bytes, true);
+        c
+    }
+
+    #[test]
+    fn the_first_sample_is_believed_at_once_the_later_ones_by_an_eighth_twice() {
+        let mut c = measured(1000, 100_000, 100);
+        assert_eq!(c.bandwidth, Some((1000, 1000)));
+        ack(&mut c, 150, 300_000, true);
+        ack(&mut c, 200, 300_000, true);
+        // (7 · 1000 + 2000)/8 = 1125; (7 · 1000 + 1125)/8 = 1015.6.
+        assert_eq!(c.bandwidth, Some((1125, 1015)));
+    }
+
+    #[test]
+    fn a_sample_takes_more_than_a_round_trip_and_more_than_50_ms() {
+        let mut c = measured(1000, 100_000, 50);
+        assert_eq!(c.bandwidth, None);
+        ack(&mut c, 51, 100_000, true);
+        assert!(c.bandwidth.is_some());
+        let (mut c, mut w) = begun(1000);
+        let mut ev = Sample::at(Time::ZERO);
+        ev.rtt = Some(Span::ms(120));
+        c.on_sample(&mut w, &ev);
+        ack(&mut c, 120, 1000, true);
+        assert_eq!(c.bandwidth, None);
+    }
+
+    /// The kernel's clock cuts: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499 per 10 ms.
+    #[test]
+    fn bandwidth_is_whole_bytes_per_tick() {
+        assert_eq!(measured(1000, 14_999, 100).bandwidth, Some((149, 149)));
+        assert_eq!(measured(100, 14_999, 100).bandwidth, Some((1499, 1499)));
+    }
+
+    #[test]
+    fn duplicates_count_as_segments_and_the_jump_for_the_rest() {
+        let (mut c, _) = begun(1000);
+        ack(&mut c, 1, 0, true);
+        for _ in 0..3 {
+            ack(&mut c, 2, 0, false);
+        }
+        assert_eq!(c.bytes, 3 * SEGMENT);
+        ack(&mut c, 3, 10 * SEGMENT, false);
+        assert_eq!((c.bytes, c.early), (10 * SEGMENT, 0));
+    }
+
+    #[test]
+    fn a_jump_over_less_than_the_duplicates_told_counts_as_one_segment() {
+        let (mut c, _) = begun(1000);
+        ack(&mut c, 1, 0, true);
+        for _ in 0..5 {
+            ack(&mut c, 2, 0, false);
+        }
+        ack(&mut c, 3, 3 * SEGMENT, false);
+        assert_eq!((c.bytes, c.early), (6 * SEGMENT, 2 * SEGMENT));
+        // On the fast path everything counts.
+        ack(&mut c, 4, 6 * SEGMENT, true);
+        assert_eq!((c.bytes, c.early), (9 * SEGMENT, 2 * SEGMENT));
+    }
+
+    #[test]
+    fn a_reduction_begins_by_half_and_ends_at_what_the_path_carries() {
+        let mut c = measured(1000, 100_000, 100);
+        let mut w = Window::new(100);
+        c.on_loss(&mut w, &Loss::at(Time::ZERO));
+        assert_eq!((w.cwnd, w.ssthresh), (100, 50));
+        w.cwnd = 50;
+        c.on_reduced(&mut w, &Reduced::at(Time::ZERO));
+        // 1000 bytes/ms · 40 ms / 1448 bytes.
+        assert_eq!((w.cwnd, w.ssthresh), (27, 27));
+    }
+
+    #[test]
+    fn two_packets_are_the_least() {
+        let mut c = measured(1000, 1000, 100);
+        let mut w = Window::new(100);
+        c.on_reduced(&mut w, &Reduced::at(Time::ZERO));
+        assert_eq!((w.cwnd, w.ssthresh), (2, 2));
+    }
+
+    #[test]
+    fn a_timeout_sets_the_threshold_and_forgets_the_least_round_trip() {
+        let mut c = measured(1000, 100_000, 100);
+        let mut w = Window::new(100);
+        let mut loss = Loss::at(Time::ZERO);
+        loss.cause = Cause::Timeout;
+        c.on_loss(&mut w, &loss);
+        assert_eq!((w.cwnd, w.ssthresh), (100, 27));
+        for ms in [110, 111] {
+            let mut ev = Sample::at(Time::ZERO + Span::ms(ms));
+            (ev.una, ev.rtt) = (100_000, Some(Span::ms(80)));
+            c.on_sample(&mut w, &ev);
+        }
+        assert_eq!(c.least, 40);
+        c.on_loss(&mut w, &loss);
+        ack(&mut c, 112, 100_000, true);
+        assert_eq!(c.least, 80);
+    }
+
+    #[test]
+    fn a_round_trip_counts_from_the_next_ack_on() {
+        let (mut c, mut w) = begun(1000);
+        ack(&mut c, 1, 0, true);
+        assert_eq!((c.rtt, c.least), (40, 20_000));
+        let mut ev = Sample::at(Time::ZERO + Span::ms(2));
+        ev.rtt = Some(Span::us(30_001));
+        c.on_sample(&mut w, &ev);
+        // In whole ticks, rounded up.
+        assert_eq!((c.rtt, c.least), (31, 40));
+    }
+
+    #[test]
+    fn it_grows_as_reno() {
+        let (mut c, mut w) = begun(1000);
+        let mut reno = w.clone();
+        let mut ev = Ack::at(Time::ZERO);
+        ev.delivered = 2;
+        for threshold in [1000, 15] {
+            (w.ssthresh, reno.ssthresh) = (threshold, threshold);
+            for _ in 0..9 {
+                c.on_ack(&mut w, &ev);
+                Reno.on_ack(&mut reno, &ev);
+            }
+            assert_eq!(w, reno);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Hybla: a satellite's path is taken into use as fast as one on the ground.
+
+use crate::common::{play, registry};
+use narrows_core::scenario::Scenario;
+
+/// Mbit/s over 10 Mbit/s and 600 ms, by way of a satellite, where one burst in two thousand is lost by chance.
+fn goodput(cc: &str) -> f64 {
+    let text = format!(
+        "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"600ms\"\nbuffer = \"1bdp\"\nloss = \"0.05%\"\n\
+         [[flow]]\ncc = \"{cc}\"\n"
+    );
+    let scenario = Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}"));
+    play(&scenario).flows[0].goodput_mbit
+}
+
+#[test]
+fn hybla_uses_a_far_path_that_reno_does_not() {
+    let (hybla, reno) = (goodput("hybla"), goodput("reno"));
+    assert!(hybla > 5.0 && hybla > 3.0 * reno, "{hybla} {reno}");
+}

@@ -1,0 +1,21 @@
+//! Westwood+: losses by chance cost little.
+
+use crate::common::{play, registry};
+use narrows_core::scenario::Scenario;
+
+/// Mbit/s over 20 Mbit/s and 40 ms where one burst in three hundred is lost by chance.
+fn goodput(cc: &str) -> f64 {
+    let text = format!(
+        "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\nloss = \"0.3%\"\n\
+         [[flow]]\ncc = \"{cc}\"\n"
+    );
+    let scenario = Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}"));
+    play(&scenario).flows[0].goodput_mbit
+}
+
+#[test]
+fn westwood_carries_twice_what_reno_does_where_losses_are_chance() {
+    let (westwood, reno) = (goodput("westwood"), goodput("reno"));
+    assert!(reno < 10.0, "{reno}");
+    assert!(westwood > 2.0 * reno, "{westwood} {reno}");
+}
