@@ -74,3 +74,26 @@ class Cubic(Choice):
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bic(Choice):
+    """A search by halves for the window of the last loss: Linux's default before CUBIC.
+
+    >>> Bic(low_window=0).tree()
+    {'kind': 'bic', 'low_window': 0}
+
+    Attributes:
+        fast_convergence: Give way sooner when the window shrinks from loss to loss.
+        max_increment: Packets per round trip that the search adds at most.
+        low_window: Packets up to which it is Reno.
+        beta: What a loss leaves of the window, in 1/1024.
+        smooth_part: Round trips in which the window passes the four packets around its maximum.
+    """
+
+    kind = "bic"
+    fast_convergence: bool | None = None
+    max_increment: int | None = None
+    low_window: int | None = None
+    beta: int | None = None
+    smooth_part: int | None = None

@@ -8,6 +8,7 @@
 //! the connection stands.
 
 pub mod bbr;
+pub mod bic;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
@@ -458,4 +459,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, bic::KIND];

@@ -475,7 +475,6 @@ pub(super) const LATER_CCS: &[&str] = &[
     "htcp",
     "hybla",
     "illinois",
-    "bic",
     "cdg",
     "dctcp",
     "prague",

@@ -1,0 +1,8 @@
+//! What each congestion control is famous for, beside Reno on the same path: small scenarios, seconds of virtual time.
+
+mod common;
+
+#[path = "signatures/bic.rs"]
+mod bic;
+#[path = "signatures/epochs.rs"]
+mod epochs;
