@@ -97,3 +97,14 @@ class Bic(Choice):
     low_window: int | None = None
     beta: int | None = None
     smooth_part: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scalable(Choice):
+    """One packet for a hundred acknowledged, an eighth less on loss (Kelly 2003), as Linux has it.
+
+    >>> Scalable().tree()
+    {'kind': 'scalable'}
+    """
+
+    kind = "scalable"

@@ -6,3 +6,5 @@ mod common;
 mod bic;
 #[path = "signatures/epochs.rs"]
 mod epochs;
+#[path = "signatures/scalable.rs"]
+mod scalable;

@@ -12,6 +12,7 @@ pub mod bic;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
+pub mod scalable;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
@@ -459,4 +460,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, bic::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, bic::KIND, scalable::KIND];

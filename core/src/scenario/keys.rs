@@ -479,7 +479,6 @@ pub(super) const LATER_CCS: &[&str] = &[
     "dctcp",
     "prague",
     "nv",
-    "scalable",
     "veno",
     "yeah",
     "lp",
