@@ -108,3 +108,14 @@ class Scalable(Choice):
     """
 
     kind = "scalable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HighSpeed(Choice):
+    """The larger the window, the more it grows and the less it gives up (RFC 3649), as Linux has it.
+
+    >>> HighSpeed().tree()
+    {'kind': 'highspeed'}
+    """
+
+    kind = "highspeed"

@@ -6,5 +6,7 @@ mod common;
 mod bic;
 #[path = "signatures/epochs.rs"]
 mod epochs;
+#[path = "signatures/highspeed.rs"]
+mod highspeed;
 #[path = "signatures/scalable.rs"]
 mod scalable;

@@ -10,6 +10,7 @@
 pub mod bbr;
 pub mod bic;
 pub mod cubic;
+pub mod highspeed;
 pub mod hystart;
 pub mod reno;
 pub mod scalable;
@@ -460,4 +461,11 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, bic::KIND, scalable::KIND];
+pub const KINDS: &[CcKind] = &[
+    reno::KIND,
+    cubic::KIND,
+    bbr::KIND,
+    bic::KIND,
+    scalable::KIND,
+    highspeed::KIND,
+];
