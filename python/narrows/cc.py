@@ -119,3 +119,20 @@ class HighSpeed(Choice):
     """
 
     kind = "highspeed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Illinois(Choice):
+    """Losses tell when to give way, queueing delay tells how much, as Linux has it.
+
+    >>> Illinois(theta=1).tree()
+    {'kind': 'illinois', 'theta': 1}
+
+    Attributes:
+        win_thresh: Packets below which it is Reno.
+        theta: Round trips without a queue before the window grows by ten packets per round trip again.
+    """
+
+    kind = "illinois"
+    win_thresh: int | None = None
+    theta: int | None = None

@@ -8,5 +8,7 @@ mod bic;
 mod epochs;
 #[path = "signatures/highspeed.rs"]
 mod highspeed;
+#[path = "signatures/illinois.rs"]
+mod illinois;
 #[path = "signatures/scalable.rs"]
 mod scalable;

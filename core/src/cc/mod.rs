@@ -12,6 +12,7 @@ pub mod bic;
 pub mod cubic;
 pub mod highspeed;
 pub mod hystart;
+pub mod illinois;
 pub mod reno;
 pub mod scalable;
 
@@ -468,4 +469,5 @@ pub const KINDS: &[CcKind] = &[
     bic::KIND,
     scalable::KIND,
     highspeed::KIND,
+    illinois::KIND,
 ];

@@ -468,8 +468,8 @@ pub const KEYS: &[Key] = &[
 pub(super) const LATER_QUEUES: &[&str] = &["dualpi2", "pfifo", "bfifo"];
 /// As [`LATER_QUEUES`], for congestion controls.
 pub(super) const LATER_CCS: &[&str] = &[
-    "bbr2", "bbr3", "vegas", "westwood", "htcp", "hybla", "illinois", "cdg", "dctcp", "prague", "nv", "veno", "yeah",
-    "lp", "copa", "ledbat",
+    "bbr2", "bbr3", "vegas", "westwood", "htcp", "hybla", "cdg", "dctcp", "prague", "nv", "veno", "yeah", "lp", "copa",
+    "ledbat",
 ];
 
 /// Keys of `[path]` that are no hop's own.
