@@ -117,3 +117,65 @@ class Htcp(Choice):
     kind = "htcp"
     rtt_scaling: bool | None = None
     bandwidth_switch: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bic(Choice):
+    """A search by halves for the window of the last loss: Linux's default before CUBIC.
+
+    >>> Bic(low_window=0).tree()
+    {'kind': 'bic', 'low_window': 0}
+
+    Attributes:
+        fast_convergence: Give way sooner when the window shrinks from loss to loss.
+        max_increment: Packets per round trip that the search adds at most.
+        low_window: Packets up to which it is Reno.
+        beta: What a loss leaves of the window, in 1/1024.
+        smooth_part: Round trips in which the window passes the four packets around its maximum.
+    """
+
+    kind = "bic"
+    fast_convergence: bool | None = None
+    max_increment: int | None = None
+    low_window: int | None = None
+    beta: int | None = None
+    smooth_part: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scalable(Choice):
+    """One packet for a hundred acknowledged, an eighth less on loss (Kelly 2003), as Linux has it.
+
+    >>> Scalable().tree()
+    {'kind': 'scalable'}
+    """
+
+    kind = "scalable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HighSpeed(Choice):
+    """The larger the window, the more it grows and the less it gives up (RFC 3649), as Linux has it.
+
+    >>> HighSpeed().tree()
+    {'kind': 'highspeed'}
+    """
+
+    kind = "highspeed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Illinois(Choice):
+    """Losses tell when to give way, queueing delay tells how much, as Linux has it.
+
+    >>> Illinois(theta=1).tree()
+    {'kind': 'illinois', 'theta': 1}
+
+    Attributes:
+        win_thresh: Packets below which it is Reno.
+        theta: Round trips without a queue before the window grows by ten packets per round trip again.
+    """
+
+    kind = "illinois"
+    win_thresh: int | None = None
+    theta: int | None = None

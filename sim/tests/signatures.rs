@@ -2,9 +2,19 @@
 
 mod common;
 
+#[path = "signatures/bic.rs"]
+mod bic;
+#[path = "signatures/epochs.rs"]
+mod epochs;
+#[path = "signatures/highspeed.rs"]
+mod highspeed;
 #[path = "signatures/htcp.rs"]
 mod htcp;
 #[path = "signatures/hybla.rs"]
 mod hybla;
+#[path = "signatures/illinois.rs"]
+mod illinois;
+#[path = "signatures/scalable.rs"]
+mod scalable;
 #[path = "signatures/westwood.rs"]
 mod westwood;

@@ -8,11 +8,15 @@
 //! the connection stands.
 
 pub mod bbr;
+pub mod bic;
 pub mod cubic;
+pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
 pub mod hystart;
+pub mod illinois;
 pub mod reno;
+pub mod scalable;
 pub mod westwood;
 
 use crate::kernel::Kernel;
@@ -470,4 +474,8 @@ pub const KINDS: &[CcKind] = &[
     westwood::KIND,
     hybla::KIND,
     htcp::KIND,
+    bic::KIND,
+    scalable::KIND,
+    highspeed::KIND,
+    illinois::KIND,
 ];

@@ -468,22 +468,7 @@ pub const KEYS: &[Key] = &[
 pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
 /// As [`LATER_QUEUES`], for congestion controls.
 pub(super) const LATER_CCS: &[&str] = &[
-    "bbr2",
-    "bbr3",
-    "vegas",
-    "illinois",
-    "bic",
-    "cdg",
-    "dctcp",
-    "prague",
-    "nv",
-    "scalable",
-    "veno",
-    "yeah",
-    "lp",
-    "highspeed",
-    "copa",
-    "ledbat",
+    "bbr2", "bbr3", "vegas", "cdg", "dctcp", "prague", "nv", "veno", "yeah", "lp", "copa", "ledbat",
 ];
 
 /// Keys of `[path]` that are no hop's own.

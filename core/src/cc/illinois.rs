@@ -1,0 +1,431 @@
+//! TCP Illinois, as Linux runs it: losses tell when to give way, queueing delay tells how much.
+//!
+//! Law, `d` the mean queueing delay of the last round trip, `d_m` the greatest ever seen, `d₁ = d_m/100`:
+//! per round trip `cwnd += α`, on loss `ssthresh = (1 − β) cwnd`.
+//! `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`: 0.3 with a full queue.
+//! `β = 1/8` while `d ≤ d_m/10`, 1/2 from `0.8 d_m` on, in between a straight line. Below 15 packets `α = 1`, `β = 1/2`.
+//! So the window rises fast and then ever more slowly (a concave curve), and a loss without a queue costs little.
+//!
+//! Sources: Liu, Başar, Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-speed networks"
+//! (VALUETOOLS 2006; Performance Evaluation 65, 2008); Linux 6.12 for the details:
+//! - α is counted in 1/128 and β in 1/64, both computed once per round trip, whether in slow start or not;
+//! - who has once had a queue must see five round trips without one before α is 10 again;
+//! - the least and the greatest round trip are never forgotten, not even by a timeout, which sets α = 1 and β = 1/2;
+//! - growth counts packets acknowledged in order, and throws away what is left over when the window moves;
+//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends nothing in avoidance.
+
+use super::reno::slow_start;
+use super::{Ack, CcKind, CongestionControl, Family, Loss, Rto, Sample, Window};
+use crate::param::{Kind, Param, Params};
+use crate::units::Span;
+use alloc::boxed::Box;
+
+/// α is counted in 1/128.
+const ALPHA_BITS: u32 = 7;
+const ALPHA_ONE: u64 = 1 << ALPHA_BITS;
+/// 0.3, rounded down: the 32.7 of the law is `(ALPHA_MOST − ALPHA_LEAST)/ALPHA_LEAST`.
+const ALPHA_LEAST: u64 = 3 * ALPHA_ONE / 10;
+const ALPHA_MOST: u64 = 10 * ALPHA_ONE;
+/// β is counted in 1/64.
+const BETA_BITS: u32 = 6;
+const BETA_LEAST: u64 = (1 << BETA_BITS) / 8;
+const BETA_MOST: u64 = (1 << BETA_BITS) / 2;
+/// No round trip counts for more: Linux's arithmetic has 32 bits.
+const RTT_MOST: u64 = u32::MAX as u64 / ALPHA_MOST;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "win_thresh",
+        kind: Kind::Count(15, 0, 1_000_000),
+        help: "packets below which it is Reno",
+        source: "Linux 6.12 tcp_illinois: win_thresh = 15",
+    },
+    Param {
+        name: "theta",
+        kind: Kind::Count(5, 1, 100),
+        help: "round trips without a queue before the window grows by ten packets per round trip again",
+        source: "Linux 6.12 tcp_illinois: theta = 5",
+    },
+];
+
+/// Round trips measured in the present one.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+struct Round {
+    /// It is over when more than this is acknowledged, in bytes; `None`: what will have been sent when the next ACK arrives.
+    end: Option<u64>,
+    sum_us: u64,
+    samples: u64,
+}
+
+/// What is known of the queue.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Queue {
+    /// Never met, or gone for long.
+    Unseen,
+    /// Met; then so many round trips without it.
+    Met(u64),
+}
+
+/// Illinois's state.
+#[derive(Clone, Debug)]
+pub struct Illinois {
+    win_thresh: u32,
+    theta: u64,
+
+    alpha: u64,
+    beta: u64,
+    /// The least and the greatest round trip, µs.
+    range_us: Option<(u64, u64)>,
+    round: Round,
+    queue: Queue,
+    /// Packets acknowledged in order by this ACK.
+    acked: u32,
+}
+
+impl Illinois {
+    /// At the start of a connection.
+    pub fn new(params: &Params) -> Illinois {
+        Illinois {
+            win_thresh: params.count("win_thresh") as u32,
+            theta: params.count("theta"),
+            alpha: ALPHA_MOST,
+            beta: BETA_MOST,
+            range_us: None,
+            round: Round {
+                end: Some(0),
+                ..Round::default()
+            },
+            queue: Queue::Unseen,
+            acked: 0,
+        }
+    }
+
+    /// Once per round trip.
+    fn update(&mut self, cwnd: u32) {
+        if cwnd < self.win_thresh {
+            self.be_reno();
+        } else if let (Some((least, most)), Some(mean)) =
+            (self.range_us, self.round.sum_us.checked_div(self.round.samples))
+        {
+            let (delay, worst) = (mean.saturating_sub(least), most - least);
+            self.alpha = self.alpha(delay, worst);
+            self.beta = beta(delay, worst);
+        }
+    }
+
+    fn be_reno(&mut self) {
+        self.alpha = ALPHA_ONE;
+        self.beta = BETA_MOST;
+    }
+
+    fn alpha(&mut self, delay: u64, worst: u64) -> u64 {
+        let low = worst / 100;
+        if delay <= low {
+            return match self.queue {
+                Queue::Met(rounds) if rounds + 1 < self.theta => {
+                    self.queue = Queue::Met(rounds + 1);
+                    self.alpha
+                }
+                _ => {
+                    self.queue = Queue::Unseen;
+                    ALPHA_MOST
+                }
+            };
+        }
+        // A queue between two round trips without one does not make the waiting start anew.
+        if self.queue == Queue::Unseen {
+            self.queue = Queue::Met(0);
+        }
+        let (delay, worst) = (delay - low, worst - low);
+        worst * ALPHA_MOST / (worst + delay * (ALPHA_MOST - ALPHA_LEAST) / ALPHA_LEAST)
+    }
+}
+
+fn beta(delay: u64, worst: u64) -> u64 {
+    let (low, high) = (worst / 10, worst * 8 / 10);
+    if delay <= low {
+        BETA_LEAST
+    } else if delay >= high || high <= low {
+        BETA_MOST
+    } else {
+        BETA_LEAST + (BETA_MOST - BETA_LEAST) * (delay - low) / (high - low)
+    }
+}
+
+impl CongestionControl for Illinois {
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        self.acked = ev.acked;
+        // Nothing has been sent since the timeout but what was sent before it.
+        self.round.end.get_or_insert(ev.nxt);
+        let Some(rtt) = ev.rtt else { return };
+        let us = rtt.as_us().min(RTT_MOST);
+        let (least, most) = self.range_us.unwrap_or((us, us));
+        self.range_us = Some((least.min(us), most.max(us)));
+        self.round.samples += 1;
+        self.round.sum_us = self.round.sum_us.saturating_add(us);
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !ev.may_grow {
+            return;
+        }
+        if self.round.end.is_some_and(|end| ev.una > end) {
+            self.update(w.cwnd);
+            self.round = Round {
+                end: Some(ev.nxt),
+                ..Round::default()
+            };
+        }
+        if !ev.cwnd_limited {
+            return;
+        }
+        if w.in_slow_start() {
+            slow_start(w, ev.delivered);
+            return;
+        }
+        w.credit = w.credit.saturating_add(self.acked);
+        let due = (u64::from(w.credit) * self.alpha) >> ALPHA_BITS;
+        let steps = due / u64::from(w.cwnd.max(1));
+        if steps > 0 {
+            w.cwnd = w
+                .cwnd
+                .saturating_add(steps.min(u64::from(u32::MAX)) as u32)
+                .min(w.clamp);
+            w.credit = 0;
+        }
+    }
+
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        let less = (u64::from(w.cwnd) * self.beta) >> BETA_BITS;
+        w.ssthresh = (w.cwnd - less as u32).max(2);
+    }
+
+    fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {
+        self.be_reno();
+        self.queue = Queue::Unseen;
+        self.round = Round::default();
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("alpha", self.alpha as f64 / ALPHA_ONE as f64);
+        visit("beta", self.beta as f64 / f64::from(1 << BETA_BITS));
+        let (least, most) = self.range_us.unwrap_or((0, 0));
+        visit("greatest_delay_ms", Span::us(most - least).as_ms());
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "illinois",
+    help: "losses tell when to give way, queueing delay how much: fast while there is no queue",
+    source: "Liu, Başar, Srikant 2006; Linux 6.12",
+    family: Family::Loss,
+    year: 2006,
+    needs: &[],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, _| Box::new(Illinois::new(params)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    struct Flow {
+        law: Illinois,
+        w: Window,
+        una: u64,
+    }
+
+    impl Flow {
+        /// In avoidance.
+        fn new(cwnd: u32) -> Flow {
+            let mut w = Window::new(cwnd);
+            w.ssthresh = cwnd;
+            let law = Illinois::new(&Params::defaults(PARAMS));
+            Flow { law, w, una: 0 }
+        }
+        /// An ACK of one packet that took so long; in flight are ten others.
+        fn ack(&mut self, rtt_us: u64) {
+            self.una += 1;
+            let mut told = Sample::at(Time::ZERO);
+            (told.rtt, told.acked, told.una, told.nxt) = (Some(Span::us(rtt_us)), 1, self.una, self.una + 10);
+            self.law.on_sample(&mut self.w, &told);
+            let mut ev = Ack::at(Time::ZERO);
+            (ev.delivered, ev.una, ev.nxt) = (1, self.una, self.una + 10);
+            self.law.on_ack(&mut self.w, &ev);
+        }
+        /// A round trip of ACKs that took so long; the last of them ends it.
+        fn round(&mut self, rtt_us: u64) -> (u64, u64) {
+            for _ in 0..11 {
+                self.ack(rtt_us);
+            }
+            (self.law.alpha, self.law.beta)
+        }
+        /// After 10 ms and 60 ms have been seen, and a round trip that both were in.
+        fn on_a_path(cwnd: u32) -> Flow {
+            let mut f = Flow::new(cwnd);
+            f.ack(10_000);
+            f.round(60_000);
+            f
+        }
+        fn lose(&mut self) -> u32 {
+            self.law.on_loss(&mut self.w, &Loss::at(Time::ZERO));
+            self.w.ssthresh
+        }
+    }
+
+    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10: at delays of 1, 10, 50 and 100 % of the greatest.
+    #[test]
+    fn alpha_falls_with_the_delay() {
+        let alpha = |delay| Flow::new(100).law.alpha(delay, 50_000);
+        assert_eq!([500, 501, 5000, 25_000, 50_000].map(alpha), [1280, 1279, 322, 74, 38]);
+    }
+
+    /// η₂ = 0.1, η₃ = 0.8, β from 1/8 to 1/2.
+    #[test]
+    fn beta_rises_with_the_delay() {
+        let at = |delay| beta(delay, 50_000);
+        assert_eq!(
+            [0, 5000, 22_500, 39_999, 40_000, 50_000].map(at),
+            [8, 8, 20, 31, 32, 32]
+        );
+        // Where no queue has been seen there is nothing to divide.
+        assert_eq!([beta(0, 0), beta(1, 1), beta(0, 1)], [8, 32, 8]);
+    }
+
+    #[test]
+    fn alpha_and_beta_move_once_per_round_trip() {
+        let mut f = Flow::new(100);
+        f.ack(10_000);
+        assert_eq!((f.law.alpha, f.law.beta), (1280, 8));
+        // Ten were in flight then: the eleventh ACK ends the round trip, of a mean queue of 50 ms.
+        for _ in 0..10 {
+            f.ack(60_000);
+            assert_eq!((f.law.alpha, f.law.beta), (1280, 8));
+        }
+        f.ack(60_000);
+        assert_eq!((f.law.alpha, f.law.beta), (38, 32));
+        // A mean counts: five ACKs without a queue, six with all of it.
+        for rtt in [
+            10_000, 60_000, 10_000, 60_000, 10_000, 60_000, 10_000, 60_000, 10_000, 60_000,
+        ] {
+            f.ack(rtt);
+        }
+        assert_eq!((f.law.alpha, f.law.beta), (38, 32));
+        f.ack(60_000);
+        let delay = (5 * 10_000 + 6 * 60_000) / 11 - 10_000;
+        let expected = Flow::new(100).law.alpha(delay, 50_000);
+        assert_eq!((f.law.alpha, f.law.beta), (expected, beta(delay, 50_000)));
+    }
+
+    #[test]
+    fn a_small_window_is_renos() {
+        let mut f = Flow::on_a_path(100);
+        let mut at = |cwnd| {
+            (f.w.cwnd, f.w.ssthresh, f.w.credit) = (cwnd, 2, 0);
+            f.round(30_000)
+        };
+        assert_eq!([at(15), at(14)], [(92, 18), (128, 32)]);
+    }
+
+    #[test]
+    fn once_met_a_queue_is_gone_after_five_round_trips_without() {
+        let mut f = Flow::on_a_path(100);
+        f.round(60_000);
+        let alpha = [0; 5].map(|_| f.round(10_000).0);
+        assert_eq!(alpha, [38, 38, 38, 38, 1280]);
+        // And then at once, until it is met again; a queue in between does not make the waiting start anew.
+        assert_eq!(f.round(10_000).0, 1280);
+        f.round(60_000);
+        let alpha = [10, 10, 60, 10, 10, 10].map(|ms| f.round(ms * 1000).0);
+        assert_eq!(alpha, [38, 38, 38, 38, 38, 1280]);
+    }
+
+    #[test]
+    fn the_greatest_round_trip_is_never_forgotten() {
+        let mut f = Flow::on_a_path(100);
+        f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
+        assert_eq!(f.law.range_us, Some((10_000, 60_000)));
+        // 3.36 s and more are one.
+        f.ack(5_000_000);
+        assert_eq!(f.law.range_us, Some((10_000, 3_355_443)));
+    }
+
+    #[test]
+    fn a_timeout_makes_it_reno_until_what_was_sent_before_is_acknowledged() {
+        let mut f = Flow::on_a_path(100);
+        f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
+        assert_eq!((f.law.alpha, f.law.beta), (128, 32));
+        for _ in 0..11 {
+            f.ack(20_000);
+            assert_eq!((f.law.alpha, f.law.beta), (128, 32));
+        }
+        f.ack(20_000);
+        assert_ne!((f.law.alpha, f.law.beta), (128, 32));
+        // Nor has it met a queue.
+        f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
+        f.ack(10_000);
+        assert_eq!(f.round(10_000).0, 1280);
+    }
+
+    #[test]
+    fn a_window_of_acks_adds_alpha_packets() {
+        // 10 per round trip: one per ten ACKs of a window of a hundred.
+        let mut f = Flow::new(100);
+        let mut grown = Flow::new(100);
+        for _ in 0..10 {
+            f.ack(10_000);
+        }
+        assert_eq!((f.w.cwnd, f.w.credit), (101, 0));
+        for _ in 0..100 {
+            grown.ack(10_000);
+        }
+        assert!((109..=110).contains(&grown.w.cwnd), "{}", grown.w.cwnd);
+        // What is left over when the window moves is lost.
+        f.w.credit = 25;
+        f.ack(10_000);
+        assert_eq!((f.w.cwnd, f.w.credit), (103, 0));
+    }
+
+    #[test]
+    fn growth_counts_what_is_acknowledged_in_order() {
+        let mut f = Flow::new(1000);
+        let mut told = Sample::at(Time::ZERO);
+        told.acked = 3;
+        f.law.on_sample(&mut f.w, &told);
+        let mut ev = Ack::at(Time::ZERO);
+        ev.delivered = 5;
+        f.law.on_ack(&mut f.w, &ev);
+        assert_eq!(f.w.credit, 3);
+    }
+
+    #[test]
+    fn an_ack_that_crosses_the_threshold_spends_nothing_in_avoidance() {
+        let mut f = Flow::new(10);
+        f.w.ssthresh = 11;
+        f.law.acked = 40;
+        let mut ev = Ack::at(Time::ZERO);
+        ev.delivered = 40;
+        f.law.on_ack(&mut f.w, &ev);
+        assert_eq!((f.w.cwnd, f.w.credit), (11, 0));
+    }
+
+    #[test]
+    fn a_loss_takes_beta() {
+        let mut f = Flow::new(100);
+        assert_eq!(f.lose(), 50);
+        f.ack(10_000);
+        assert_eq!(f.lose(), 88);
+        f.w.cwnd = 2;
+        assert_eq!(f.lose(), 2);
+        f.w.cwnd = 0;
+        assert_eq!(f.lose(), 2);
+    }
+}

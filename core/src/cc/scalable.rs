@@ -1,0 +1,119 @@
+//! Scalable TCP, as Linux runs it: the window grows by a hundredth of what is acknowledged and shrinks by an eighth.
+//!
+//! Law: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per round trip; on loss
+//! `ssthresh = cwnd − cwnd/8`. From there the window is back after `ln(8/7)/ln(1.01) = 13.4` round trips, whatever its size:
+//! hence the name. Two flows keep the shares that they have: both grow and shrink by the same factor.
+//!
+//! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR 33(2), 2003), whose a = 0.01
+//! and b = 0.125 these are; Linux 6.12 for the details:
+//! - below 100 packets it grows as Reno does (the paper's threshold is 16 packets, and its reduction there a half; Linux's
+//!   is an eighth everywhere);
+//! - the reduction takes `cwnd`, not the flight size.
+
+use super::reno::{avoid, slow_start};
+use super::{Ack, CcKind, CongestionControl, Family, Loss, Window};
+use alloc::boxed::Box;
+
+/// One packet for so many acknowledged: a = 0.01.
+const PER: u32 = 100;
+/// What a loss takes: b = 1/8.
+const PART: u32 = 8;
+
+/// Scalable's state: all of it is the window.
+#[derive(Clone, Debug, Default)]
+pub struct Scalable;
+
+impl CongestionControl for Scalable {
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !ev.may_grow || !ev.cwnd_limited {
+            return;
+        }
+        let mut acked = ev.delivered;
+        if w.in_slow_start() {
+            acked = slow_start(w, acked);
+        }
+        if acked > 0 {
+            avoid(w, w.cwnd.min(PER), acked);
+        }
+    }
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        w.ssthresh = (w.cwnd - w.cwnd / PART).max(2);
+    }
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "scalable",
+    help: "up by a hundredth of what is acknowledged, down by an eighth: recovers as fast at any rate",
+    source: "Kelly 2003; Linux 6.12",
+    family: Family::Loss,
+    year: 2003,
+    needs: &[],
+    default_in: &[],
+    params: &[],
+    make: |_, _| Box::new(Scalable),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    /// The window after `rounds` round trips from `cwnd` in avoidance, two packets per ACK.
+    fn after(cwnd: u32, rounds: u32) -> u32 {
+        let mut w = Window::new(cwnd);
+        w.ssthresh = cwnd;
+        for _ in 0..rounds {
+            for _ in 0..w.cwnd / 2 {
+                let mut ev = Ack::at(Time::ZERO);
+                ev.delivered = 2;
+                Scalable.on_ack(&mut w, &ev);
+            }
+        }
+        w.cwnd
+    }
+
+    fn lose(cwnd: u32) -> u32 {
+        let mut w = Window::new(cwnd);
+        Scalable.on_loss(&mut w, &Loss::at(Time::ZERO));
+        w.ssthresh
+    }
+
+    #[test]
+    fn a_loss_takes_an_eighth() {
+        assert_eq!([8, 100, 1007].map(lose), [7, 88, 882]);
+        assert_eq!([1, 2, 3].map(lose), [2, 2, 3]);
+    }
+
+    #[test]
+    fn above_a_hundred_packets_one_per_cent_per_round_trip() {
+        assert_eq!([after(100, 1), after(1000, 1), after(20_000, 1)], [101, 1010, 20_200]);
+    }
+
+    #[test]
+    fn below_a_hundred_packets_it_grows_as_reno() {
+        assert_eq!([after(20, 1), after(50, 1), after(98, 1)], [21, 51, 99]);
+    }
+
+    /// Kelly 2003, section 3: the time to recover does not depend on the window.
+    #[test]
+    fn a_window_of_any_size_is_back_after_fourteen_round_trips() {
+        for cwnd in [1000, 8000, 64_000] {
+            assert!(after(lose(cwnd), 13) < cwnd, "{cwnd}");
+            assert!(after(lose(cwnd), 14) > cwnd, "{cwnd}");
+        }
+    }
+
+    #[test]
+    fn what_slow_start_leaves_over_counts_in_avoidance() {
+        let mut w = Window::new(100);
+        w.ssthresh = 101;
+        let mut ev = Ack::at(Time::ZERO);
+        ev.delivered = 102;
+        Scalable.on_ack(&mut w, &ev);
+        assert_eq!((w.cwnd, w.credit), (102, 1));
+    }
+}

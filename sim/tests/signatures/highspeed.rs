@@ -1,0 +1,18 @@
+//! HighSpeed: Reno where windows are small, much faster where they are large.
+
+use crate::epochs::{alone, epochs, typical};
+
+#[test]
+fn highspeed_is_the_faster_the_larger_the_window() {
+    let faster = |rate: &str, duration| {
+        let path = format!("rate = \"{rate}\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"");
+        let length = |cc| typical(&epochs(&alone(cc, &path, duration)), |e| e.length_s);
+        length("reno") / length("highspeed")
+    };
+    // Windows of 26 packets: Reno's law, but counted in ACKs, of which there is one for two packets.
+    let small = faster("4Mbit", "30s");
+    assert!((0.4..0.6).contains(&small), "{small}");
+    // Of 660 packets: six packets per round trip by that count, and a third less on loss.
+    let large = faster("100Mbit", "50s");
+    assert!(large > 2.5, "{large}");
+}

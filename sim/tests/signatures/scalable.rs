@@ -1,0 +1,15 @@
+//! Scalable: it recovers as fast at any rate.
+
+use crate::epochs::{alone, epochs, typical};
+
+#[test]
+fn scalable_recovers_as_fast_at_three_times_the_rate() {
+    let length = |cc, rate: &str, duration| {
+        let path = format!("rate = \"{rate}\"\nrtt = \"100ms\"\nbuffer = \"1bdp\"");
+        typical(&epochs(&alone(cc, &path, duration)), |e| e.length_s)
+    };
+    let slower = |cc, duration| length(cc, "30Mbit", duration) / length(cc, "10Mbit", "40s");
+    let (scalable, reno) = (slower("scalable", "30s"), slower("reno", "100s"));
+    assert!((0.75..1.33).contains(&scalable), "{scalable}");
+    assert!(reno > 2.5, "{reno}");
+}
