@@ -214,6 +214,8 @@ pub struct Sent {
     pub last_sent: Option<Time>,
     /// Had the application left the connection without data to send?
     pub app_limited: bool,
+    /// Bytes: everything below has been sent, before this.
+    pub nxt: u64,
     /// The connection so far.
     pub totals: Totals,
 }
@@ -246,6 +248,8 @@ pub struct StateChange {
     pub from: State,
     /// To this one; it may be the same.
     pub to: State,
+    /// Bytes: everything below has been sent.
+    pub nxt: u64,
 }
 
 /// A reduction of the window was a mistake.
@@ -281,10 +285,10 @@ event_at! {
     }
     Loss { cause: Cause::Loss, in_flight: 0 }
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
-    Sent { last_sent: None, app_limited: false, totals: Totals::default() }
+    Sent { last_sent: None, app_limited: false, nxt: 0, totals: Totals::default() }
     Rto { totals: Totals::default() }
     Reduced {}
-    StateChange { from: State::Open, to: State::Open }
+    StateChange { from: State::Open, to: State::Open, nxt: 0 }
     SpuriousLoss { prior_cwnd: 0, totals: Totals::default() }
 }
 
