@@ -74,3 +74,22 @@ class Cubic(Choice):
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vegas(Choice):
+    """Two to four packets in the queue, by the round trip (Brakmo, Peterson 1995), as Linux has it.
+
+    >>> Vegas(alpha="1p", beta="3p").tree()
+    {'kind': 'vegas', 'alpha': '1p', 'beta': '3p'}
+
+    Attributes:
+        alpha: Grow while fewer packets than this are queued, as `"2p"`.
+        beta: Shrink while more than this are, as `"4p"`.
+        gamma: End slow start when more than this are, as `"1p"`.
+    """
+
+    kind = "vegas"
+    alpha: str | None = None
+    beta: str | None = None
+    gamma: str | None = None

@@ -11,6 +11,7 @@ pub mod bbr;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
+pub mod vegas;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
@@ -462,4 +463,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND];

@@ -470,7 +470,6 @@ pub(super) const LATER_QUEUES: &[&str] = &["dualpi2", "pfifo", "bfifo"];
 pub(super) const LATER_CCS: &[&str] = &[
     "bbr2",
     "bbr3",
-    "vegas",
     "westwood",
     "htcp",
     "hybla",
