@@ -93,3 +93,18 @@ class Vegas(Choice):
     alpha: str | None = None
     beta: str | None = None
     gamma: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Veno(Choice):
+    """Reno that takes a loss for chance while its queue is short (Fu, Liew 2003), as Linux has it.
+
+    >>> Veno(beta="5p").tree()
+    {'kind': 'veno', 'beta': '5p'}
+
+    Attributes:
+        beta: Packets queued from which on a loss is taken for congestion, as `"3p"`.
+    """
+
+    kind = "veno"
+    beta: str | None = None

@@ -4,3 +4,5 @@ mod common;
 
 #[path = "signatures/vegas.rs"]
 mod vegas;
+#[path = "signatures/veno.rs"]
+mod veno;

@@ -12,6 +12,7 @@ pub mod cubic;
 pub mod hystart;
 pub mod reno;
 pub mod vegas;
+pub mod veno;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
@@ -463,4 +464,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND, veno::KIND];
