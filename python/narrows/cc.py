@@ -108,3 +108,30 @@ class Veno(Choice):
 
     kind = "veno"
     beta: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yeah(Choice):
+    """Fast while its queue is short, Reno beside others (Baiocchi, Castellani, Vacirca 2007), as Linux has it.
+
+    >>> Yeah(alpha="40p", rho=8).tree()
+    {'kind': 'yeah', 'alpha': '40p', 'rho': 8}
+
+    Attributes:
+        alpha: More packets queued than this are taken away, as `"80p"`.
+        gamma: Of the packets queued, one in so many is taken away.
+        delta: Halvings of the window: what a loss costs at least.
+        epsilon: Halvings of the window: what is taken away at most.
+        phy: The share of the least round trip, one in so many, that a short queue takes at most.
+        rho: Round trips with a long queue, in a row, after which a loss costs half.
+        zeta: Round trips with a short one after which no greedy flow is thought to be beside it.
+    """
+
+    kind = "yeah"
+    alpha: str | None = None
+    gamma: int | None = None
+    delta: int | None = None
+    epsilon: int | None = None
+    phy: int | None = None
+    rho: int | None = None
+    zeta: int | None = None

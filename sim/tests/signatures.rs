@@ -6,3 +6,5 @@ mod common;
 mod vegas;
 #[path = "signatures/veno.rs"]
 mod veno;
+#[path = "signatures/yeah.rs"]
+mod yeah;

@@ -13,6 +13,7 @@ pub mod hystart;
 pub mod reno;
 pub mod vegas;
 pub mod veno;
+pub mod yeah;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
@@ -464,4 +465,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND, veno::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND, veno::KIND, yeah::KIND];

@@ -480,7 +480,6 @@ pub(super) const LATER_CCS: &[&str] = &[
     "prague",
     "nv",
     "scalable",
-    "yeah",
     "lp",
     "highspeed",
     "copa",
