@@ -179,3 +179,64 @@ class Illinois(Choice):
     kind = "illinois"
     win_thresh: int | None = None
     theta: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vegas(Choice):
+    """Two to four packets in the queue, by the round trip (Brakmo, Peterson 1995), as Linux has it.
+
+    >>> Vegas(alpha="1p", beta="3p").tree()
+    {'kind': 'vegas', 'alpha': '1p', 'beta': '3p'}
+
+    Attributes:
+        alpha: Grow while fewer packets than this are queued, as `"2p"`.
+        beta: Shrink while more than this are, as `"4p"`.
+        gamma: End slow start when more than this are, as `"1p"`.
+    """
+
+    kind = "vegas"
+    alpha: str | None = None
+    beta: str | None = None
+    gamma: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Veno(Choice):
+    """Reno that takes a loss for chance while its queue is short (Fu, Liew 2003), as Linux has it.
+
+    >>> Veno(beta="5p").tree()
+    {'kind': 'veno', 'beta': '5p'}
+
+    Attributes:
+        beta: Packets queued from which on a loss is taken for congestion, as `"3p"`.
+    """
+
+    kind = "veno"
+    beta: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yeah(Choice):
+    """Fast while its queue is short, Reno beside others (Baiocchi, Castellani, Vacirca 2007), as Linux has it.
+
+    >>> Yeah(alpha="40p", rho=8).tree()
+    {'kind': 'yeah', 'alpha': '40p', 'rho': 8}
+
+    Attributes:
+        alpha: More packets queued than this are taken away, as `"80p"`.
+        gamma: Of the packets queued, one in so many is taken away.
+        delta: Halvings of the window: what a loss costs at least.
+        epsilon: Halvings of the window: what is taken away at most.
+        phy: The share of the least round trip, one in so many, that a short queue takes at most.
+        rho: Round trips with a long queue, in a row, after which a loss costs half.
+        zeta: Round trips with a short one after which no greedy flow is thought to be beside it.
+    """
+
+    kind = "yeah"
+    alpha: str | None = None
+    gamma: int | None = None
+    delta: int | None = None
+    epsilon: int | None = None
+    phy: int | None = None
+    rho: int | None = None
+    zeta: int | None = None

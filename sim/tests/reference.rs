@@ -44,6 +44,7 @@ const STORED: [&str; 4] = [
     include_str!("data/reference/linux-6.12-bbr.txt"),
     include_str!("data/reference/linux-6.12-bic.txt"),
     include_str!("data/reference/linux-6.12-queues.txt"),
+    include_str!("data/reference/linux-6.12-vegas.txt"),
 ];
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
 const AGREED: [(&str, usize); 9] = [

@@ -16,5 +16,11 @@ mod hybla;
 mod illinois;
 #[path = "signatures/scalable.rs"]
 mod scalable;
+#[path = "signatures/vegas.rs"]
+mod vegas;
+#[path = "signatures/veno.rs"]
+mod veno;
 #[path = "signatures/westwood.rs"]
 mod westwood;
+#[path = "signatures/yeah.rs"]
+mod yeah;

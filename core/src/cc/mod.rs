@@ -17,7 +17,10 @@ pub mod hystart;
 pub mod illinois;
 pub mod reno;
 pub mod scalable;
+pub mod vegas;
+pub mod veno;
 pub mod westwood;
+pub mod yeah;
 
 use crate::kernel::Kernel;
 use crate::param::{Param, Params};
@@ -223,6 +226,8 @@ pub struct Sent {
     pub last_sent: Option<Time>,
     /// Had the application left the connection without data to send?
     pub app_limited: bool,
+    /// Bytes: everything below has been sent, before this.
+    pub nxt: u64,
     /// The connection so far.
     pub totals: Totals,
 }
@@ -255,6 +260,8 @@ pub struct StateChange {
     pub from: State,
     /// To this one; it may be the same.
     pub to: State,
+    /// Bytes: everything below has been sent.
+    pub nxt: u64,
 }
 
 /// A reduction of the window was a mistake.
@@ -290,10 +297,10 @@ event_at! {
     }
     Loss { cause: Cause::Loss, in_flight: 0 }
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
-    Sent { last_sent: None, app_limited: false, totals: Totals::default() }
+    Sent { last_sent: None, app_limited: false, nxt: 0, totals: Totals::default() }
     Rto { totals: Totals::default() }
     Reduced {}
-    StateChange { from: State::Open, to: State::Open }
+    StateChange { from: State::Open, to: State::Open, nxt: 0 }
     SpuriousLoss { prior_cwnd: 0, totals: Totals::default() }
 }
 
@@ -479,3 +486,4 @@ pub const KINDS: &[CcKind] = &[
     highspeed::KIND,
     illinois::KIND,
 ];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND, veno::KIND, yeah::KIND];

@@ -395,6 +395,7 @@ impl Sender {
     fn set_state(&mut self, now: Time, to: State) {
         let mut ev = StateChange::at(now);
         (ev.from, ev.to) = (self.state, to);
+        ev.nxt = self.board.nxt();
         self.cc.on_state(&mut self.w, &ev);
         self.state = to;
     }

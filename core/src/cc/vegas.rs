@@ -1,0 +1,427 @@
+//! Vegas, as Linux runs it: keeps two to four packets of its own in the queue, by the round trip, and waits for no loss.
+//!
+//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt − base) / base`:
+//! slow start: over `gamma` queued, `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and it is over; otherwise it doubles as Reno does.
+//! Avoidance: `cwnd − 1` over `beta` queued, `cwnd + 1` below `alpha`, otherwise it stays; never below 2 packets.
+//! A round trip with at most two measurements, and all of recovery, are Reno's; so is the answer to a loss.
+//!
+//! Sources: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet" (IEEE JSAC 13(8), 1995); Linux
+//! 6.12 for what differs from it, kept because measurements show it:
+//! - slow start doubles with every round trip, not with every other;
+//! - the excess is divided by `base`, not by `rtt`, which makes it a little larger; it is whole packets, and so are its bounds;
+//! - nothing of the paper's early retransmissions: recovery is the transport's;
+//! - `base` is forgotten whenever data leaves while nothing is in flight, be it after a pause or after a timeout; a standing
+//!   queue of others is then taken for the path;
+//! - the window moves whether or not it was the limit; `ssthresh` follows it at three quarters.
+//!
+//! Linux counts the excess in 32 bits, which run over where a large window waits for seconds; here they do not.
+
+use super::reno::{slow_start, Reno};
+use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
+use crate::param::{Kind, Param, Params};
+use crate::tcp::State;
+use crate::units::Span;
+use alloc::boxed::Box;
+
+/// A round trip with no more measurements than this may have seen delayed ACKs alone.
+const TOO_FEW: u32 = 2;
+/// Linux's clock counts whole microseconds, and this more, so that no round trip takes none.
+const NEVER_ZERO: Span = Span::us(1);
+/// The least window, in packets.
+const LEAST: u32 = 2;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "alpha",
+        kind: Kind::Packets(2, 0, 1000),
+        help: "the window grows while fewer packets than this are queued",
+        source: "Linux 6.12 tcp_vegas: alpha = 2",
+    },
+    Param {
+        name: "beta",
+        kind: Kind::Packets(4, 0, 1000),
+        help: "and shrinks while more than this are",
+        source: "Linux 6.12 tcp_vegas: beta = 4",
+    },
+    Param {
+        name: "gamma",
+        kind: Kind::Packets(1, 0, 1000),
+        help: "slow start ends when more than this are queued",
+        source: "Linux 6.12 tcp_vegas: gamma = 1",
+    },
+];
+
+/// Round-trip times by round trip: the least of all, and the least of this one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RoundTrips {
+    base: Option<Span>,
+    least: Option<Span>,
+    samples: u32,
+    /// It is over when more than this is acknowledged.
+    end: u64,
+}
+
+/// What a round trip told.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) struct Delays {
+    /// The least round trip ever, µs.
+    pub base: u64,
+    /// The least of the last one, µs; not below it.
+    pub rtt: u64,
+}
+
+impl RoundTrips {
+    /// Nothing is known, and everything below `nxt` has been sent.
+    pub(super) fn from(nxt: u64) -> RoundTrips {
+        RoundTrips {
+            end: nxt,
+            ..RoundTrips::default()
+        }
+    }
+    /// A measurement.
+    pub(super) fn take(&mut self, rtt: Span) {
+        let rtt = rtt + NEVER_ZERO;
+        let least = |of: Option<Span>| Some(of.map_or(rtt, |of| of.min(rtt)));
+        (self.base, self.least) = (least(self.base), least(self.least));
+        self.samples = self.samples.saturating_add(1);
+    }
+    /// Another round trip begins while everything below `nxt` has been sent.
+    pub(super) fn begin(&mut self, nxt: u64) {
+        self.end = nxt;
+        self.samples = 0;
+        self.least = None;
+    }
+    /// Is it over, now that everything below `una` is acknowledged?
+    pub(super) fn over(&self, una: u64) -> bool {
+        una > self.end
+    }
+    /// What it told; nothing if too little was measured.
+    pub(super) fn told(&self) -> Option<Delays> {
+        let enough = self.samples > TOO_FEW;
+        let (base, rtt) = (self.base?.as_us(), self.least?.as_us());
+        enough.then_some(Delays { base, rtt })
+    }
+}
+
+/// Vegas's state.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    alpha: u64,
+    beta: u64,
+    gamma: u64,
+    /// All is well with the connection: Vegas decides, not Reno.
+    on: bool,
+    rounds: RoundTrips,
+    /// Packets queued, as of the last round trip that told.
+    queued: u64,
+}
+
+impl Vegas {
+    /// At the start of a connection.
+    pub fn new(params: &Params) -> Vegas {
+        Vegas {
+            alpha: params.packets("alpha"),
+            beta: params.packets("beta"),
+            gamma: params.packets("gamma"),
+            on: true,
+            rounds: RoundTrips::default(),
+            queued: 0,
+        }
+    }
+
+    fn on_round(&mut self, w: &mut Window, acked: u32, seen: Delays) {
+        let Delays { base, rtt } = seen;
+        let cwnd = u64::from(w.cwnd);
+        self.queued = cwnd.saturating_mul(rtt - base) / base;
+        if w.in_slow_start() {
+            if self.queued > self.gamma {
+                let fits = cwnd.saturating_mul(base) / rtt + 1;
+                w.cwnd = cwnd.min(fits) as u32;
+                w.ssthresh = w.ssthresh.min(w.cwnd);
+            } else {
+                slow_start(w, acked);
+            }
+        } else if self.queued > self.beta {
+            w.cwnd = w.cwnd.saturating_sub(1);
+            w.ssthresh = w.ssthresh.min(w.cwnd);
+        } else if self.queued < self.alpha {
+            w.cwnd = w.cwnd.saturating_add(1);
+        }
+        w.cwnd = w.cwnd.max(LEAST).min(w.clamp);
+        w.ssthresh = w.ssthresh.max(w.cwnd / 2 + w.cwnd / 4);
+    }
+}
+
+impl CongestionControl for Vegas {
+    fn on_sent(&mut self, _w: &mut Window, ev: &Sent) {
+        self.rounds = RoundTrips::from(ev.nxt);
+        self.on = true;
+    }
+
+    fn on_state(&mut self, _w: &mut Window, ev: &StateChange) {
+        self.on = ev.to == State::Open;
+        if self.on {
+            self.rounds.begin(ev.nxt);
+        }
+    }
+
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        if let Some(rtt) = ev.rtt {
+            self.rounds.take(rtt);
+        }
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !ev.may_grow {
+            return;
+        }
+        if !self.on {
+            return Reno.on_ack(w, ev);
+        }
+        if !self.rounds.over(ev.una) {
+            if w.in_slow_start() {
+                slow_start(w, ev.delivered);
+            }
+            return;
+        }
+        match self.rounds.told() {
+            Some(seen) => self.on_round(w, ev.delivered, seen),
+            None => Reno.on_ack(w, ev),
+        }
+        self.rounds.begin(ev.nxt);
+    }
+
+    fn on_loss(&mut self, w: &mut Window, ev: &Loss) {
+        Reno.on_loss(w, ev);
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("queued", self.queued as f64);
+        if let Some(base) = self.rounds.base {
+            visit("base_rtt_ms", base.as_ms());
+        }
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "vegas",
+    help: "two to four packets in the queue, by the round trip: one packet more or less with each",
+    source: "Brakmo, Peterson 1995; Linux 6.12",
+    family: Family::Delay,
+    year: 1994,
+    needs: &[],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, _| Box::new(Vegas::new(params)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    /// A connection of which every ACK acknowledges a packet, and each may be the last of a round trip.
+    struct Bench {
+        law: Vegas,
+        w: Window,
+        una: u64,
+    }
+
+    fn bench(cwnd: u32, ssthresh: u32) -> Bench {
+        let mut w = Window::new(cwnd);
+        w.ssthresh = ssthresh;
+        Bench {
+            law: Vegas::new(&Params::defaults(PARAMS)),
+            w,
+            una: 0,
+        }
+    }
+
+    impl Bench {
+        fn sample(&mut self, us: u64) {
+            let mut ev = Sample::at(Time::ZERO);
+            ev.rtt = Some(Span::us(us));
+            self.law.on_sample(&mut self.w, &ev);
+        }
+        fn ack(&mut self, una: u64, nxt: u64, delivered: u32) {
+            let mut ev = Ack::at(Time::ZERO);
+            (ev.una, ev.nxt, ev.delivered) = (una, nxt, delivered);
+            self.una = una;
+            self.law.on_ack(&mut self.w, &ev);
+        }
+        /// A round trip of three measurements; answers the window after it.
+        fn round(&mut self, us: u64) -> u32 {
+            for more in [0, 700, 5000] {
+                self.sample(us + more);
+            }
+            self.ack(self.una + 1, self.una + 1, 1);
+            self.w.cwnd
+        }
+        fn state(&mut self, to: State, nxt: u64) {
+            let mut ev = StateChange::at(Time::ZERO);
+            (ev.to, ev.nxt) = (to, nxt);
+            self.law.on_state(&mut self.w, &ev);
+        }
+    }
+
+    #[test]
+    fn below_two_packets_queued_it_grows_by_one_and_from_two_on_it_stays() {
+        let mut b = bench(50, 50);
+        assert_eq!(b.round(100_000), 51);
+        // 51 · 3.9/100 = 1.99 packets, then 52 · 3.9/100 = 2.03.
+        assert_eq!(b.round(103_900), 52);
+        assert_eq!(b.round(103_900), 52);
+    }
+
+    #[test]
+    fn up_to_four_packets_queued_it_stays_and_above_it_shrinks_by_one() {
+        let mut b = bench(49, 49);
+        b.round(100_000);
+        // 50 · 9.9/100 = 4.95, which is four packets; 50 · 10.1/100 = 5.05.
+        assert_eq!(b.round(109_900), 50);
+        assert_eq!(b.round(110_100), 49);
+        assert_eq!(b.w.ssthresh, 49, "else it would be in slow start");
+    }
+
+    /// 100 · 5.2/100 = 5.2, but 100 · 5.2/105.2 = 4.9.
+    #[test]
+    fn the_excess_is_in_units_of_the_least_round_trip() {
+        let mut b = bench(99, 99);
+        b.round(100_000);
+        assert_eq!(b.round(105_200), 99);
+    }
+
+    #[test]
+    fn the_least_of_a_round_trip_counts_and_the_window_rests_between() {
+        let mut b = bench(99, 99);
+        b.round(100_000);
+        let (from, to) = (b.una, b.una + 100);
+        b.ack(from + 1, to, 1);
+        for at in from + 2..=to {
+            b.sample(if at == from + 50 { 103_000 } else { 150_000 });
+            b.ack(at, to + 100, 2);
+            assert_eq!(b.w.cwnd, 100);
+        }
+        b.ack(to + 1, to + 101, 1);
+        assert_eq!(b.w.cwnd, 100, "100 · 3/100 packets queued");
+        for _ in 0..3 {
+            b.sample(100_000);
+        }
+        b.ack(to + 50, to + 200, 1);
+        assert_eq!(b.w.cwnd, 100, "its round trip ends at what had been sent when it began");
+    }
+
+    #[test]
+    fn slow_start_doubles_with_every_round_trip_until_more_than_one_packet_is_queued() {
+        let mut b = bench(10, u32::MAX / 2);
+        b.ack(1, 11, 1);
+        for at in 2..=11 {
+            b.sample(100_000);
+            b.ack(at, 21, 1);
+        }
+        assert_eq!(b.w.cwnd, 21);
+        b.ack(12, 22, 1);
+        assert_eq!(b.w.cwnd, 22, "the ACK that ends a round trip counts, too");
+        b.w.cwnd = 40;
+        b.una = 100;
+        // 40 · 4.9/100 = 1.96, which is one packet.
+        assert_eq!(b.round(104_900), 41);
+        assert!(b.w.in_slow_start());
+        // 41 · 10/100 = 4.1 packets; 41/1.1 = 37.3 fit, and one more.
+        assert_eq!(b.round(110_000), 38);
+        assert_eq!(b.w.ssthresh, 38);
+        assert!(!b.w.in_slow_start());
+    }
+
+    #[test]
+    fn the_threshold_follows_at_three_quarters() {
+        let mut b = bench(99, 20);
+        b.round(100_000);
+        assert_eq!((b.w.cwnd, b.w.ssthresh), (100, 75));
+    }
+
+    #[test]
+    fn a_window_of_two_packets_is_the_least() {
+        let mut b = bench(2, 2);
+        b.round(100_000);
+        for _ in 0..10 {
+            b.round(1_000_000);
+        }
+        assert_eq!(b.w.cwnd, 2);
+    }
+
+    #[test]
+    fn a_round_trip_of_two_measurements_is_renos() {
+        let mut b = bench(49, 49);
+        b.round(100_000);
+        b.sample(200_000);
+        b.sample(200_000);
+        b.ack(b.una + 1, b.una + 1, 50);
+        assert_eq!(b.w.cwnd, 51);
+    }
+
+    #[test]
+    fn it_moves_whether_or_not_the_window_is_the_limit() {
+        let mut b = bench(50, 50);
+        for _ in 0..3 {
+            b.sample(100_000);
+        }
+        let mut ev = Ack::at(Time::ZERO);
+        ev.cwnd_limited = false;
+        (ev.una, ev.delivered) = (1, 1);
+        b.law.on_ack(&mut b.w, &ev);
+        assert_eq!(b.w.cwnd, 51);
+        for _ in 0..3 {
+            b.sample(100_000);
+        }
+        ev.may_grow = false;
+        ev.una = 2;
+        b.law.on_ack(&mut b.w, &ev);
+        assert_eq!(b.w.cwnd, 51);
+    }
+
+    #[test]
+    fn out_of_open_it_is_reno_and_then_begins_anew() {
+        let mut b = bench(49, 49);
+        b.round(100_000);
+        b.state(State::Disorder, 100);
+        for _ in 0..3 {
+            b.sample(200_000);
+        }
+        b.ack(2, 100, 50);
+        assert_eq!(b.w.cwnd, 51, "a window of ACKs");
+        b.state(State::Open, 100);
+        b.ack(100, 200, 1);
+        assert_eq!(b.w.cwnd, 51, "the round trip ends beyond 100");
+        b.sample(200_000);
+        b.sample(200_000);
+        b.ack(101, 201, 51);
+        assert_eq!(b.w.cwnd, 52, "what was measured before does not count");
+    }
+
+    #[test]
+    fn data_into_an_empty_path_forgets_the_least_round_trip() {
+        let mut b = bench(49, 49);
+        b.round(100_000);
+        assert_eq!(b.round(200_000), 49);
+        let mut sent = Sent::at(Time::ZERO);
+        sent.nxt = 10;
+        b.state(State::Loss, 10);
+        b.law.on_sent(&mut b.w, &sent);
+        b.una = 10;
+        assert_eq!(b.round(200_000), 50, "and Vegas decides again");
+    }
+
+    #[test]
+    fn a_loss_takes_half() {
+        let mut b = bench(50, 50);
+        b.law.on_loss(&mut b.w, &Loss::at(Time::ZERO));
+        assert_eq!(b.w.ssthresh, 25);
+    }
+}

@@ -1,0 +1,459 @@
+//! YeAH, as Linux runs it: fast while its queue is short, Reno once it is not; takes its own queue away before it is lost.
+//!
+//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt − base) / rtt`:
+//! slow mode if `queued > alpha` or `rtt − base > base / phy`, else fast mode. Fast: `cwnd + 1` per `min(cwnd, 100)` packets
+//! acknowledged (Scalable); slow: per `cwnd` (Reno). `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below
+//! `reno`, a guess of Reno's window beside it: half of `cwnd` at first, one more per slow round trip, half on loss, and 2
+//! again after `zeta` fast ones. On congestion `cwnd` loses `queued`, at least `cwnd / 8`, at most half; half after `rho`
+//! slow round trips in a row: then a greedy flow is beside it.
+//!
+//! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007); Linux 6.12 for what differs from
+//! it, kept because measurements show it:
+//! - slow start has no rule of its own, the measure excepted, and begins like Reno's: the paper's slow start is Vegas's;
+//! - fast round trips are counted to `zeta` over all of the time since the last loss, not in a row;
+//! - the mode is that of the round trip before; recovery interrupts the measure, not the growth;
+//! - the window never exceeds 2³²/128 packets; `base` is forgotten whenever data leaves while nothing is in flight.
+//!
+//! Before 5.7 Linux counted an ACK of several packets as one in slow mode; that is not imitated.
+
+use super::reno::{avoid, slow_start};
+use super::vegas::{Delays, RoundTrips};
+use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, Start, StateChange, Window};
+use crate::param::{Kind, Param, Params};
+use crate::tcp::State;
+use alloc::boxed::Box;
+
+/// Fast mode: a packet for so many acknowledged, however large the window is (Scalable).
+const FAST_PER: u32 = 100;
+/// The least window, and the least guess of Reno's, in packets.
+const LEAST: u32 = 2;
+/// The largest window, in packets.
+const MOST: u32 = u32::MAX / 128;
+/// Slow round trips in a row are counted so far.
+const MANY: u32 = 0xff_ffff;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "alpha",
+        kind: Kind::Packets(80, 0, 100_000),
+        help: "more packets queued than this are taken away, and make it slow",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_ALPHA",
+    },
+    Param {
+        name: "gamma",
+        kind: Kind::Count(1, 1, 1000),
+        help: "of the packets queued one in so many is taken away",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_GAMMA",
+    },
+    Param {
+        name: "delta",
+        kind: Kind::Count(3, 1, 31),
+        help: "halvings of the window: what a loss costs at least",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_DELTA",
+    },
+    Param {
+        name: "epsilon",
+        kind: Kind::Count(1, 1, 31),
+        help: "halvings of the window: what is taken away at most",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_EPSILON",
+    },
+    Param {
+        name: "phy",
+        kind: Kind::Count(8, 1, 1000),
+        help: "a queue that delays by more than this share of the least round trip makes it slow, too",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_PHY",
+    },
+    Param {
+        name: "rho",
+        kind: Kind::Count(16, 0, 1000),
+        help: "slow round trips in a row after which a loss costs half",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_RHO",
+    },
+    Param {
+        name: "zeta",
+        kind: Kind::Count(50, 0, 100_000),
+        help: "fast round trips after which no greedy flow is thought to be beside it",
+        source: "Linux 6.12 tcp_yeah: TCP_YEAH_ZETA",
+    },
+];
+
+/// YeAH's state.
+#[derive(Clone, Debug)]
+pub struct Yeah {
+    alpha: u64,
+    gamma: u64,
+    delta: u32,
+    epsilon: u32,
+    phy: u64,
+    rho: u64,
+    zeta: u64,
+    rounds: RoundTrips,
+    /// Packets queued, as of the last round trip that told.
+    queued: u64,
+    /// Slow round trips in a row.
+    slow: u32,
+    /// Fast ones since the last loss, up to `zeta`.
+    fast: u64,
+    /// The guess of what Reno's window would be.
+    reno: u32,
+}
+
+impl Yeah {
+    /// At the start of a connection.
+    pub fn new(params: &Params) -> Yeah {
+        Yeah {
+            alpha: params.packets("alpha"),
+            gamma: params.count("gamma"),
+            delta: params.count("delta") as u32,
+            epsilon: params.count("epsilon") as u32,
+            phy: params.count("phy"),
+            rho: params.count("rho"),
+            zeta: params.count("zeta"),
+            rounds: RoundTrips::default(),
+            queued: 0,
+            slow: 0,
+            fast: 0,
+            reno: LEAST,
+        }
+    }
+
+    fn grow(&self, w: &mut Window, mut acked: u32) {
+        if w.in_slow_start() {
+            acked = slow_start(w, acked);
+            if acked == 0 {
+                return;
+            }
+        }
+        let per = if self.slow == 0 { w.cwnd.min(FAST_PER) } else { w.cwnd };
+        avoid(w, per, acked);
+    }
+
+    fn on_round(&mut self, w: &mut Window, seen: Delays) {
+        let Delays { base, rtt } = seen;
+        let waited = rtt - base;
+        self.queued = u64::from(w.cwnd).saturating_mul(waited) / rtt;
+        let too_many = self.queued > self.alpha;
+        if too_many || waited > base / self.phy {
+            if too_many && w.cwnd > self.reno {
+                let taken = (self.queued / self.gamma).min(u64::from(w.cwnd >> self.epsilon)) as u32;
+                w.cwnd = (w.cwnd - taken).max(self.reno);
+                w.ssthresh = w.cwnd;
+            }
+            self.reno = if self.reno <= LEAST {
+                (w.cwnd / 2).max(LEAST)
+            } else {
+                self.reno.saturating_add(1)
+            };
+            self.slow = (self.slow + 1).min(MANY);
+        } else {
+            self.fast += 1;
+            if self.fast > self.zeta {
+                self.reno = LEAST;
+                self.fast = 0;
+            }
+            self.slow = 0;
+        }
+    }
+}
+
+impl CongestionControl for Yeah {
+    fn on_start(&mut self, w: &mut Window, _ev: &Start) {
+        w.clamp = w.clamp.min(MOST);
+    }
+
+    fn on_sent(&mut self, _w: &mut Window, ev: &Sent) {
+        self.rounds = RoundTrips::from(ev.nxt);
+    }
+
+    fn on_state(&mut self, _w: &mut Window, ev: &StateChange) {
+        if ev.to == State::Open {
+            self.rounds.begin(ev.nxt);
+        }
+    }
+
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        if let Some(rtt) = ev.rtt {
+            self.rounds.take(rtt);
+        }
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !ev.may_grow || !ev.cwnd_limited {
+            return;
+        }
+        self.grow(w, ev.delivered);
+        if self.rounds.over(ev.una) {
+            if let Some(seen) = self.rounds.told() {
+                self.on_round(w, seen);
+            }
+            self.rounds.begin(ev.nxt);
+        }
+    }
+
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        let half = (w.cwnd / 2).max(LEAST);
+        let lost = if u64::from(self.slow) < self.rho {
+            let queued = self.queued.min(u64::from(half)) as u32;
+            queued.max(w.cwnd >> self.delta)
+        } else {
+            half
+        };
+        self.fast = 0;
+        self.reno = (self.reno / 2).max(LEAST);
+        w.ssthresh = w.cwnd.saturating_sub(lost).max(LEAST);
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("queued", self.queued as f64);
+        visit("reno", f64::from(self.reno));
+        visit("slow_rounds", f64::from(self.slow));
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "yeah",
+    help: "Scalable while its queue is short, Reno beside others; takes its own queue away before it is lost",
+    source: "Baiocchi, Castellani, Vacirca 2007; Linux 6.12",
+    family: Family::Delay,
+    year: 2007,
+    needs: &[],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, _| Box::new(Yeah::new(params)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Span, Time};
+
+    struct Bench {
+        law: Yeah,
+        w: Window,
+        una: u64,
+    }
+
+    /// In avoidance, after a fast round trip of 100 ms.
+    fn bench(cwnd: u32) -> Bench {
+        let mut w = Window::new(cwnd);
+        w.ssthresh = 2;
+        let law = Yeah::new(&Params::defaults(PARAMS));
+        let mut b = Bench { law, w, una: 0 };
+        b.round(100_000);
+        b
+    }
+
+    impl Bench {
+        fn sample(&mut self, us: u64) {
+            let mut ev = Sample::at(Time::ZERO);
+            ev.rtt = Some(Span::us(us));
+            self.law.on_sample(&mut self.w, &ev);
+        }
+        /// Everything before it had been sent is acknowledged, `delivered` packets of it with this ACK.
+        fn ack(&mut self, delivered: u32) {
+            self.una += 1;
+            let mut ev = Ack::at(Time::ZERO);
+            (ev.una, ev.nxt, ev.delivered) = (self.una, self.una, delivered);
+            self.law.on_ack(&mut self.w, &ev);
+        }
+        /// A round trip of three measurements, its growth left out; answers the window after it.
+        fn round(&mut self, us: u64) -> u32 {
+            for more in [0, 700, 5000] {
+                self.sample(us + more);
+            }
+            self.ack(0);
+            self.w.cwnd
+        }
+        fn loss(&mut self) -> u32 {
+            self.law.on_loss(&mut self.w, &Loss::at(Time::ZERO));
+            self.w.ssthresh
+        }
+    }
+
+    #[test]
+    fn fast_it_grows_by_one_per_hundred_packets_or_per_window() {
+        let mut b = bench(1000);
+        b.ack(1000);
+        assert_eq!(b.w.cwnd, 1010);
+        let mut b = bench(50);
+        b.ack(50);
+        assert_eq!(b.w.cwnd, 51);
+    }
+
+    #[test]
+    fn a_queue_of_more_than_an_eighth_of_the_round_trip_makes_it_reno() {
+        let mut b = bench(200);
+        b.round(112_500);
+        assert_eq!(b.law.slow, 0);
+        b.round(112_600);
+        assert_eq!((b.law.slow, b.w.cwnd), (1, 200));
+        b.ack(199);
+        assert_eq!(b.w.cwnd, 200);
+        b.ack(1);
+        assert_eq!(b.w.cwnd, 201);
+        b.round(112_500);
+        assert_eq!(b.law.slow, 0, "and a shorter one makes it fast again");
+    }
+
+    #[test]
+    fn more_than_eighty_packets_queued_are_taken_away() {
+        let mut b = bench(1000);
+        // 1000 · 8.8/108.8 = 80.9, which is 80.
+        assert_eq!(b.round(108_800), 1000);
+        assert_eq!((b.law.queued, b.law.slow), (80, 0));
+        // 1000 · 8.9/108.9 = 81.7.
+        assert_eq!(b.round(108_900), 919);
+        assert_eq!((b.law.slow, b.w.ssthresh), (1, 919));
+    }
+
+    #[test]
+    fn but_at_most_half_and_not_below_renos_window() {
+        let mut b = bench(1000);
+        assert_eq!(b.round(300_000), 500);
+        assert_eq!(b.law.reno, 250);
+        b.law.reno = 450;
+        assert_eq!(b.round(150_000), 450);
+        assert_eq!(b.round(150_000), 450, "from there it takes nothing");
+        assert_eq!(b.law.reno, 452);
+    }
+
+    #[test]
+    fn renos_window_is_guessed_at_half_then_grows_with_slow_round_trips() {
+        let mut b = bench(300);
+        b.round(120_000);
+        assert_eq!(b.law.reno, 150);
+        b.round(120_000);
+        assert_eq!(b.law.reno, 151);
+        b.round(100_000);
+        assert_eq!(b.law.reno, 151);
+        b.loss();
+        assert_eq!(b.law.reno, 75);
+    }
+
+    #[test]
+    fn fifty_fast_round_trips_forget_renos_window() {
+        let mut b = bench(300);
+        b.round(120_000);
+        b.loss();
+        for _ in 0..25 {
+            b.round(100_000);
+        }
+        b.round(120_000);
+        for _ in 0..25 {
+            b.round(100_000);
+        }
+        assert_eq!(b.law.reno, 76);
+        b.round(100_000);
+        assert_eq!(b.law.reno, 2);
+    }
+
+    #[test]
+    fn a_loss_starts_the_count_of_fast_round_trips_anew() {
+        let mut b = bench(300);
+        for _ in 0..30 {
+            b.round(100_000);
+        }
+        b.loss();
+        b.law.reno = 100;
+        for _ in 0..50 {
+            b.round(100_000);
+        }
+        assert_eq!(b.law.reno, 100);
+    }
+
+    #[test]
+    fn a_loss_takes_what_is_queued_but_an_eighth_at_least_and_half_at_most() {
+        let mut b = bench(300);
+        assert_eq!(b.loss(), 300 - 37);
+        // 300 · 25/125 = 60, a little less.
+        b.round(125_000);
+        assert_eq!(b.loss(), 300 - 59);
+        b.w.cwnd = 100;
+        b.round(300_000);
+        assert_eq!(b.loss(), 50);
+        b.w.cwnd = 2;
+        assert_eq!(b.loss(), 2);
+    }
+
+    #[test]
+    fn after_sixteen_slow_round_trips_a_loss_takes_half() {
+        let mut b = bench(300);
+        for _ in 0..15 {
+            b.round(125_000);
+        }
+        assert_eq!(b.loss(), 241);
+        b.round(125_000);
+        assert_eq!(b.loss(), 150);
+    }
+
+    #[test]
+    fn a_round_trip_of_two_measurements_tells_nothing() {
+        let mut b = bench(300);
+        b.sample(200_000);
+        b.sample(200_000);
+        b.ack(0);
+        assert_eq!((b.law.slow, b.law.queued), (0, 0));
+        b.sample(200_000);
+        b.ack(0);
+        assert_eq!(b.law.slow, 0, "nor together with the next");
+    }
+
+    #[test]
+    fn slow_start_is_renos_and_is_measured() {
+        let mut b = bench(1000);
+        b.w.ssthresh = 2000;
+        b.ack(500);
+        assert_eq!(b.w.cwnd, 1500);
+        assert_eq!(b.round(130_000), 1500 - 346);
+    }
+
+    #[test]
+    fn it_rests_while_the_window_is_not_the_limit() {
+        let mut b = bench(50);
+        let mut ev = Ack::at(Time::ZERO);
+        ev.cwnd_limited = false;
+        ev.delivered = 50;
+        b.law.on_ack(&mut b.w, &ev);
+        (ev.cwnd_limited, ev.may_grow) = (true, false);
+        b.law.on_ack(&mut b.w, &ev);
+        assert_eq!(b.w.cwnd, 50);
+    }
+
+    #[test]
+    fn recovery_begins_the_measure_anew() {
+        let mut b = bench(300);
+        b.sample(100_000);
+        let mut ev = StateChange::at(Time::ZERO);
+        (ev.to, ev.nxt) = (State::Open, 10);
+        b.law.on_state(&mut b.w, &ev);
+        b.una = 8;
+        for us in [125_000, 125_000, 125_000] {
+            b.sample(us);
+            b.ack(0);
+        }
+        assert_eq!((b.law.slow, b.law.queued), (1, 59));
+    }
+
+    #[test]
+    fn data_into_an_empty_path_forgets_the_least_round_trip() {
+        let mut b = bench(300);
+        b.law.on_sent(&mut b.w, &Sent::at(Time::ZERO));
+        b.round(200_000);
+        assert_eq!(b.law.slow, 0);
+    }
+
+    #[test]
+    fn the_window_has_an_end() {
+        let mut b = bench(2);
+        b.law.on_start(&mut b.w, &Start::at(Time::ZERO));
+        (b.w.cwnd, b.w.ssthresh) = (MOST - 5, u32::MAX / 2);
+        b.ack(100);
+        assert_eq!(b.w.cwnd, MOST);
+    }
+}

@@ -1,0 +1,31 @@
+//! YeAH: fast where the path is long and wide, and yet it leaves the queue short.
+
+use crate::common::{play, registry};
+use narrows_core::scenario::Scenario;
+use narrows_sim::Run;
+
+/// 100 Mbit/s, 100 ms: 833 packets, and room for as many.
+fn alone(cc: &str, loss: &str) -> Run {
+    let text = format!(
+        "duration = \"40s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"100ms\"\nbuffer = \"1bdp\"\n\
+         loss = \"{loss}\"\n[[flow]]\ncc = \"{cc}\"\n"
+    );
+    play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// Eighty packets take 9.7 ms; more are taken away within a round trip, in which the window grows by one packet in a hundred.
+#[test]
+fn yeah_fills_a_long_path_and_takes_its_queue_away() {
+    let (yeah, reno) = (alone("yeah", "0%"), alone("reno", "0%"));
+    assert!(yeah.queue.delay_ms.p95 < 13.0, "{}", yeah.queue.delay_ms.p95);
+    assert!(reno.queue.delay_ms.p95 > 50.0, "{}", reno.queue.delay_ms.p95);
+    let (yeah, reno) = (yeah.flows[0].goodput_mbit, reno.flows[0].goodput_mbit);
+    assert!(yeah > 0.95 * reno, "{yeah} {reno}");
+}
+
+#[test]
+fn yeah_returns_to_a_large_window_soon() {
+    let (yeah, reno) = (alone("yeah", "0.01%"), alone("reno", "0.01%"));
+    let (yeah, reno) = (yeah.flows[0].goodput_mbit, reno.flows[0].goodput_mbit);
+    assert!(yeah > 2.0 * reno, "{yeah} {reno}");
+}
