@@ -41,6 +41,9 @@ pub struct Window {
     /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in flight count as limited by the
     /// application. The transport takes it back.
     pub app_limited: bool,
+    /// Set by a law, in `on_ack`, that sees congestion by itself: a reduction begins as after a mark (state `Cwr`, PRR), unless
+    /// one is under way. The transport takes it back.
+    pub reduce: bool,
 }
 
 impl Window {
@@ -54,6 +57,7 @@ impl Window {
             pacing: None,
             min_burst: MIN_BURST,
             app_limited: false,
+            reduce: false,
         }
     }
     /// Is the window below its threshold?
@@ -93,6 +97,11 @@ pub struct Sample {
     pub delivered_ce: u64,
     /// The peer's timestamp in it and the echo of ours, ms.
     pub stamps: (u32, u32),
+    /// Packets selected (SACK) and not acknowledged in order, this ACK included.
+    pub selected: u32,
+    /// Packets delivered since the one was sent that was sent last of those it told of, that one and this ACK included: what
+    /// was in flight then. 0 where it told of none.
+    pub flight: u32,
 }
 
 /// One ACK, after loss detection has had its say.
@@ -188,6 +197,8 @@ pub enum Cause {
     TailProbe,
     /// The retransmission timer fired.
     Timeout,
+    /// The law asked for it ([`Window::reduce`]).
+    Asked,
 }
 
 /// The connection stands: nothing has been sent.
@@ -214,6 +225,8 @@ pub struct Sent {
     pub last_sent: Option<Time>,
     /// Had the application left the connection without data to send?
     pub app_limited: bool,
+    /// Bytes: everything below has been sent.
+    pub nxt: u64,
     /// The connection so far.
     pub totals: Totals,
 }
@@ -273,7 +286,7 @@ macro_rules! event_at {
 event_at! {
     Sample {
         rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, state: State::Open,
-        srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
+        srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0), selected: 0, flight: 0,
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
@@ -281,7 +294,7 @@ event_at! {
     }
     Loss { cause: Cause::Loss, in_flight: 0 }
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
-    Sent { last_sent: None, app_limited: false, totals: Totals::default() }
+    Sent { last_sent: None, app_limited: false, nxt: 0, totals: Totals::default() }
     Rto { totals: Totals::default() }
     Reduced {}
     StateChange { from: State::Open, to: State::Open }

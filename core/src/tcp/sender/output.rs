@@ -297,6 +297,7 @@ impl Sender {
             let mut ev = Sent::at(now);
             ev.last_sent = self.last_sent;
             ev.app_limited = self.delivered.app_limited();
+            ev.nxt = self.board.nxt();
             ev.totals = self.totals();
             self.cc.on_sent(&mut self.w, &ev);
             self.take_pacing();
