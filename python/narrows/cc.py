@@ -74,3 +74,32 @@ class Cubic(Choice):
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+
+
+@dataclass
+
+@dataclass(frozen=True, kw_only=True)
+class Cdg(Choice):
+    """Backs off by chance when round trips grow longer: CAIA delay gradient, as Linux has it.
+
+    >>> Cdg(use_tolerance=True).tree()
+    {'kind': 'cdg', 'use_tolerance': True}
+
+    Attributes:
+        window: Round trips over which gradients are averaged.
+        backoff_beta: What a back-off leaves of the window, in 1/1024.
+        backoff_factor: How soon it backs off: 1000/(window times G in ms).
+        hystart_detect: What ends slow start: 1 ACK trains, 2 delay, 3 both, 0 neither.
+        use_ineff: Back-offs in a row without effect, after which the next are left out.
+        use_shadow: On loss, take what Reno would have had without back-offs into account.
+        use_tolerance: Leave the window as it is on a loss while the queue seems not full.
+    """
+
+    kind = "cdg"
+    window: int | None = None
+    backoff_beta: int | None = None
+    backoff_factor: int | None = None
+    hystart_detect: int | None = None
+    use_ineff: int | None = None
+    use_shadow: bool | None = None
+    use_tolerance: bool | None = None

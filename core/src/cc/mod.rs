@@ -8,6 +8,7 @@
 //! the connection stands.
 
 pub mod bbr;
+pub mod cdg;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
@@ -471,4 +472,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, cdg::KIND];

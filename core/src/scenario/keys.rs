@@ -476,7 +476,6 @@ pub(super) const LATER_CCS: &[&str] = &[
     "hybla",
     "illinois",
     "bic",
-    "cdg",
     "dctcp",
     "prague",
     "nv",
