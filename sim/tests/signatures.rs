@@ -4,6 +4,8 @@ mod common;
 
 #[path = "signatures/cdg.rs"]
 mod cdg;
+#[path = "signatures/nv.rs"]
+mod nv;
 
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;

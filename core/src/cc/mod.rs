@@ -11,6 +11,7 @@ pub mod bbr;
 pub mod cdg;
 pub mod cubic;
 pub mod hystart;
+pub mod nv;
 pub mod reno;
 
 use crate::kernel::Kernel;
@@ -472,4 +473,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, cdg::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, cdg::KIND, nv::KIND];

@@ -478,7 +478,6 @@ pub(super) const LATER_CCS: &[&str] = &[
     "bic",
     "dctcp",
     "prague",
-    "nv",
     "scalable",
     "veno",
     "yeah",
