@@ -240,3 +240,76 @@ class Yeah(Choice):
     phy: int | None = None
     rho: int | None = None
     zeta: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+@dataclass
+
+@dataclass(frozen=True, kw_only=True)
+class Cdg(Choice):
+    """Backs off by chance when round trips grow longer: CAIA delay gradient, as Linux has it.
+
+    >>> Cdg(use_tolerance=True).tree()
+    {'kind': 'cdg', 'use_tolerance': True}
+
+    Attributes:
+        window: Round trips over which gradients are averaged.
+        backoff_beta: What a back-off leaves of the window, in 1/1024.
+        backoff_factor: How soon it backs off: 1000/(window times G in ms).
+        hystart_detect: What ends slow start: 1 ACK trains, 2 delay, 3 both, 0 neither.
+        use_ineff: Back-offs in a row without effect, after which the next are left out.
+        use_shadow: On loss, take what Reno would have had without back-offs into account.
+        use_tolerance: Leave the window as it is on a loss while the queue seems not full.
+    """
+
+    kind = "cdg"
+    window: int | None = None
+    backoff_beta: int | None = None
+    backoff_factor: int | None = None
+    hystart_detect: int | None = None
+    use_ineff: int | None = None
+    use_shadow: bool | None = None
+    use_tolerance: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nv(Choice):
+    """Ten packets in the queue, decided only after enough samples: TCP-NV (New Vegas), as Linux has it.
+
+    >>> Nv(nv_pad=4).tree()
+    {'kind': 'nv', 'nv_pad': 4}
+
+    Attributes:
+        nv_pad: Packets that it keeps in the queue.
+        nv_pad_buffer: Packets below the greatest window at which it stops to grow.
+        nv_reset_period: How long a least round trip is believed, s.
+        nv_min_cwnd: The least window after a decision, in packets.
+        nv_cong_dec_mult: How much of what is too much a decision takes away, in 1/128.
+        nv_ssthresh_factor: The threshold after a decision to shrink, in eighths of the greatest window.
+        nv_rtt_factor: Weight of a new round trip in the average, in 1/256.
+        nv_loss_dec_factor: What a loss leaves of the window, in 1/1024.
+        nv_cwnd_growth_rate_neg: Decisions to grow after which growth slowed by a timeout doubles.
+        nv_cwnd_growth_rate_pos: Decisions to grow after which growth doubles beyond Reno's.
+        nv_dec_eval_min_calls: Samples before it shrinks.
+        nv_inc_eval_min_calls: Samples before it grows.
+        nv_ssthresh_eval_min_calls: Samples before it ends slow start.
+        nv_stop_rtt_cnt: Round trips with too few samples to shrink, after which it stops to grow.
+        nv_rtt_min_cnt: Round trips before it shrinks.
+    """
+
+    kind = "nv"
+    nv_pad: int | None = None
+    nv_pad_buffer: int | None = None
+    nv_reset_period: int | None = None
+    nv_min_cwnd: int | None = None
+    nv_cong_dec_mult: int | None = None
+    nv_ssthresh_factor: int | None = None
+    nv_rtt_factor: int | None = None
+    nv_loss_dec_factor: int | None = None
+    nv_cwnd_growth_rate_neg: int | None = None
+    nv_cwnd_growth_rate_pos: int | None = None
+    nv_dec_eval_min_calls: int | None = None
+    nv_inc_eval_min_calls: int | None = None
+    nv_ssthresh_eval_min_calls: int | None = None
+    nv_stop_rtt_cnt: int | None = None
+    nv_rtt_min_cnt: int | None = None

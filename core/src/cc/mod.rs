@@ -9,12 +9,14 @@
 
 pub mod bbr;
 pub mod bic;
+pub mod cdg;
 pub mod cubic;
 pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
 pub mod hystart;
 pub mod illinois;
+pub mod nv;
 pub mod reno;
 pub mod scalable;
 pub mod vegas;
@@ -51,6 +53,9 @@ pub struct Window {
     /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in flight count as limited by the
     /// application. The transport takes it back.
     pub app_limited: bool,
+    /// Set by a law, in `on_ack`, that sees congestion by itself: a reduction begins as after a mark (state `Cwr`, PRR), unless
+    /// one is under way. The transport takes it back.
+    pub reduce: bool,
 }
 
 impl Window {
@@ -64,6 +69,7 @@ impl Window {
             pacing: None,
             min_burst: MIN_BURST,
             app_limited: false,
+            reduce: false,
         }
     }
     /// Is the window below its threshold?
@@ -105,6 +111,11 @@ pub struct Sample {
     pub delivered_ce: u64,
     /// The peer's timestamp in it and the echo of ours, ms.
     pub stamps: (u32, u32),
+    /// Packets selected (SACK) and not acknowledged in order, this ACK included.
+    pub selected: u32,
+    /// Packets delivered since the one was sent that was sent last of those it told of, that one and this ACK included: what
+    /// was in flight then. 0 where it told of none.
+    pub flight: u32,
 }
 
 /// One ACK, after loss detection has had its say.
@@ -200,6 +211,8 @@ pub enum Cause {
     TailProbe,
     /// The retransmission timer fired.
     Timeout,
+    /// The law asked for it ([`Window::reduce`]).
+    Asked,
 }
 
 /// The connection stands: nothing has been sent.
@@ -227,6 +240,7 @@ pub struct Sent {
     /// Had the application left the connection without data to send?
     pub app_limited: bool,
     /// Bytes: everything below has been sent, before this.
+    /// Bytes: everything below has been sent.
     pub nxt: u64,
     /// The connection so far.
     pub totals: Totals,
@@ -290,6 +304,8 @@ event_at! {
     Sample {
         rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, plain: false,
         state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
+        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, state: State::Open,
+        srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0), selected: 0, flight: 0,
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
@@ -487,3 +503,4 @@ pub const KINDS: &[CcKind] = &[
     illinois::KIND,
 ];
 pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND, veno::KIND, yeah::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, cdg::KIND, nv::KIND];

@@ -60,12 +60,12 @@ impl Ecn {
 }
 
 impl Sender {
-    /// An ACK with ECE in no state of recovery: a reduction begins, unless one is under way.
-    pub(super) fn enter_cwr(&mut self, now: Time) {
+    /// An ACK with ECE in no state of recovery, or a law that asks: a reduction begins, unless one is under way.
+    pub(super) fn enter_cwr(&mut self, now: Time, cause: Cause) {
         self.prior_ssthresh = None;
         if matches!(self.state, State::Open | State::Disorder) {
             self.undo = None;
-            self.begin_reduction(now, Cause::Mark);
+            self.begin_reduction(now, cause);
             self.set_state(now, State::Cwr);
         }
     }

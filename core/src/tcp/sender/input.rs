@@ -138,6 +138,8 @@ impl Sender {
             ev.srtt8_us = self.rtt.srtt8_us();
             (ev.delivered, ev.delivered_ce) = (shown, shown_ce);
             ev.stamps = (ack.tsval, ack.tsecr);
+            ev.selected = self.board.sacked_out();
+            ev.flight = prior.map_or(0, |prior| (self.delivered.packets - prior) as u32);
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {
@@ -415,6 +417,10 @@ impl Sender {
             ev.may_grow = news.una_advanced || (self.reordering > super::REORDERING && news.sacked);
         }
         self.cc.on_ack(&mut self.w, &ev);
+        if self.w.reduce {
+            self.w.reduce = false;
+            self.enter_cwr(now, Cause::Asked);
+        }
     }
 
     /// Tells the law of congestion.

@@ -259,7 +259,7 @@ impl Sender {
             self.retrans_stamp = None;
         }
         if news.ece {
-            self.enter_cwr(now);
+            self.enter_cwr(now, Cause::Mark);
         }
         if self.state != State::Cwr {
             self.keep_open(now);

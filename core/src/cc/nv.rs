@@ -1,0 +1,703 @@
+//! TCP-NV, New Vegas, as Linux runs it: Vegas that waits until it has seen enough to be sure.
+//!
+//! Law, per round-trip sample: `rate` = what was in flight when the packet left / its smoothed round trip. Once per round
+//! trip, from the greatest `rate` since the last decision: `ideal = rate · min_rtt`, what would fill the path and no queue,
+//! and `max = ideal + 10` packets. `cwnd > max`, from 60 samples on: `ssthresh = max`, and `cwnd` loses 30 % of what it has too
+//! many, 2 packets at least. `cwnd ≤ max − 2`, from 20 samples on: growth is allowed, Reno's. In between: as it is.
+//! On loss `ssthresh = 0.8 cwnd`, and growth waits for the next decision.
+//!
+//! Sources: Brakmo, TCP-NV (Linux Plumbers Conference 2010); Linux 6.12 for all that follows:
+//! - the first decision to shrink in slow start needs 30 samples; none is made before the second round trip; if there are not
+//!   enough samples for ten, growth stops meanwhile;
+//! - the round trip is averaged, half old, half new; what was in flight when the packet left is taken from what was
+//!   delivered since (before 5.16 from the bytes sent and not acknowledged then);
+//! - the least round trip lasts for 3.75 to 6.25 s, by chance, and 2 s at first; then the least of that period takes its
+//!   place. Only a law that lets queues drain sees a true one: NV's own 10 packets become part of it;
+//! - a window so small that a round trip has one sample only is made larger by 2 until it has more;
+//! - a timeout slows growth to half (once more, a quarter …); nine decisions to grow in a row take one step back;
+//! - a reduction forgets the average and the least round trip: the next sample is both.
+//!
+//! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in 6.12 enters it).
+
+use super::reno::{avoid, slow_start};
+use super::{
+    Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Start, StateChange, Window, INFINITE_SSTHRESH,
+};
+use crate::param::{Kind, Param, Params};
+use crate::rng::Rng;
+use crate::tcp::{State, MSS};
+use crate::units::Time;
+use alloc::boxed::Box;
+
+/// A rate is counted in hundreds of bits per second: bytes times this over µs.
+const RATE_UNIT: u64 = 80_000;
+/// The window that a round trip with one sample only may call for: at first, by how much more, at most.
+const SMALL_CWND: u32 = 4;
+const SMALL_CWND_STEP: u32 = 2;
+const SMALL_CWND_MOST: u32 = 81;
+/// How far timeouts slow growth down, in powers of two.
+const SLOWEST: i32 = -8;
+/// One packet per so many acknowledged is the fastest growth.
+const FASTEST_GROWTH: u32 = 4;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "nv_pad",
+        kind: Kind::Count(10, 0, 255),
+        help: "packets that it keeps in the queue",
+        source: "Linux 6.12 tcp_nv: nv_pad = 10",
+    },
+    Param {
+        name: "nv_pad_buffer",
+        kind: Kind::Count(2, 0, 255),
+        help: "packets below the greatest window at which it stops to grow",
+        source: "Linux 6.12 tcp_nv: nv_pad_buffer = 2",
+    },
+    Param {
+        name: "nv_reset_period",
+        kind: Kind::Count(5, 1, 3600),
+        help: "how long a least round trip is believed, s, by chance a quarter more or less",
+        source: "Linux 6.12 tcp_nv: nv_reset_period = 5",
+    },
+    Param {
+        name: "nv_min_cwnd",
+        kind: Kind::Count(2, 1, 1000),
+        help: "the least window after a decision, in packets",
+        source: "Linux 6.12 tcp_nv: nv_min_cwnd = 2",
+    },
+    Param {
+        name: "nv_cong_dec_mult",
+        kind: Kind::Count(38, 0, 128),
+        help: "how much of what is too much a decision takes away, in 1/128",
+        source: "Linux 6.12 tcp_nv: nv_cong_dec_mult = 30 %",
+    },
+    Param {
+        name: "nv_ssthresh_factor",
+        kind: Kind::Count(8, 1, 64),
+        help: "the threshold that a decision to shrink sets, in eighths of the greatest window",
+        source: "Linux 6.12 tcp_nv: nv_ssthresh_factor = 8",
+    },
+    Param {
+        name: "nv_rtt_factor",
+        kind: Kind::Count(128, 0, 256),
+        help: "weight of a new round trip in the average, in 1/256; 0 averages nothing",
+        source: "Linux 6.12 tcp_nv: nv_rtt_factor = 128",
+    },
+    Param {
+        name: "nv_loss_dec_factor",
+        kind: Kind::Count(819, 0, 1024),
+        help: "what a loss leaves of the window, in 1/1024",
+        source: "Linux 6.12 tcp_nv: nv_loss_dec_factor = 80 %",
+    },
+    Param {
+        name: "nv_cwnd_growth_rate_neg",
+        kind: Kind::Count(8, 0, 255),
+        help: "decisions to grow after which growth slowed by a timeout doubles; 0: timeouts do not slow it",
+        source: "Linux 6.12 tcp_nv: nv_cwnd_growth_rate_neg = 8",
+    },
+    Param {
+        name: "nv_cwnd_growth_rate_pos",
+        kind: Kind::Count(0, 0, 255),
+        help: "decisions to grow after which growth doubles beyond Reno's; 0 never",
+        source: "Linux 6.12 tcp_nv: nv_cwnd_growth_rate_pos = 0",
+    },
+    Param {
+        name: "nv_dec_eval_min_calls",
+        kind: Kind::Count(60, 0, 255),
+        help: "samples before it shrinks",
+        source: "Linux 6.12 tcp_nv: nv_dec_eval_min_calls = 60",
+    },
+    Param {
+        name: "nv_inc_eval_min_calls",
+        kind: Kind::Count(20, 0, 255),
+        help: "samples before it grows",
+        source: "Linux 6.12 tcp_nv: nv_inc_eval_min_calls = 20",
+    },
+    Param {
+        name: "nv_ssthresh_eval_min_calls",
+        kind: Kind::Count(30, 0, 255),
+        help: "samples before it ends slow start",
+        source: "Linux 6.12 tcp_nv: nv_ssthresh_eval_min_calls = 30",
+    },
+    Param {
+        name: "nv_stop_rtt_cnt",
+        kind: Kind::Count(10, 0, 255),
+        help: "round trips with too few samples to shrink, after which it stops to grow",
+        source: "Linux 6.12 tcp_nv: nv_stop_rtt_cnt = 10",
+    },
+    Param {
+        name: "nv_rtt_min_cnt",
+        kind: Kind::Count(2, 0, 255),
+        help: "round trips before it shrinks",
+        source: "Linux 6.12 tcp_nv: nv_rtt_min_cnt = 2",
+    },
+];
+
+/// [`PARAMS`], read once.
+#[derive(Copy, Clone, Debug)]
+struct Settings {
+    pad: u32,
+    pad_buffer: u32,
+    reset_period_s: u64,
+    min_cwnd: u32,
+    dec_mult: u64,
+    ssthresh_factor: u64,
+    rtt_factor: u64,
+    loss_factor: u64,
+    growth_neg: u32,
+    growth_pos: u32,
+    dec_calls: u32,
+    inc_calls: u32,
+    ssthresh_calls: u32,
+    stop_rounds: u32,
+    min_rounds: u32,
+}
+
+impl Settings {
+    fn new(params: &Params) -> Settings {
+        let small = |name| params.count(name) as u32;
+        Settings {
+            pad: small("nv_pad"),
+            pad_buffer: small("nv_pad_buffer"),
+            reset_period_s: params.count("nv_reset_period"),
+            min_cwnd: small("nv_min_cwnd"),
+            dec_mult: params.count("nv_cong_dec_mult"),
+            ssthresh_factor: params.count("nv_ssthresh_factor"),
+            rtt_factor: params.count("nv_rtt_factor"),
+            loss_factor: params.count("nv_loss_dec_factor"),
+            growth_neg: small("nv_cwnd_growth_rate_neg"),
+            growth_pos: small("nv_cwnd_growth_rate_pos"),
+            dec_calls: small("nv_dec_eval_min_calls"),
+            inc_calls: small("nv_inc_eval_min_calls"),
+            ssthresh_calls: small("nv_ssthresh_eval_min_calls"),
+            stop_rounds: small("nv_stop_rtt_cnt"),
+            min_rounds: small("nv_rtt_min_cnt"),
+        }
+    }
+}
+
+/// What has been seen since the last decision.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+struct Seen {
+    samples: u32,
+    rounds: u32,
+    /// The greatest rate, in hundreds of bits per second.
+    rate: u64,
+}
+
+/// NV's state.
+#[derive(Clone, Debug)]
+pub struct Nv {
+    set: Settings,
+    hz: u64,
+    rng: Rng,
+    seen: Seen,
+    may_grow: bool,
+    /// After a reduction everything is measured anew.
+    reset_due: bool,
+    /// Growth is Reno's times 2 to this power.
+    growth: i32,
+    /// Decisions in a row that found no congestion.
+    calm: u32,
+    small_cwnd: u32,
+    /// The averaged round trip, µs; 0 before the first.
+    rtt_us: u64,
+    min_rtt_us: u64,
+    /// The least of the present period, µs.
+    next_min_rtt_us: u64,
+    /// The tick at which it takes the other's place.
+    period_ends: u64,
+    /// Bytes: the round lasts until more than this is acknowledged.
+    round_end: u64,
+    /// Bytes: everything below is acknowledged, and was at the last sample.
+    una: u64,
+    counted: u64,
+}
+
+impl Nv {
+    /// At the start of a connection.
+    pub fn new(params: &Params, host: &Host) -> Nv {
+        Nv {
+            set: Settings::new(params),
+            hz: u64::from(host.hz.max(1)),
+            rng: Rng::named(host.seed, "nv"),
+            seen: Seen::default(),
+            may_grow: true,
+            reset_due: false,
+            growth: 0,
+            calm: 0,
+            small_cwnd: SMALL_CWND,
+            rtt_us: 0,
+            min_rtt_us: u64::from(u32::MAX),
+            next_min_rtt_us: u64::from(u32::MAX),
+            period_ends: 0,
+            round_end: 0,
+            una: 0,
+            counted: 0,
+        }
+    }
+    fn tick(&self, now: Time) -> u64 {
+        now.as_ns() / (1_000_000_000 / self.hz)
+    }
+
+    fn reset(&mut self) {
+        self.reset_due = false;
+        self.seen = Seen::default();
+        self.calm = 0;
+        self.rtt_us = 0;
+        self.round_end = self.una;
+        self.counted = self.una;
+    }
+
+    /// Takes in one round trip, µs, and what was in flight, bytes.
+    fn measure(&mut self, rtt_us: u64, in_flight: u64) {
+        let weight = self.set.rtt_factor;
+        let average = if weight == 0 {
+            rtt_us
+        } else if self.rtt_us > 0 {
+            (rtt_us * weight + self.rtt_us * (256 - weight)) >> 8
+        } else {
+            self.min_rtt_us = rtt_us;
+            rtt_us
+        };
+        self.rtt_us = average;
+        self.seen.rate = self.seen.rate.max(in_flight * RATE_UNIT / average.max(1));
+        self.seen.samples = (self.seen.samples + 1).min(255);
+        self.min_rtt_us = self.min_rtt_us.min(average);
+        self.next_min_rtt_us = self.next_min_rtt_us.min(average);
+    }
+
+    /// A period of the least round trip may be over.
+    fn renew(&mut self, tick: u64) {
+        if tick < self.period_ends {
+            return;
+        }
+        self.min_rtt_us = self.next_min_rtt_us;
+        self.next_min_rtt_us = u64::from(u32::MAX);
+        let chance = self.rng.below(256);
+        self.period_ends = tick + ((self.set.reset_period_s * (384 + chance) * self.hz) >> 9);
+        self.small_cwnd = (self.small_cwnd / 2).max(SMALL_CWND);
+    }
+
+    /// The window that fills the path, and the packets that it may keep in the queue.
+    fn greatest(&self) -> u32 {
+        let ideal = u128::from(self.seen.rate) * u128::from(self.min_rtt_us) / u128::from(RATE_UNIT * u64::from(MSS));
+        (ideal.min(u128::from(u32::MAX / 2)) as u32).saturating_add(self.set.pad)
+    }
+
+    /// Once per round trip.
+    fn decide(&mut self, w: &mut Window) {
+        let set = self.set;
+        let greatest = self.greatest();
+        if w.cwnd > greatest {
+            if self.seen.rounds < set.min_rounds {
+                return;
+            }
+            if w.ssthresh == INFINITE_SSTHRESH {
+                if self.seen.samples < set.ssthresh_calls {
+                    return;
+                }
+            } else if self.seen.samples < set.dec_calls {
+                if self.seen.rounds > set.stop_rounds {
+                    self.may_grow = false;
+                }
+                return;
+            }
+            self.shrink(w, greatest);
+        } else if w.cwnd.saturating_add(set.pad_buffer) <= greatest {
+            if self.seen.samples < set.inc_calls {
+                return;
+            }
+            self.allow_growth();
+        } else {
+            return;
+        }
+        self.seen = Seen::default();
+        w.cwnd = w.cwnd.max(set.min_cwnd);
+    }
+
+    fn shrink(&mut self, w: &mut Window, greatest: u32) {
+        self.may_grow = false;
+        w.ssthresh = ((self.set.ssthresh_factor * u64::from(greatest)) >> 3).min(u64::from(INFINITE_SSTHRESH)) as u32;
+        let excess = w.cwnd - greatest;
+        if excess > 2 {
+            w.cwnd -= ((u64::from(excess) * self.set.dec_mult) >> 7).max(2) as u32;
+        } else if self.set.dec_mult > 0 {
+            w.cwnd = greatest;
+        }
+        self.growth = self.growth.min(0);
+        self.calm = 0;
+    }
+
+    fn allow_growth(&mut self) {
+        self.may_grow = true;
+        self.calm += 1;
+        let enough = if self.growth < 0 {
+            self.set.growth_neg
+        } else {
+            self.set.growth_pos
+        };
+        if enough > 0 && self.calm > enough {
+            self.growth += 1;
+            self.calm = 0;
+        }
+    }
+}
+
+impl CongestionControl for Nv {
+    fn on_start(&mut self, _w: &mut Window, ev: &Start) {
+        self.period_ends = self.tick(ev.now) + 2 * self.hz;
+    }
+
+    fn on_sample(&mut self, w: &mut Window, ev: &Sample) {
+        self.una = ev.una;
+        let Some(rtt) = ev.rtt.filter(|_| matches!(ev.state, State::Open | State::Disorder)) else {
+            return;
+        };
+        let acked = ev.una.saturating_sub(core::mem::replace(&mut self.counted, ev.una));
+        if ev.flight == 0 {
+            return;
+        }
+        self.measure(rtt.as_us(), u64::from(ev.flight) * u64::from(MSS));
+        self.renew(self.tick(ev.now));
+        if ev.una <= self.round_end {
+            return;
+        }
+        self.round_end = ev.nxt;
+        self.seen.rounds = (self.seen.rounds + 1).min(255);
+        let small = u64::from(self.small_cwnd) * u64::from(MSS);
+        if self.seen.samples == 1 && acked >= small - u64::from(MSS) && self.small_cwnd < SMALL_CWND_MOST {
+            self.small_cwnd = (self.small_cwnd + SMALL_CWND_STEP).min(SMALL_CWND_MOST);
+            self.round_end = ev.nxt + u64::from(self.small_cwnd) * u64::from(MSS);
+            self.seen.samples = 0;
+            self.may_grow = true;
+            return;
+        }
+        self.decide(w);
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !ev.may_grow || !ev.cwnd_limited || !self.may_grow {
+            return;
+        }
+        let mut acked = ev.delivered;
+        if w.in_slow_start() {
+            acked = slow_start(w, acked);
+            if acked == 0 {
+                return;
+            }
+        }
+        let per = if self.growth < 0 {
+            w.cwnd.saturating_mul(1 << -self.growth)
+        } else {
+            (w.cwnd >> self.growth.min(31)).max(FASTEST_GROWTH)
+        };
+        avoid(w, per, acked);
+    }
+
+    fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
+        w.ssthresh = ((u64::from(w.cwnd) * self.set.loss_factor / 1024) as u32).max(2);
+    }
+
+    fn on_state(&mut self, _w: &mut Window, ev: &StateChange) {
+        match ev.to {
+            State::Open if self.reset_due => self.reset(),
+            State::Open | State::Disorder => {}
+            State::Cwr | State::Recovery | State::Loss => {
+                self.reset_due = true;
+                self.may_grow = false;
+                if ev.to == State::Loss {
+                    self.growth = self.growth.min(0);
+                    if self.set.growth_neg > 0 && self.growth > SLOWEST {
+                        self.growth -= 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("max_cwnd", f64::from(self.greatest()));
+        visit("min_rtt_ms", self.min_rtt_us as f64 / 1000.0);
+        visit("samples", f64::from(self.seen.samples));
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "nv",
+    help: "New Vegas: ten packets in the queue, decided only after enough round-trip samples",
+    source: "Brakmo, Linux Plumbers Conference 2010; Linux 6.12",
+    family: Family::Delay,
+    year: 2010,
+    needs: &[],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, host| Box::new(Nv::new(params, host)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    const MSS64: u64 = MSS as u64;
+
+    /// A flow over a path of `rtt_us` in which `flight` packets are in flight.
+    struct Flow {
+        law: Nv,
+        w: Window,
+        una: u64,
+        now_us: u64,
+    }
+    impl Flow {
+        fn new(cwnd: u32) -> Flow {
+            let mut law = Nv::new(&Params::defaults(PARAMS), &Host::default());
+            let mut w = Window::new(cwnd);
+            law.on_start(&mut w, &Start::at(Time::ZERO));
+            Flow {
+                law,
+                w,
+                una: 0,
+                now_us: 0,
+            }
+        }
+        /// One ACK of one packet; the last of a round says that it ends.
+        fn ack(&mut self, rtt_us: u64, flight: u32, nxt: u64) {
+            self.una += MSS64;
+            self.now_us += 10;
+            let mut ev = Sample::at(Time::from_ns(self.now_us * 1000));
+            (ev.rtt, ev.flight, ev.una, ev.nxt) = (Some(Span::us(rtt_us)), flight, self.una, nxt);
+            self.law.on_sample(&mut self.w, &ev);
+        }
+        /// A round of `n` samples.
+        fn round(&mut self, n: u64, rtt_us: u64, flight: u32) {
+            let end = self.una + n * MSS64;
+            // The first ACK beyond the last round's end begins a round; it lasts until one beyond its own `nxt`.
+            for _ in 0..n {
+                self.ack(rtt_us, flight, end);
+            }
+        }
+        /// Has the path been seen without a queue?
+        fn empty_path(cwnd: u32, rtt_us: u64) -> Flow {
+            let mut f = Flow::new(cwnd);
+            f.law.seen.rounds = 1;
+            f.law.round_end = u64::MAX;
+            f.ack(rtt_us, 0, 0);
+            f.law.round_end = f.una;
+            f.law.measure(rtt_us, 1);
+            f.law.seen = Seen {
+                rounds: 10,
+                ..Seen::default()
+            };
+            f
+        }
+        fn state(&mut self, to: State) {
+            let mut ev = StateChange::at(Time::ZERO);
+            ev.to = to;
+            self.law.on_state(&mut self.w, &ev);
+        }
+        fn grow(&mut self, delivered: u32) {
+            let mut ev = Ack::at(Time::ZERO);
+            ev.delivered = delivered;
+            self.law.on_ack(&mut self.w, &ev);
+        }
+        /// A decision now, with so many samples, at the ideal window `ideal`.
+        fn decide(&mut self, samples: u32, ideal: u32) {
+            self.law.min_rtt_us = 40_000;
+            self.law.seen.samples = samples;
+            // A hundred bit/s more than exact: the division truncates.
+            self.law.seen.rate = u64::from(ideal) * RATE_UNIT * MSS64 / 40_000 + 1;
+            self.law.decide(&mut self.w);
+        }
+    }
+
+    /// 100 packets in flight over 50 ms where 40 are possible: 80 fill the path, and ten more may wait.
+    #[test]
+    fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
+        let mut f = Flow::new(100);
+        f.law.rtt_us = 50_000;
+        f.law.min_rtt_us = 40_000;
+        f.law.measure(50_000, 100 * MSS64);
+        assert_eq!(f.law.seen.rate, 100 * MSS64 * 80_000 / 50_000);
+        assert_eq!(f.law.greatest(), 80 + 10);
+    }
+
+    #[test]
+    fn the_greatest_rate_since_the_last_decision_counts() {
+        let mut f = Flow::new(100);
+        f.law.measure(40_000, 50 * MSS64);
+        f.law.measure(40_000, 40 * MSS64);
+        assert_eq!(f.law.greatest(), 60);
+    }
+
+    #[test]
+    fn round_trips_are_averaged_half_and_half() {
+        let mut f = Flow::new(100);
+        f.law.measure(40_000, MSS64);
+        f.law.measure(60_000, MSS64);
+        assert_eq!((f.law.rtt_us, f.law.min_rtt_us), (50_000, 40_000));
+    }
+
+    #[test]
+    fn a_window_too_large_loses_three_tenths_of_the_excess_from_sixty_samples_on() {
+        let mut f = Flow::empty_path(200, 40_000);
+        f.w.ssthresh = 100;
+        f.decide(59, 90);
+        assert_eq!(f.w.cwnd, 200);
+        f.decide(60, 90);
+        // 38/128 of 100.
+        assert_eq!((f.w.cwnd, f.w.ssthresh), (200 - 29, 100));
+        assert_eq!(f.law.seen, Seen::default());
+        f.law.seen.rounds = 10;
+        f.w.cwnd = 104;
+        f.decide(60, 90);
+        assert_eq!(f.w.cwnd, 102, "two at least");
+        f.law.seen.rounds = 10;
+        f.decide(60, 90);
+        assert_eq!(f.w.cwnd, 100, "two too many are taken away");
+    }
+
+    #[test]
+    fn slow_start_ends_from_thirty_samples_on() {
+        let mut f = Flow::empty_path(200, 40_000);
+        f.decide(29, 90);
+        assert_eq!(f.w.ssthresh, INFINITE_SSTHRESH);
+        f.decide(30, 90);
+        assert_eq!((f.w.cwnd, f.w.ssthresh), (171, 100));
+    }
+
+    #[test]
+    fn nothing_shrinks_before_the_second_round_trip() {
+        let mut f = Flow::empty_path(200, 40_000);
+        f.law.seen.rounds = 1;
+        f.decide(200, 90);
+        assert_eq!(f.w.cwnd, 200);
+        f.law.seen.rounds = 2;
+        f.decide(200, 90);
+        assert_eq!(f.w.cwnd, 171);
+    }
+
+    #[test]
+    fn it_stops_to_grow_while_it_cannot_be_sure() {
+        let mut f = Flow::empty_path(102, 40_000);
+        f.w.ssthresh = 100;
+        f.decide(10, 90);
+        assert!(f.law.may_grow);
+        f.law.seen.rounds = 11;
+        f.decide(10, 90);
+        assert!(!f.law.may_grow);
+        f.grow(102);
+        assert_eq!(f.w.cwnd, 102);
+    }
+
+    #[test]
+    fn it_grows_as_reno_does_up_to_two_below_the_greatest_window() {
+        let mut f = Flow::empty_path(98, 40_000);
+        f.w.ssthresh = 10;
+        f.law.may_grow = false;
+        f.decide(19, 90);
+        assert!(!f.law.may_grow, "19 samples are too few");
+        f.decide(20, 90);
+        assert!(f.law.may_grow);
+        f.grow(98);
+        assert_eq!(f.w.cwnd, 99);
+        f.law.may_grow = false;
+        f.decide(20, 90);
+        assert!(!f.law.may_grow, "one below: as it is");
+        assert_eq!(f.w.cwnd, 99);
+    }
+
+    #[test]
+    fn a_loss_leaves_four_fifths_and_growth_waits() {
+        let mut f = Flow::new(100);
+        f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
+        assert_eq!(f.w.ssthresh, 79);
+        f.state(State::Recovery);
+        f.state(State::Open);
+        f.grow(10);
+        assert_eq!(f.w.cwnd, 100);
+    }
+
+    #[test]
+    fn after_a_reduction_all_is_measured_anew() {
+        let mut f = Flow::new(100);
+        f.round(30, 40_000, 50);
+        f.state(State::Cwr);
+        let mut ev = Sample::at(Time::ZERO);
+        (ev.rtt, ev.flight, ev.una, ev.state) = (Some(Span::ms(90)), 50, f.una + 5, State::Cwr);
+        f.law.on_sample(&mut f.w, &ev);
+        assert_eq!(f.law.rtt_us, 40_000, "no samples meanwhile");
+        f.state(State::Open);
+        assert_eq!((f.law.seen, f.law.round_end), (Seen::default(), f.una + 5));
+        f.law.measure(60_000, MSS64);
+        assert_eq!(f.law.min_rtt_us, 60_000);
+    }
+
+    /// Seeds differ in the period, 3.75 to 6.25 s; the first lasts two.
+    #[test]
+    fn the_least_round_trip_of_a_period_takes_the_place_of_the_last() {
+        let mut f = Flow::new(100);
+        f.law.measure(40_000, MSS64);
+        f.law.renew(1_999);
+        assert_eq!(f.law.min_rtt_us, 40_000);
+        f.law.renew(2_000);
+        assert_eq!(f.law.next_min_rtt_us, u64::from(u32::MAX));
+        assert!((5_750..8_250).contains(&f.law.period_ends), "{}", f.law.period_ends);
+        (0..20).for_each(|_| f.law.measure(50_000, MSS64));
+        assert_eq!(f.law.min_rtt_us, 40_000);
+        f.law.renew(f.law.period_ends);
+        assert!((45_000..50_000).contains(&f.law.min_rtt_us));
+    }
+
+    /// Round trips with one sample only make the small window larger, and growth is allowed.
+    #[test]
+    fn a_round_trip_with_one_sample_calls_for_a_larger_window() {
+        let mut f = Flow::new(4);
+        f.law.may_grow = false;
+        f.una = 3 * MSS64 - MSS64;
+        f.ack(40_000, 3, 4 * MSS64);
+        assert_eq!((f.law.small_cwnd, f.law.may_grow), (6, true));
+        assert_eq!(f.law.round_end, 4 * MSS64 + 6 * MSS64);
+        assert_eq!(f.law.seen.samples, 0);
+        f.law.renew(1_000_000);
+        assert_eq!(f.law.small_cwnd, 4, "halved with each period, 4 at least");
+    }
+
+    #[test]
+    fn a_timeout_halves_growth_until_nine_decisions_to_grow() {
+        let mut f = Flow::empty_path(20, 40_000);
+        f.w.ssthresh = 10;
+        f.state(State::Loss);
+        assert_eq!(f.law.growth, -1);
+        for _ in 0..8 {
+            f.decide(20, 90);
+        }
+        f.grow(20);
+        assert_eq!((f.w.cwnd, f.w.credit), (20, 20));
+        f.decide(20, 90);
+        assert_eq!(f.law.growth, 0);
+        f.grow(1);
+        assert_eq!(f.w.cwnd, 21);
+    }
+
+    #[test]
+    fn one_decision_per_round_trip() {
+        let mut f = Flow::empty_path(200, 40_000);
+        f.w.ssthresh = 100;
+        f.law.seen.rounds = 1;
+        // The first ACK ends a round, the other 61 are of the next.
+        f.round(62, 50_000, 100);
+        assert_eq!((f.law.seen.rounds, f.w.cwnd), (2, 200));
+        f.ack(50_000, 100, f.una + 500);
+        assert!(f.w.cwnd < 200);
+        let cwnd = f.w.cwnd;
+        (0..200).for_each(|_| f.ack(50_000, 100, u64::MAX / 2));
+        assert_eq!(f.w.cwnd, cwnd);
+    }
+}
