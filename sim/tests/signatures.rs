@@ -1,9 +1,11 @@
-//! What each congestion control is famous for, beside Reno on the same path: small scenarios, seconds of virtual time.
+//! What each congestion control is famous for, in a small scenario in which Reno does something else.
 
 mod common;
 
 #[path = "signatures/bic.rs"]
 mod bic;
+#[path = "signatures/cdg.rs"]
+mod cdg;
 #[path = "signatures/epochs.rs"]
 mod epochs;
 #[path = "signatures/highspeed.rs"]
@@ -14,6 +16,8 @@ mod htcp;
 mod hybla;
 #[path = "signatures/illinois.rs"]
 mod illinois;
+#[path = "signatures/nv.rs"]
+mod nv;
 #[path = "signatures/scalable.rs"]
 mod scalable;
 #[path = "signatures/vegas.rs"]
@@ -24,14 +28,6 @@ mod veno;
 mod westwood;
 #[path = "signatures/yeah.rs"]
 mod yeah;
-//! What each congestion control is famous for, in a small scenario in which Reno does something else.
-
-mod common;
-
-#[path = "signatures/cdg.rs"]
-mod cdg;
-#[path = "signatures/nv.rs"]
-mod nv;
 
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
