@@ -303,9 +303,7 @@ macro_rules! event_at {
 event_at! {
     Sample {
         rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, plain: false,
-        state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
-        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, state: State::Open,
-        srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0), selected: 0, flight: 0,
+        state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0), selected: 0, flight: 0,
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
@@ -494,13 +492,16 @@ pub const KINDS: &[CcKind] = &[
     reno::KIND,
     cubic::KIND,
     bbr::KIND,
-    westwood::KIND,
-    hybla::KIND,
-    htcp::KIND,
     bic::KIND,
-    scalable::KIND,
+    cdg::KIND,
     highspeed::KIND,
+    htcp::KIND,
+    hybla::KIND,
     illinois::KIND,
+    nv::KIND,
+    scalable::KIND,
+    vegas::KIND,
+    veno::KIND,
+    westwood::KIND,
+    yeah::KIND,
 ];
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, vegas::KIND, veno::KIND, yeah::KIND];
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, cdg::KIND, nv::KIND];
