@@ -49,6 +49,18 @@ def test_a_golden_table_has_it(what: str, model: str) -> None:
     assert any(re.search(rf"\b{re.escape(model)}\b", text) for text in GOLDENS.values()), f"{what} {model}"
 
 
+@pytest.mark.parametrize("model", [kind["name"] for kind in LISTED["cc"]])
+def test_its_laws_are_listed_to_be_switched_off(model: str) -> None:
+    laws = tomllib.loads((ROOT / f"validation/mutations/{model}.toml").read_text(encoding="utf-8"))["law"]
+    assert len(laws) > 2
+    assert all(law["law"] and law["find"] != law["replace"] for law in laws)
+
+
+@pytest.mark.parametrize("model", [kind["name"] for kind in LISTED["cc"] if kind["name"] != "reno"])
+def test_a_test_has_what_it_is_famous_for(model: str) -> None:
+    assert "#[test]" in (ROOT / f"sim/tests/signatures/{model}.rs").read_text(encoding="utf-8")
+
+
 def test_no_page_is_left_of_a_model_that_is_gone() -> None:
     pages = {(page.parent.name, page.stem) for page in ROOT.glob("docs/reference/*/*.md")}
     assert pages == set(MODELS)

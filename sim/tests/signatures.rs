@@ -2,10 +2,14 @@
 
 mod common;
 
+#[path = "signatures/bbr.rs"]
+mod bbr;
 #[path = "signatures/bic.rs"]
 mod bic;
 #[path = "signatures/cdg.rs"]
 mod cdg;
+#[path = "signatures/cubic.rs"]
+mod cubic;
 #[path = "signatures/epochs.rs"]
 mod epochs;
 #[path = "signatures/highspeed.rs"]
