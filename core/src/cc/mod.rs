@@ -8,6 +8,8 @@
 //! the connection stands.
 
 pub mod bbr;
+pub mod bbr2;
+pub mod bbr3;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
@@ -502,4 +504,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, bbr2::KIND, bbr3::KIND];

@@ -468,8 +468,6 @@ pub const KEYS: &[Key] = &[
 pub(super) const LATER_QUEUES: &[&str] = &["dualpi2", "pfifo", "bfifo"];
 /// As [`LATER_QUEUES`], for congestion controls.
 pub(super) const LATER_CCS: &[&str] = &[
-    "bbr2",
-    "bbr3",
     "vegas",
     "westwood",
     "htcp",
