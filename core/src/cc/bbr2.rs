@@ -56,9 +56,9 @@ mod tests {
     use crate::cc::bbr3::Mode;
     use crate::param::Params;
 
-    /// 10 Mbit/s, 40 ms: a product of 34.5 packets; a buffer of `bdp` of them.
-    fn path(bdp: f64) -> Path {
-        Path::new(V2, 10.0, 40, (34.5 * bdp) as u64)
+    /// 10 Mbit/s, 40 ms: a product of 34.5 packets, and a buffer of four.
+    fn path_of(version: Version) -> Path {
+        Path::new(version, 10.0, 40, 138)
     }
 
     #[test]
@@ -104,14 +104,31 @@ mod tests {
         assert_eq!((rounds(V2), rounds(V3)), (20, 4));
     }
 
-    /// A buffer that overflows in Startup: the bound is the product seen so far, where version 3 has what was delivered.
+    /// Where version 3 has what was delivered in a round trip.
     #[test]
     fn startup_that_loses_is_bounded_by_the_product() {
-        let mut p = path(1.0);
-        p.drops = |n| n > 60 && n % 20 == 0;
-        p.reach(Mode::Drain);
-        let bound = p.bound();
-        assert!(bound <= p.product() && bound > 0, "{bound} {}", p.product());
+        let bound = |version| {
+            let mut p = Path::new(version, 10.0, 40, 1000);
+            p.run(0.2);
+            (p.bound_after_startup(1000), p.product())
+        };
+        let ((v2, product), (v3, _)) = (bound(V2), bound(V3));
+        assert_eq!((v2, v3), (product, 1000));
+    }
+
+    /// In the third round trip the rate has grown, though its last packet does not show it.
+    #[test]
+    fn the_greatest_rate_tells_whether_the_pipe_is_full() {
+        let rates = [(1000, 1000), (1000, 1000), (1000, 1250), (1000, 1250)];
+        let full = |version| path_of(version).is_full_after(&rates);
+        assert_eq!((full(V2), full(V3)), (false, true));
+    }
+
+    /// Losses before the probe, which an ACK of a packet of the probe tells of.
+    #[test]
+    fn what_acks_tell_of_losses_is_judged_too() {
+        let bound = |version| path_of(version).bound_after_ack(100, 3);
+        assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
     }
 
     /// Eight ACKs that tell of losses, not six places.
@@ -130,7 +147,7 @@ mod tests {
 
     #[test]
     fn undoing_leaves_the_phase() {
-        let mut p = path(4.0);
+        let mut p = path_of(V2);
         p.reach(Mode::Up);
         p.run(0.03);
         p.drops = |n| n % 5 == 0;

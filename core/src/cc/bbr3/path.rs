@@ -2,6 +2,7 @@
 
 use super::version::{params, Version};
 use super::{Bbr3, Mode};
+use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::UNIT;
 use crate::cc::{
     Ack, CongestionControl, Delivery, FlightSample, Host, Loss, LostPacket, RateSample, Sent, SpuriousLoss, Start,
@@ -132,6 +133,41 @@ impl Path {
             self.law.judge_drain(&ack, &Delivery::default());
         }
         self.law.rounds.count - since
+    }
+    /// Is the pipe full after round trips with these rates: the latest, and the greatest so far?
+    pub fn is_full_after(&mut self, rounds: &[(u64, u64)]) -> bool {
+        for (latest, greatest) in rounds {
+            let sample = RateSample {
+                prior_delivered: 0,
+                delivered: 1,
+                interval: Span::s(1),
+                app_limited: false,
+            };
+            self.law.rounds.start = true;
+            self.law.max_bw.take(Bw(*greatest));
+            self.law.judge_pipe(&sample, Bw(*latest));
+        }
+        self.law.startup.full
+    }
+    /// The bound when losses end Startup and `latest` packets were delivered in a round trip.
+    pub fn bound_after_startup(&mut self, latest: u64) -> u64 {
+        self.law.latest.inflight = latest;
+        self.law.leave_startup();
+        self.law.long.inflight
+    }
+    /// The bound when an ACK tells that of a probe's `in_flight` packets so many were lost, none of which was of the probe.
+    pub fn bound_after_ack(&mut self, in_flight: u32, lost: u64) -> u64 {
+        self.reach(Mode::Up);
+        let d = Delivery {
+            flight: Some(FlightSample {
+                in_flight,
+                lost,
+                ..Default::default()
+            }),
+            ..Delivery::default()
+        };
+        self.law.adapt_long(&self.w, &d, 1, Time::from_ns(self.now), false);
+        self.law.long.inflight
     }
     /// The losses so far were none.
     pub fn undo(&mut self) {

@@ -20,7 +20,7 @@ impl MaxBw {
     pub fn get(&self) -> Bw {
         self.0[0].max(self.0[1])
     }
-    fn take(&mut self, bw: Bw) {
+    pub fn take(&mut self, bw: Bw) {
         self.0[1] = self.0[1].max(bw);
     }
     /// A cycle is over. One that saw no rate at all is none.
