@@ -131,29 +131,28 @@ mod tests {
         assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
     }
 
-    /// Eight ACKs that tell of losses, not six places.
+    /// Eight ACKs that tell of losses; in version 3 six places.
     #[test]
     fn losses_are_counted_by_the_acks_that_tell_of_them() {
-        // 38 packets in flight and six or seven of them lost apart from one another, in every round trip.
-        let ends = |version| {
-            let mut p = Path::new(version, 10.0, 40, 1000);
-            p.supply = Some(38);
-            p.drops = |n| n % 6 == 0;
-            p.until(3.0, |p| p.mode() != Mode::Startup)
-        };
-        assert!(!ends(V2));
-        assert!(ends(V3));
+        let ends = |version, acks, ranges| path_of(version).startup_ends_with(acks, ranges);
+        assert!(ends(V2, 8, 1) && !ends(V2, 7, 20));
+        assert!(ends(V3, 1, 6) && !ends(V3, 20, 5));
     }
 
     #[test]
     fn undoing_leaves_the_phase() {
-        let mut p = path_of(V2);
-        p.reach(Mode::Up);
-        p.run(0.03);
-        p.drops = |n| n % 5 == 0;
-        p.reach(Mode::Down);
-        p.undo();
-        assert_eq!(p.mode(), Mode::Down);
-        assert_eq!(p.bound(), u64::MAX);
+        let undone = |version| {
+            let mut p = path_of(version);
+            p.reach(Mode::Refill);
+            p.drops = |n| n % 5 == 0;
+            p.reach(Mode::Down);
+            assert!(p.bound() < u64::MAX);
+            let before = p.mode();
+            p.undo();
+            assert_eq!(p.bound(), u64::MAX);
+            (before == p.mode(), p.mode())
+        };
+        assert!(undone(V2).0);
+        assert_eq!(undone(V3), (false, Mode::Refill));
     }
 }

@@ -149,6 +149,23 @@ impl Path {
         }
         self.law.startup.full
     }
+    /// Does Startup end with a round trip of recovery that lost a tenth, of which so many ACKs told, in so many places?
+    pub fn startup_ends_with(&mut self, acks: u64, ranges: u64) -> bool {
+        (self.law.startup.acks, self.law.startup.ranges) = (acks, ranges);
+        self.law.latest.over = true;
+        let mut ack = Ack::at(Time::from_ns(self.now));
+        ack.state = State::Recovery;
+        let d = Delivery {
+            flight: Some(FlightSample {
+                in_flight: 100,
+                lost: 10,
+                ..Default::default()
+            }),
+            ..Delivery::default()
+        };
+        self.law.judge_startup(&mut self.w, &ack, &d);
+        self.law.mode == Mode::Drain
+    }
     /// The bound when losses end Startup and `latest` packets were delivered in a round trip.
     pub fn bound_after_startup(&mut self, latest: u64) -> u64 {
         self.law.latest.inflight = latest;

@@ -21,8 +21,8 @@ pub(super) struct Startup {
     /// It was full at some time.
     pub full: bool,
     /// Losses of this round trip: ACKs that told of them, and ranges of bytes.
-    acks: u64,
-    ranges: u64,
+    pub acks: u64,
+    pub ranges: u64,
     lost_to: u64,
     /// The round trip in which Drain began.
     drain_since: u64,
