@@ -1,7 +1,7 @@
-"""The published maps of BBR and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers, one flow for 60 s.
+"""The published maps of BBR, BBRv2 and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers, one flow for 60 s.
 
-There are two sets, of Linux 4.15 and of 5.15 over the same paths; `narrows.published.LIKE` says what our hosts are like
-for each, and why. Each set has its own criteria, and they are the same.
+There are three sets over the same paths, of Linux 4.15 and of 5.15, and of BBRv2 on 5.13.12; `narrows.published.LIKE`
+says what our hosts are like for each, and why. Each set has its own criteria; those of the first two are the same.
 
 `narrows.published` holds the cells and how they are set up; here is what BBR's must keep. Of the gain of BBR over
 CUBIC, both under the same kernel, only the sign is judged, and only where it is a tenth or more: the map is read for
@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from narrows.published import AGAIN_FACTOR, LIKE, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
+from narrows.published import LIKE, MAPS, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
 from narrows.published import criteria as all_criteria
 from validation.stored import Json, known
 
 LENIENT = 1e-4
 """The share of the segments that the lenient count of retransmissions adds to both."""
 
-CCS = ("cubic", "bbr")
+CCS = tuple(dict.fromkeys(cc for ccs in MAPS.values() for cc in ccs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +60,31 @@ def play(
     done: Callable[[float], object] = lambda _: None,
 ) -> list[Maps]:
     """Runs every cell of every map again, up to a rate; `like` is for both sets."""
-    ccs = can_run()[0]
-    todo = [cell for kernel in LIKE for cc in ccs for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit]
+    todo = [cell for kernel, cc in _maps() for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit]
     found = reproduce(todo, lambda cell: done(cell.rate_mbit), like=like, jobs=jobs)
     return [
         Maps(
             kernel=kernel,
             like=like or LIKE[kernel],
-            results={cc: [r for r in found if (r.cell.kernel, r.cell.cc) == (kernel, cc)] for cc in ccs},
+            results={
+                cc: [r for r in found if (r.cell.kernel, r.cell.cc) == (kernel, cc)]
+                for of, cc in _maps()
+                if of == kernel
+            },
         )
-        for kernel in LIKE
+        for kernel in dict.fromkeys(kernel for kernel, _ in _maps())
     ]
+
+
+def _maps() -> list[tuple[str, str]]:
+    """Every map that this version can run: its Linux, its congestion control."""
+    runs = can_run()[0]
+    return [(kernel, cc) for kernel, ccs in MAPS.items() for cc in ccs if cc in runs]
 
 
 def cost(*, up_to_mbit: float) -> float:
     """What `done` adds up to."""
-    rates = (c.rate_mbit for kernel in LIKE for cc in can_run()[0] for c in cells(cc, kernel))
+    rates = (c.rate_mbit for kernel, cc in _maps() for c in cells(cc, kernel))
     return float(sum(rate for rate in rates if rate <= up_to_mbit))
 
 
@@ -83,7 +92,7 @@ def again_agrees_leniently(result: Result) -> bool:
     """The same, where so few that they are none count as none."""
     added = LENIENT * result.cell.goodput_mbit * 1e6 * TEST_S / 8 / 1448
     ours, theirs = result.retransmits + added, result.cell.retransmits + added
-    return 1 / AGAIN_FACTOR <= ours / theirs <= AGAIN_FACTOR
+    return 1 / result.cell.again_factor <= ours / theirs <= result.cell.again_factor
 
 
 def criteria(maps: Maps) -> list[Criterion]:
@@ -121,7 +130,7 @@ def disagreements(maps: Maps) -> list[Off]:
         for r in results:
             if not r.agrees:
                 found.append(_off(r.cell, "goodput_mbit", r.cell.goodput_mbit, r.goodput_mbit))
-            if cc == "bbr" and not r.sends_again_as_often:
+            if cc != "cubic" and not r.sends_again_as_often:
                 found.append(_off(r.cell, "retransmits", r.cell.retransmits, r.retransmits))
     for gain in maps.gains():
         if not gain.agrees:

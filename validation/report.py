@@ -264,11 +264,13 @@ def _maps(maps: papers.Maps) -> str:
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
             here = [r for r in results if r.cell.buffer_kib == buffer_kib]
             parts.append(f"### {cc} of Linux {maps.kernel}, buffer {buffer_kib} KB\n\n{_map(here)}")
-    if "bbr" in maps.results:
-        lenient = sum(map(papers.again_agrees_leniently, maps.results["bbr"]))
-        n = len(maps.results["bbr"])
+    for cc, results in maps.results.items():
+        if cc == "cubic":
+            continue
+        lenient = sum(map(papers.again_agrees_leniently, results))
+        n = len(results)
         parts.append(
-            f"With {papers.LENIENT:.2%} of the segments added to both counts, BBR's retransmissions would agree in "
+            f"With {papers.LENIENT:.2%} of the segments added to both counts, {cc}'s retransmissions would agree in "
             f"{lenient} of {n} cells."
         )
     return "\n\n".join(parts)
@@ -284,8 +286,7 @@ def _map(results: Sequence[Result]) -> str:
 
 
 def _square(r: Result) -> str:
-    bbr = r.cell.cc == "bbr"
-    again = not bbr or r.sends_again_as_often
+    again = r.cell.cc == "cubic" or r.sends_again_as_often
     return (
         f"{short(r.goodput_mbit)}\\|{short(r.cell.goodput_mbit)}{'' if r.agrees else '!'} "
         f"({r.retransmits}\\|{r.cell.retransmits}{'' if again else '!'})"

@@ -1,8 +1,8 @@
 """An experiment that others published, run again: its cells, their figures, and what counts as agreement.
 
-One flow of Linux 4.15 or 5.15, CUBIC or BBR, for 60 s over 8 rates, 8 round-trip times and 2 buffers: figure 5 of Cao
-et al. (IMC 2019) as Datta and Fund measured it anew (IMC 2023). `docs/explanation/published-experiments.md` tells what
-differs and why.
+One flow of Linux 4.15 or 5.15, CUBIC or BBR, or of BBRv2 on 5.13.12, for 60 s over 8 rates, 8 round-trip times and 2
+buffers: figure 5 of Cao et al. (IMC 2019) as Datta and Fund measured it anew (IMC 2023).
+`docs/explanation/published-experiments.md` tells what differs and why.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ TITLE = "BBR or CUBIC? One flow for 60 s (Cao et al., IMC 2019, as repeated by D
 KERNEL = "4.15"
 """The Linux that Cao et al. had, whose maps `narrows demo` shows."""
 
-LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15"}
+LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15", "5.13.12": "linux-5.15"}
 """The Linuxes that maps were published of, and which of ours the hosts are then like."""
+
+MAPS = {"4.15": ("cubic", "bbr"), "5.15": ("cubic", "bbr"), "5.13.12": ("bbr2",)}
+"""The congestion controls whose maps are stored, of each of them: BBRv2 was published with a kernel of its own."""
 
 TICK_HZ = 250
 """The tick of the hosts: generic kernels of Ubuntu, of which these are, were built with CONFIG_HZ=250."""
@@ -49,6 +52,10 @@ BBR_TOLERANCE, BBR_SHARE = 0.05, 0.9
 
 AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
 """What BBR sends again: within this factor in 70 % of the cells, and none where none was published."""
+
+BBR2_TOLERANCE, BBR2_SHARE = 0.1, 0.8
+BBR2_AGAIN_FACTOR = 2
+"""BBRv2's goodput: a tenth, in 80 % of the cells of a buffer; what it sends again: within this factor, in 70 %."""
 
 GAIN_FROM, GAIN_SHARE = 0.1, 0.85
 """A gain of BBR over CUBIC of a tenth or more, either way, must have the published sign in 85 % of those cells."""
@@ -99,10 +106,17 @@ class Cell:
         off = abs(goodput_mbit - self.goodput_mbit) / self.goodput_mbit
         if self.cc == "bbr":
             return off <= BBR_TOLERANCE
+        if self.cc == "bbr2":
+            return off <= BBR2_TOLERANCE
         if self.deep:
             return off <= DEEP_TOLERANCE
         least = self.goodput_mbit / SHALLOW_FACTOR
         return off <= SHALLOW_TOLERANCE or least <= goodput_mbit <= self.goodput_mbit * SHALLOW_FACTOR
+
+    @property
+    def again_factor(self) -> float:
+        """How far apart counts of segments sent again may be."""
+        return BBR2_AGAIN_FACTOR if self.cc == "bbr2" else AGAIN_FACTOR
 
     def scenario(self, *, like: str | None = None) -> Scenario:
         """The cell as it was set up: all the delay on the way back, buffers of the hosts that never limit.
@@ -157,7 +171,7 @@ class Result:
         ours, theirs = self.retransmits, self.cell.retransmits
         if not ours or not theirs:
             return ours == theirs
-        return 1 / AGAIN_FACTOR <= ours / theirs <= AGAIN_FACTOR
+        return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
 
     def json(self) -> dict[str, Any]:
         """For machines."""
@@ -299,11 +313,21 @@ def criteria(results: Sequence[Result]) -> list[Criterion]:
             SHALLOW_SHARE,
         ),
     ]
+    for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
+        bbr2 = [r for r in results if (r.cell.cc, r.cell.buffer_kib) == ("bbr2", buffer_kib)]
+        judged += [
+            (f"BBRv2's goodput with a buffer of {buffer_kib} KB within 10 %", [r.agrees for r in bbr2], BBR2_SHARE),
+            (
+                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2, none where none were,",
+                [r.sends_again_as_often for r in bbr2],
+                AGAIN_SHARE,
+            ),
+        ]
     return [Criterion(name=name, cells=len(good), agree=sum(good), share=share) for name, good, share in judged if good]
 
 
 def cells(cc: str = "cubic", kernel: str = KERNEL) -> list[Cell]:
-    """Every cell of `cubic` or `bbr` under a Linux of `LIKE`, by buffer, rate and RTT.
+    """Every cell of a congestion control that `MAPS` has of a Linux, by buffer, rate and RTT.
 
     >>> len(cells()), cells("bbr", "5.15")[0].rate_mbit
     (128, 10)

@@ -201,6 +201,7 @@ def test_none_sent_again_is_a_class_of_its_own() -> None:
         ("4.15", "bbr", 39_018.93, 8_441_229),
         ("5.15", "cubic", 26_567.16, 145_942),
         ("5.15", "bbr", 38_997.74, 4_894_088),
+        ("5.13.12", "bbr2", 36_949.48, 686_016),
     ],
 )
 def test_the_published_cells_are_whole(kernel: str, cc: str, goodput_mbit: float, retransmits: int) -> None:

@@ -4,6 +4,10 @@ mod common;
 
 #[path = "signatures/bbr.rs"]
 mod bbr;
+#[path = "signatures/bbr2.rs"]
+mod bbr2;
+#[path = "signatures/bbr3.rs"]
+mod bbr3;
 #[path = "signatures/bic.rs"]
 mod bic;
 #[path = "signatures/cdg.rs"]

@@ -3,11 +3,13 @@
 //! The transport owns the window and lends it to the law with every event, because recovery (PRR), idle restart and undo
 //! change it too, for every law alike. A law that runs its own recovery says so in [`CongestionControl::owns_recovery`].
 //!
-//! Order of calls for one ACK: `on_sample` (what it told), then `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and
-//! `on_state` if it changed the state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when
+//! Order of calls for one ACK: `on_sample` (what it told), then `on_packet_lost` for each packet it showed to be lost (to laws
+//! that ask), `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and `on_state` if it changed the state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when
 //! the connection stands.
 
 pub mod bbr;
+pub mod bbr2;
+pub mod bbr3;
 pub mod bic;
 pub mod cdg;
 pub mod cubic;
@@ -162,6 +164,23 @@ pub struct Delivery {
     pub next_departure: Time,
     /// The connection so far, this ACK included.
     pub totals: Totals,
+    /// What became of the flight it belongs to, for laws that ask ([`CongestionControl::needs_flight_record`]).
+    pub flight: Option<FlightSample>,
+}
+
+/// What became of a flight: from when the newest acknowledged packet was sent to its ACK.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct FlightSample {
+    /// Packets in flight when that packet had been sent, itself included.
+    pub in_flight: u32,
+    /// Packets delivered since.
+    pub delivered: u64,
+    /// Of them those of which ACKs with marks told.
+    pub delivered_ce: u64,
+    /// Packets found lost since.
+    pub lost: u64,
+    /// Was the window what limited the flow when it last sent? (Slow start has no say in it, other than in [`Ack`].)
+    pub cwnd_limited: bool,
 }
 
 /// What became of a connection's packets so far.
@@ -198,6 +217,26 @@ pub struct Loss {
     pub cause: Cause,
     /// Packets in flight.
     pub in_flight: u32,
+}
+
+/// One packet is found lost; told to laws that ask ([`CongestionControl::needs_flight_record`]), before anything else is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LostPacket {
+    /// When it was found.
+    pub now: Time,
+    /// Its first byte.
+    pub seq: u64,
+    /// One past its last byte.
+    pub end: u64,
+    /// Packets in flight when it had been sent, itself included.
+    pub in_flight: u32,
+    /// Packets found lost since it was sent, itself included.
+    pub lost: u64,
+    /// Did the application limit the flow when it was sent?
+    pub app_limited: bool,
+    /// The connection so far.
+    pub totals: Totals,
 }
 
 /// How congestion showed.
@@ -309,6 +348,7 @@ event_at! {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
         ece: false, delivery: None,
     }
+    LostPacket { seq: 0, end: 0, in_flight: 0, lost: 0, app_limited: false, totals: Totals::default() }
     Loss { cause: Cause::Loss, in_flight: 0 }
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
     Sent { last_sent: None, app_limited: false, nxt: 0, totals: Totals::default() }
@@ -330,6 +370,8 @@ pub trait CongestionControl: Send + Sync {
     fn on_ack(&mut self, w: &mut Window, ev: &Ack);
     /// Congestion: set `w.ssthresh` (and with [`owns_recovery`](Self::owns_recovery) the window too); PRR brings the window there.
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
+    /// One packet was found lost, with [`needs_flight_record`](Self::needs_flight_record).
+    fn on_packet_lost(&mut self, _w: &mut Window, _ev: &LostPacket) {}
     /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if this was a new episode).
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
     /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not with [`owns_recovery`](Self::owns_recovery).
@@ -350,6 +392,10 @@ pub trait CongestionControl: Send + Sync {
     }
     /// Does it want [`Ack::delivery`]?
     fn needs_delivery(&self) -> bool {
+        false
+    }
+    /// Does it want [`Delivery::flight`] and [`on_packet_lost`](Self::on_packet_lost)?
+    fn needs_flight_record(&self) -> bool {
         false
     }
     /// The send buffer grows to hold so many windows.
@@ -492,6 +538,8 @@ pub const KINDS: &[CcKind] = &[
     reno::KIND,
     cubic::KIND,
     bbr::KIND,
+    bbr2::KIND,
+    bbr3::KIND,
     bic::KIND,
     cdg::KIND,
     highspeed::KIND,

@@ -6,12 +6,14 @@
 //! | [`sender`] | connects, sends, repairs; the states of recovery |
 //! | [`receiver`] | reassembles, acknowledges, offers a window |
 //! | [`scoreboard`] | what the sender knows of every segment in flight |
+//! | [`flight`] | and what more, for laws that ask |
 //! | [`rack`] | which of them are lost |
 //! | [`prr`] | how the window comes down in recovery |
 //! | [`rtt`] | round-trip times and the timeout |
 //! | [`timer`] | the kernel's ticks |
 //! | [`options`] | what an administrator may choose |
 
+pub mod flight;
 pub mod options;
 pub mod prr;
 pub mod rack;

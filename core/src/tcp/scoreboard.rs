@@ -120,6 +120,8 @@ pub struct Scoreboard {
     fack: u64,
     /// `mark_lost_by_count` has judged all below.
     counted: u64,
+    /// Is each segment found lost to be told of? Then those not yet told of are here.
+    found_lost: Option<Vec<u64>>,
     /// Records looked at so far.
     #[cfg(test)]
     looks: core::cell::Cell<u64>,
@@ -146,6 +148,7 @@ impl Scoreboard {
             lost_total: 0,
             fack: 0,
             counted: 0,
+            found_lost: None,
             #[cfg(test)]
             looks: Default::default(),
         }
@@ -488,6 +491,17 @@ impl Scoreboard {
         }
         self.lost_total += 1;
         self.lost.push(Reverse(i));
+        if let Some(found) = &mut self.found_lost {
+            found.push(i);
+        }
+    }
+    /// From now on, each segment found lost is to be told of.
+    pub fn watch_losses(&mut self) {
+        self.found_lost = Some(Vec::new());
+    }
+    /// Numbers of the segments found lost since this was last asked, in the order in which they were.
+    pub fn take_found_lost(&mut self) -> Vec<u64> {
+        self.found_lost.as_mut().map(core::mem::take).unwrap_or_default()
     }
     /// What has `above` SACKed segments above it counts as lost (RFC 6675), unless it did already.
     pub fn mark_lost_by_count(&mut self, above: u32) {

@@ -3,6 +3,7 @@
 //! Law: over an epoch, `extra = acknowledged − bw · time`; an epoch begins anew when that is not positive, or at 2²⁰ packets. The
 //! greatest `extra` of the last 5 to 10 round trips is added to the window, at most what `bw` delivers in 100 ms.
 
+use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Window};
 use crate::units::Time;
 
@@ -13,22 +14,42 @@ const MOST_ACKED: u64 = 1 << 20;
 /// The most that is added, as time at `bw`.
 const MOST_US: u64 = 100_000;
 
+/// What was acknowledged since a time, beside what was expected.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cc) struct Epoch {
+    since: Time,
+    acked: u64,
+}
+
+impl Epoch {
+    /// It begins at `now`.
+    pub fn restart(&mut self, now: Time) {
+        self.since = now;
+        self.acked = 0;
+    }
+    /// `delivered` packets more at `at`, `bw` expected: answers the excess.
+    pub fn take(&mut self, at: Time, delivered: u32, bw: Bw) -> u64 {
+        let us = at.as_us().saturating_sub(self.since.as_us());
+        let mut expected = bw.packets_in(us);
+        if self.acked <= expected || self.acked + u64::from(delivered) >= MOST_ACKED {
+            self.restart(at);
+            expected = 0;
+        }
+        self.acked = (self.acked + u64::from(delivered)).min(MOST_ACKED - 1);
+        self.acked - expected
+    }
+}
+
 /// The epoch and the greatest excess of two windows of round trips.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
-    since: Time,
-    acked: u64,
+    pub epoch: Epoch,
     extra: [u32; 2],
     now: usize,
     rounds: u32,
 }
 
 impl Aggregation {
-    /// An epoch begins at `now`.
-    pub fn restart(&mut self, now: Time) {
-        self.since = now;
-        self.acked = 0;
-    }
     /// The greatest excess, in packets.
     pub fn extra(&self) -> u32 {
         self.extra[0].max(self.extra[1])
@@ -42,7 +63,7 @@ impl Bbr {
         }
         let bw = self.bw();
         let a = &mut self.aggregation;
-        if self.bandwidth.round_start {
+        if self.bandwidth.rounds.start {
             a.rounds += 1;
             if a.rounds >= WINDOW_ROUNDS {
                 a.rounds = 0;
@@ -50,15 +71,8 @@ impl Bbr {
                 a.extra[a.now] = 0;
             }
         }
-        let at = d.totals.delivered_at;
-        let us = at.as_us().saturating_sub(a.since.as_us());
-        let mut expected = bw.packets_in(us);
-        if a.acked <= expected || a.acked + u64::from(ev.delivered) >= MOST_ACKED {
-            a.restart(at);
-            expected = 0;
-        }
-        a.acked = (a.acked + u64::from(ev.delivered)).min(MOST_ACKED - 1);
-        let extra = (a.acked - expected).min(u64::from(w.cwnd)) as u32;
+        let extra = a.epoch.take(d.totals.delivered_at, ev.delivered, bw);
+        let extra = extra.min(u64::from(w.cwnd)) as u32;
         a.extra[a.now] = a.extra[a.now].max(extra);
     }
 

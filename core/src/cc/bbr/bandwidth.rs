@@ -8,7 +8,7 @@ use crate::windowed::WindowedMax;
 
 /// A rate in packets per µs, scaled by 2²⁴: down to 1.5 kbit/s, with room for terabits.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) struct Bw(pub u64);
+pub(in crate::cc) struct Bw(pub u64);
 
 const SCALE: u32 = 24;
 
@@ -37,21 +37,36 @@ impl Bw {
     }
 }
 
+/// Round trips, as packets tell them.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cc) struct Rounds {
+    /// So many have begun.
+    pub count: u64,
+    /// The present one ends with a packet that was sent when so many had been delivered.
+    pub ends: u64,
+    /// Did this ACK begin one?
+    pub start: bool,
+}
+
+impl Rounds {
+    /// A packet is delivered that was sent when `prior` had been; now `delivered` have been.
+    pub fn take(&mut self, prior: u64, delivered: u64) {
+        self.start = prior >= self.ends;
+        if self.start {
+            self.ends = delivered;
+            self.count += 1;
+        }
+    }
+}
+
 /// Round trips and the filter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
     filter: WindowedMax,
-    rounds: u64,
-    /// The round trip ends with a packet that was sent when so many had been delivered.
-    pub round_ends: u64,
-    /// Did this ACK begin a round trip?
-    pub round_start: bool,
+    pub rounds: Rounds,
 }
 
 impl Bandwidth {
-    pub fn start(&mut self, delivered: u64) {
-        self.round_ends = delivered;
-    }
     /// The greatest rate.
     pub fn max(&self) -> Bw {
         Bw(self.filter.get().unwrap_or(0))
@@ -60,18 +75,14 @@ impl Bandwidth {
 
 impl Bbr {
     pub(super) fn take_bandwidth(&mut self, ev: &Ack, d: &Delivery) {
-        self.bandwidth.round_start = false;
+        self.bandwidth.rounds.start = false;
         let Some(sample) = &d.sample else { return };
-        if sample.prior_delivered >= self.bandwidth.round_ends {
-            self.bandwidth.round_ends = d.totals.delivered;
-            self.bandwidth.rounds += 1;
-            self.bandwidth.round_start = true;
-            self.recovery.conserves = false;
-        }
+        self.bandwidth.rounds.take(sample.prior_delivered, d.totals.delivered);
+        self.recovery.conserves &= !self.bandwidth.rounds.start;
         self.take_policer(ev.lost, sample.app_limited, &d.totals);
         let bw = Bw::of(sample.delivered, sample.interval.as_us());
         if !sample.app_limited || bw >= self.bandwidth.max() {
-            let (rounds, window) = (self.bandwidth.rounds, self.set.bw_window);
+            let (rounds, window) = (self.bandwidth.rounds.count, self.set.bw_window);
             self.bandwidth.filter.update(bw.0, rounds, window);
         }
     }

@@ -28,15 +28,15 @@
 //! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control" (ACM Queue 14(5), 2016). Arithmetic is
 //! Linux's: rates in packets per µs scaled by 2²⁴, gains by 2⁸. What came after 4.15 is in [`RULES`].
 
-mod aggregation;
-mod bandwidth;
-mod pacing;
+pub(super) mod aggregation;
+pub(super) mod bandwidth;
+pub(super) mod pacing;
 mod policer;
 mod probe_bw;
 mod probe_rtt;
 #[cfg(test)]
 mod rules;
-mod startup;
+pub(super) mod startup;
 mod window;
 
 use super::{Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, Sent, SpuriousLoss, Start, Window};
@@ -48,16 +48,17 @@ use crate::units::{Span, Time};
 use aggregation::Aggregation;
 use alloc::boxed::Box;
 use bandwidth::{Bandwidth, Bw};
+use pacing::Paced;
 use policer::Policer;
 use probe_bw::Cycle;
 use probe_rtt::MinRtt;
-use startup::Pipe;
+use startup::{Pipe, Plateau};
 use window::Recovery;
 
 /// Gains are counted in 1/256.
-const UNIT: u64 = 256;
+pub(super) const UNIT: u64 = 256;
 /// Packets of the initial window, and what counts as a beginning.
-const INITIAL_WINDOW: u32 = 10;
+pub(super) const INITIAL_WINDOW: u32 = 10;
 /// A full segment with its headers of TCP and IP, in bytes.
 const IP_PACKET: u64 = 1500;
 
@@ -323,8 +324,7 @@ pub struct Bbr {
     recovery: Recovery,
     pacing_gain: u64,
     cwnd_gain: u64,
-    /// Bytes per second.
-    pacing: u64,
+    paced: Paced,
     /// Data leaves after the application had left nothing to send.
     idle_restart: bool,
 }
@@ -345,7 +345,7 @@ impl Bbr {
             recovery: Recovery::default(),
             pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_gain,
-            pacing: 0,
+            paced: Paced::new(set.paced_packet, set.paced_millionths),
             idle_restart: false,
             set,
         }
@@ -392,11 +392,11 @@ impl Bbr {
 impl CongestionControl for Bbr {
     fn on_start(&mut self, w: &mut Window, ev: &Start) {
         let tick = self.set.tick(ev.now);
-        self.bandwidth.start(ev.totals.delivered);
+        self.bandwidth.rounds.ends = ev.totals.delivered;
         self.min_rtt.start(ev.min_rtt, tick);
         self.policer.forget(&ev.totals);
-        self.aggregation.restart(ev.now);
-        self.pace_by_handshake(w, ev.srtt);
+        self.aggregation.epoch.restart(ev.now);
+        self.paced.by_handshake(w, ev.srtt, self.set.startup_gain);
     }
 
     fn on_sent(&mut self, w: &mut Window, ev: &Sent) {
@@ -404,7 +404,7 @@ impl CongestionControl for Bbr {
             return;
         }
         self.idle_restart = true;
-        self.aggregation.restart(ev.now);
+        self.aggregation.epoch.restart(ev.now);
         if self.mode == Mode::ProbeBw {
             let bw = self.bw();
             self.pace(w, bw, UNIT);
@@ -427,15 +427,14 @@ impl CongestionControl for Bbr {
 
     fn on_rto(&mut self, _w: &mut Window, ev: &Rto) {
         self.recovery.prior_state = State::Loss;
-        self.pipe.full_bw = Bw::default();
-        self.bandwidth.round_start = true;
+        self.pipe.plateau.bw = Bw::default();
+        self.bandwidth.rounds.start = true;
         self.take_policer(1, false, &ev.totals);
     }
 
     fn on_spurious_loss(&mut self, _w: &mut Window, ev: &SpuriousLoss) {
         // Losses were none: the pipe may not be full, and nothing polices. The window comes back when recovery ends.
-        self.pipe.full_bw = Bw::default();
-        self.pipe.rounds = 0;
+        self.pipe.plateau = Plateau::default();
         self.policer.forget(&ev.totals);
     }
 

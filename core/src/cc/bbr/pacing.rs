@@ -5,7 +5,7 @@
 //! below 1.2 Mbit/s.
 
 use super::bandwidth::Bw;
-use super::{Bbr, Window};
+use super::{Bbr, Window, UNIT};
 use crate::tcp::MSS;
 use crate::units::{Rate, Span};
 
@@ -17,31 +17,53 @@ const BURST_SHIFT: u32 = 10;
 const MOST_BURST_BYTES: u64 = 65_536 - 1 - 320;
 const MOST_BURST: u64 = 0x7f;
 
-impl Bbr {
+/// The rate, and how it is counted.
+#[derive(Clone, Debug)]
+pub(in crate::cc) struct Paced {
+    /// Bytes per second.
+    rate: u64,
+    packet: u64,
+    millionths: u64,
+}
+
+impl Paced {
+    /// Packets of `packet` bytes; of a rate, `millionths` are used.
+    pub fn new(packet: u64, millionths: u64) -> Paced {
+        Paced {
+            rate: 0,
+            packet,
+            millionths,
+        }
+    }
+    /// Bytes per second at `gain`/256 times `bw`.
+    pub fn at(&self, bw: Bw, gain: u64) -> u64 {
+        bw.bytes_per_s(self.packet, gain, self.millionths)
+    }
+
     /// The rate before any sample.
-    pub(super) fn pace_by_handshake(&mut self, w: &mut Window, srtt: Span) {
+    pub fn by_handshake(&mut self, w: &mut Window, srtt: Span, gain: u64) {
         // Without a round trip: a millisecond.
         let us = if srtt == Span::ZERO { 1000 } else { srtt.as_us() };
-        let bw = Bw::of(u64::from(w.cwnd), us);
-        self.pacing = bw.bytes_per_s(self.set.paced_packet, self.set.startup_gain, self.set.paced_millionths);
-        self.show_pacing(w);
+        self.rate = self.at(Bw::of(u64::from(w.cwnd), us), gain);
+        self.show(w);
     }
 
-    pub(super) fn pace(&mut self, w: &mut Window, bw: Bw, gain: u64) {
-        let rate = bw.bytes_per_s(self.set.paced_packet, gain, self.set.paced_millionths);
-        if self.pipe.full || rate > self.pacing {
-            self.pacing = rate;
+    /// `gain`/256 times `bw`; it may fall only if it `falls`.
+    pub fn set(&mut self, w: &mut Window, bw: Bw, gain: u64, falls: bool) {
+        let rate = self.at(bw, gain);
+        if falls || rate > self.rate {
+            self.rate = rate;
         }
-        self.show_pacing(w);
+        self.show(w);
     }
 
-    fn show_pacing(&self, w: &mut Window) {
-        w.pacing = Some(Rate::bit(self.pacing * 8));
+    fn show(&self, w: &mut Window) {
+        w.pacing = Some(Rate::bit(self.rate * 8));
         w.min_burst = self.least_burst() as u32;
     }
 
     fn least_burst(&self) -> u64 {
-        if self.pacing < SMALL_RATE {
+        if self.rate < SMALL_RATE {
             1
         } else {
             2
@@ -49,8 +71,24 @@ impl Bbr {
     }
 
     /// Segments of a burst at the present rate.
-    pub(super) fn burst_goal(&self) -> u64 {
-        let bytes = (self.pacing >> BURST_SHIFT).min(MOST_BURST_BYTES);
+    pub fn burst_goal(&self) -> u64 {
+        let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
         (bytes / u64::from(MSS)).max(self.least_burst()).min(MOST_BURST)
+    }
+
+    /// Of `in_flight` packets, what will be after `wait` if `bw` is delivered; the burst that leaves then is counted where
+    /// a gain above 1 asks for more.
+    pub fn in_flight_after(&self, wait: Span, in_flight: u32, bw: Bw, gain: u64) -> u64 {
+        let mut then = u64::from(in_flight);
+        if gain > UNIT {
+            then += self.burst_goal();
+        }
+        then.saturating_sub(bw.packets_in(wait.as_us()))
+    }
+}
+
+impl Bbr {
+    pub(super) fn pace(&mut self, w: &mut Window, bw: Bw, gain: u64) {
+        self.paced.set(w, bw, gain, self.pipe.full);
     }
 }

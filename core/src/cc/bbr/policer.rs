@@ -76,7 +76,7 @@ impl Bbr {
         if !self.policer.used {
             return self.judge_interval(lost, app_limited, totals);
         }
-        if self.mode == Mode::ProbeBw && self.bandwidth.round_start {
+        if self.mode == Mode::ProbeBw && self.bandwidth.rounds.start {
             self.policer.rounds += 1;
             if self.policer.rounds >= USED_ROUNDS {
                 self.policer.forget(totals);
@@ -97,7 +97,7 @@ impl Bbr {
         if app_limited {
             return policer.forget(totals);
         }
-        policer.rounds += u32::from(self.bandwidth.round_start);
+        policer.rounds += u32::from(self.bandwidth.rounds.start);
         if policer.rounds < LEAST_ROUNDS {
             return;
         }
@@ -120,8 +120,7 @@ impl Bbr {
         if ms >= u64::from(u32::MAX) / 1000 {
             return policer.forget(totals);
         }
-        let (packet, millionths) = (self.set.paced_packet, self.set.paced_millionths);
-        let paced = |bw: Bw| bw.bytes_per_s(packet, UNIT, millionths);
+        let paced = |bw: Bw| self.paced.at(bw, UNIT);
         if policer.end_interval(Bw::of(delivered, ms * 1000), paced, totals)
             && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
         {

@@ -76,11 +76,7 @@ impl Bbr {
         if !self.set.kernel.follows(&IN_FLIGHT_AT_DEPARTURE) {
             return u64::from(in_flight);
         }
-        let wait_us = departure.max(now).since(now).as_us();
-        let mut then = u64::from(in_flight);
-        if self.pacing_gain > UNIT {
-            then += self.burst_goal();
-        }
-        then.saturating_sub(self.bw().packets_in(wait_us))
+        let wait = departure.max(now).since(now);
+        self.paced.in_flight_after(wait, in_flight, self.bw(), self.pacing_gain)
     }
 }

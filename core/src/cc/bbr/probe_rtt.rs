@@ -50,14 +50,14 @@ impl Bbr {
         if self.mode == Mode::ProbeRtt {
             w.app_limited = true;
             if self.min_rtt.done.is_some() {
-                self.min_rtt.round_done |= self.bandwidth.round_start;
+                self.min_rtt.round_done |= self.bandwidth.rounds.start;
                 if self.min_rtt.round_done {
                     self.end_probe_rtt_when_due(w, ev.now, d.totals.delivered_at);
                 }
             } else if ev.in_flight <= self.set.min_cwnd {
                 self.min_rtt.done = Some(tick + self.set.probe_rtt_ticks);
                 self.min_rtt.round_done = false;
-                self.bandwidth.round_ends = d.totals.delivered;
+                self.bandwidth.rounds.ends = d.totals.delivered;
             }
         }
         if d.sample.is_some_and(|s| s.delivered > 0) || !self.set.kernel.follows(&IDLE_UNTIL_DELIVERY) {

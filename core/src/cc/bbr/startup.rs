@@ -7,32 +7,43 @@
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, Window, STARTUP_THRESHOLD, UNIT};
 
+/// Does a rate still grow?
+#[derive(Clone, Debug, Default)]
+pub(in crate::cc) struct Plateau {
+    /// The rate when it last had grown enough.
+    pub bw: Bw,
+    /// Round trips since.
+    pub rounds: u64,
+}
+
+impl Plateau {
+    /// `bw` after one more round trip: have there been `most` in which it did not grow by `gain`/256?
+    pub fn reached(&mut self, bw: Bw, gain: u64, most: u64) -> bool {
+        if bw.0 >= (self.bw.0 * gain) >> 8 {
+            (self.bw, self.rounds) = (bw, 0);
+            return false;
+        }
+        self.rounds += 1;
+        self.rounds >= most
+    }
+}
+
 /// What is known of the pipe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
     /// It is full.
     pub full: bool,
-    /// The rate when it last had grown enough.
-    pub full_bw: Bw,
-    /// Round trips since.
-    pub rounds: u64,
+    pub plateau: Plateau,
 }
 
 impl Bbr {
     pub(super) fn judge_pipe(&mut self, d: &Delivery) {
         let app_limited = d.sample.is_some_and(|s| s.app_limited);
-        if self.pipe.full || !self.bandwidth.round_start || app_limited {
+        if self.pipe.full || !self.bandwidth.rounds.start || app_limited {
             return;
         }
-        let max = self.bandwidth.max();
-        let pipe = &mut self.pipe;
-        if max.0 >= (pipe.full_bw.0 * self.set.full_pipe_gain) >> 8 {
-            pipe.full_bw = max;
-            pipe.rounds = 0;
-            return;
-        }
-        pipe.rounds += 1;
-        pipe.full = pipe.rounds >= self.set.full_pipe_rounds;
+        let (gain, most) = (self.set.full_pipe_gain, self.set.full_pipe_rounds);
+        self.pipe.full = self.pipe.plateau.reached(self.bandwidth.max(), gain, most);
     }
 
     pub(super) fn judge_drain(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {

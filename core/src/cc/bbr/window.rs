@@ -46,7 +46,7 @@ impl Bbr {
     }
     /// With room for bursts on both sides and on the way, and for an ACK of every second packet.
     fn rounded(&self, packets: u64, gain: u64) -> u64 {
-        let even = (packets + 3 * self.burst_goal() + 1) & !1;
+        let even = (packets + 3 * self.paced.burst_goal() + 1) & !1;
         // So that asking for more puts more into flight even where the product is small.
         let kernel = self.set.kernel;
         let asks = if kernel.follows(&ONLY_PROBING_ADDS_TWO) {
@@ -95,7 +95,7 @@ impl Bbr {
         let held = ev.in_flight + ev.delivered;
         if now == State::Recovery && before != State::Recovery {
             self.recovery.conserves = true;
-            self.bandwidth.round_ends = d.totals.delivered;
+            self.bandwidth.rounds.ends = d.totals.delivered;
             cwnd = held;
         } else if repairs(before) && !repairs(now) {
             cwnd = cwnd.max(self.recovery.prior_cwnd);

@@ -3,7 +3,7 @@
 use super::limits::Limit;
 use super::rate::Newest;
 use super::{Sender, TailProbe, Time};
-use crate::cc::{Ack, Cause, Delivery, Loss, Sample};
+use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
 use crate::tcp::scoreboard::{Seg, EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, Range, Segment};
@@ -65,11 +65,16 @@ struct SentTimes {
 }
 
 impl SentTimes {
-    fn delivered(&mut self, seg: &Seg) {
+    fn delivered(&mut self, seg: &Seg, number: u64) {
         let (sent_us, end) = (seg.sent_us, seg.end());
         if self.newest.as_ref().is_none_or(|n| (sent_us, end) > (n.sent_us, n.end)) {
             let snapshot = seg.snapshot();
-            self.newest = Some(Newest { sent_us, end, snapshot });
+            self.newest = Some(Newest {
+                sent_us,
+                end,
+                number,
+                snapshot,
+            });
         }
     }
 }
@@ -177,6 +182,7 @@ impl Sender {
                 prior_in_flight,
                 next_departure: self.pacer.wstamp,
                 totals: self.totals(),
+                flight: self.flight_told(times.newest.as_ref()),
             });
         }
         self.control_window(now, &news, newly_lost, delivery);
@@ -257,7 +263,7 @@ impl Sender {
             times.first_sacked.get_or_insert(seg.sent_us);
             times.last_sacked = Some(seg.sent_us);
         }
-        times.delivered(&seg);
+        times.delivered(&seg, i);
         news.sacked = true;
         news.delivered += 1;
     }
@@ -300,7 +306,9 @@ impl Sender {
     fn clean(&mut self, now: Time, ack: u64, news: &mut News, times: &mut SentTimes) -> u32 {
         let mut packets = 0;
         let mut reordered_from = self.board.nxt();
+        let first = self.board.numbers().start;
         while let Some(seg) = self.board.pop_acked(ack) {
+            let number = first + u64::from(packets);
             packets += 1;
             if seg.is(EVER_RETRANS) {
                 news.retrans_acked = true;
@@ -314,7 +322,7 @@ impl Sender {
             }
             if !seg.is(SACKED) {
                 news.delivered += 1;
-                times.delivered(&seg);
+                times.delivered(&seg, number);
                 // An echo older than the retransmission: the original has arrived.
                 let spurious = seg.is(EVER_RETRANS) && u64::from(news.tsecr) < seg.sent_us / 1000;
                 if !spurious {
@@ -394,6 +402,19 @@ impl Sender {
         } else if !(news.una_advanced || news.window_update || news.sacked) {
             self.probe = None;
         }
+    }
+
+    /// What became of the flight that the packet sent last of those delivered began with, for laws that ask.
+    fn flight_told(&self, newest: Option<&Newest>) -> Option<FlightSample> {
+        let (flights, newest) = (self.flights.as_ref()?, newest?);
+        let then = flights.of(newest.number);
+        Some(FlightSample {
+            in_flight: then.in_flight,
+            delivered: self.delivered.packets - newest.snapshot.delivered,
+            delivered_ce: self.delivered_ce - then.delivered_ce,
+            lost: self.board.lost_total() - then.lost,
+            cwnd_limited: self.cwnd_limited,
+        })
     }
 
     /// The window after this ACK: PRR in recovery, the law's growth otherwise.

@@ -37,6 +37,7 @@ mod small_queue;
 mod timers;
 mod writer;
 
+use super::flight::Flights;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
@@ -112,6 +113,8 @@ pub struct Sender {
     law: Needs,
     w: Window,
     board: Scoreboard,
+    /// Only where the law asks.
+    flights: Option<Flights>,
     rtt: Rtt,
     rack: Rack,
     prr: Prr,
@@ -189,6 +192,11 @@ impl Sender {
             Pacing::Off => false,
             Pacing::Fq => true,
         };
+        let records = cc.needs_flight_record();
+        let mut board = Scoreboard::new(MSS);
+        if records {
+            board.watch_losses();
+        }
         Sender {
             cfg: cfg.clone(),
             ticks,
@@ -200,7 +208,8 @@ impl Sender {
             },
             cc,
             w: Window::new(cfg.iw),
-            board: Scoreboard::new(MSS),
+            board,
+            flights: records.then(Flights::default),
             rto_ticks: rtt.rto_ticks(ticks),
             rtt,
             rack: Rack::new(cfg.kernel),

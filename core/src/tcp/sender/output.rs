@@ -8,6 +8,7 @@ use super::limits::Limit;
 use super::{Sender, State, Time};
 use crate::cc::{Sent, INFINITE_SSTHRESH};
 use crate::kernel::{Kernel, Rule};
+use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::{GLUED, PUSHED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
@@ -270,6 +271,9 @@ impl Sender {
                 (false, false) => 0,
             };
             self.board.push(len as u32, sent_us, &snapshot, flags);
+            if self.flights.is_some() {
+                self.note_flight(self.board.numbers().end - 1);
+            }
             self.pacer.segment(len);
             self.bytes_sent += len;
             let mut segment = Segment {
@@ -309,6 +313,18 @@ impl Sender {
         sent_us
     }
 
+    /// Segment `number` has left: what is so now is recorded, for laws that ask.
+    fn note_flight(&mut self, number: u64) {
+        let flight = Flight {
+            in_flight: self.board.in_flight(),
+            lost: self.board.lost_total(),
+            delivered_ce: self.delivered_ce,
+        };
+        if let Some(flights) = &mut self.flights {
+            flights.sent(self.board.numbers().start, number, flight);
+        }
+    }
+
     fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         Segment {
             seq,
@@ -336,6 +352,9 @@ impl Sender {
             Place::Middle | Place::Last => self.pacer.wstamp.as_us(),
         };
         self.board.resend(number, sent_us, &self.delivered.snapshot(), counted);
+        if self.flights.is_some() {
+            self.note_flight(number);
+        }
         self.pacer.segment(u64::from(seg.len));
         self.retransmits += 1;
         self.bytes_sent += u64::from(seg.len);

@@ -21,6 +21,8 @@ use crate::units::{Rate, Span, Time};
 pub(super) struct Newest {
     pub sent_us: u64,
     pub end: u64,
+    /// Of its segment.
+    pub number: u64,
     pub snapshot: Snapshot,
 }
 
@@ -129,6 +131,7 @@ mod tests {
         let newest = Newest {
             sent_us: 0,
             end: 1,
+            number: 0,
             snapshot: first,
         };
         d.sample(40_000, Some(&newest), 1, Some(40_000)).unwrap();
@@ -137,6 +140,7 @@ mod tests {
         let newest = Newest {
             sent_us: 90_000,
             end: 51,
+            number: 50,
             snapshot: sent,
         };
         let sample = d.sample(90_001, Some(&newest), 50, Some(40_000)).unwrap();
@@ -150,6 +154,7 @@ mod tests {
         let newest = Newest {
             sent_us: 1000,
             end: 1,
+            number: 0,
             snapshot: d.snapshot(),
         };
         d.packets += 1;

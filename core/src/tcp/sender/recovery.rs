@@ -2,10 +2,10 @@
 
 use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
-use crate::cc::{Cause, Reduced, SpuriousLoss, INFINITE_SSTHRESH};
+use crate::cc::{Cause, LostPacket, Reduced, SpuriousLoss, INFINITE_SSTHRESH};
 use crate::tcp::prr::{Prr, SAFE_ACK};
 use crate::tcp::rack::SUBSUMES_DUPACKS;
-use crate::tcp::scoreboard::LOST;
+use crate::tcp::scoreboard::{APP_LIMITED, LOST};
 use crate::tcp::{State, MSS};
 
 impl Sender {
@@ -59,7 +59,7 @@ impl Sender {
                     }
                     self.enter_recovery(now, news.ece);
                 }
-                self.count_losses(news, false);
+                self.count_losses(now, news, false);
             }
             State::Loss => {
                 let mut repair = Repair::None;
@@ -85,7 +85,7 @@ impl Sender {
             return Repair::None;
         }
         self.enter_recovery(now, news.ece);
-        self.count_losses(news, true);
+        self.count_losses(now, news, true);
         Repair::Lost
     }
 
@@ -153,7 +153,28 @@ impl Sender {
         let window = self
             .rack
             .window_us(&self.board, &self.rtt, in_recovery, self.reordering);
-        self.rack.detect(now.as_us(), &mut self.board, window)
+        let next = self.rack.detect(now.as_us(), &mut self.board, window);
+        self.tell_lost(now);
+        next
+    }
+
+    /// Tells a law that asks of every packet found lost since it was last told.
+    pub(super) fn tell_lost(&mut self, now: Time) {
+        let Some(flights) = &self.flights else { return };
+        let found = self.board.take_found_lost();
+        let mut lost_total = self.board.lost_total() - found.len() as u64;
+        let totals = self.totals();
+        for number in found {
+            lost_total += 1;
+            let (seg, then) = (self.board.seg(number), flights.of(number));
+            let mut ev = LostPacket::at(now);
+            (ev.seq, ev.end) = (seg.seq, seg.end());
+            ev.in_flight = then.in_flight;
+            ev.lost = lost_total - then.lost;
+            ev.app_limited = seg.is(APP_LIMITED);
+            ev.totals = totals;
+            self.cc.on_packet_lost(&mut self.w, &ev);
+        }
     }
 
     /// Before RACK counted them, duplicates alone began recovery.
@@ -161,7 +182,7 @@ impl Sender {
         !self.cfg.kernel.follows(&SUBSUMES_DUPACKS) && self.board.sacked_out() >= self.reordering
     }
     /// And told losses: of all that have enough SACKed above them, at the beginning of recovery at least of the first.
-    fn count_losses(&mut self, news: &News, entered: bool) {
+    fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) {
             return;
         }
@@ -182,6 +203,7 @@ impl Sender {
                 self.board.mark_lost(first);
             }
         }
+        self.tell_lost(now);
     }
 
     /// `marked`: the network said so, too, and a reduction would be due even if nothing was lost.

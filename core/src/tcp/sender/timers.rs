@@ -250,5 +250,6 @@ impl Sender {
                 self.board.mark_lost_by_timeout(i);
             }
         }
+        self.tell_lost(now);
     }
 }

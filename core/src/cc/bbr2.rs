@@ -1,0 +1,158 @@
+//! BBR, version 2, as its alpha ran in published measurements: [version 3](super::bbr3) with other numbers and switches.
+//!
+//! Law: Startup paces at 2.885 with as many products in the window, Drain at 1/2.885 for as long as it takes. Giving back paces at
+//! 0.75. Asking for more ends when it has lasted a least round trip and 1.25 products are in flight: before a plateau of the
+//! rate can show. Startup that ends with losses (told of by 8 ACKs of a round trip) bounds what is in flight by the product
+//! of what it has seen, though more was delivered. A mistaken recovery gets its bounds back, not its phase.
+//!
+//! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), and the numbers of the alpha (2019 to 2021) where it differs; what
+//! version 3 changed (IETF 117, 2023). Deviations: as in version 3; what an ACK acknowledges while the window is not the limit
+//! counts towards the next increase of the bound; aggregation is looked at over 10 round trips.
+
+use super::bbr3::version::{params, Version};
+use super::bbr3::Bbr3;
+use super::{CcKind, Family};
+use crate::param::Param;
+use alloc::boxed::Box;
+
+/// Version 2.
+const V2: Version = Version {
+    source: "v2 alpha (2019)",
+    startup: (2.885, 2.885),
+    drain_gain: 0.347,
+    drain_rounds: 0,
+    down_gain: 0.75,
+    up_cwnd_gain: 2.0,
+    startup_losses: 8,
+    counts_acks: true,
+    bounds_by_latest: false,
+    plateau_of_max: true,
+    up_ends_by_queue: true,
+    judges_acks: true,
+    undoes_phases: false,
+};
+
+/// The parameters.
+pub const PARAMS: &[Param] = &params(&V2);
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "bbr2",
+    help: "version 2: as version 3, but asks for more until a queue stands, and gives back more",
+    source: "draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019)",
+    family: Family::Model,
+    year: 2019,
+    needs: &[],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, host| Box::new(Bbr3::of(V2, params, host)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::bbr3::path::Path;
+    use crate::cc::bbr3::version::V3;
+    use crate::cc::bbr3::Mode;
+    use crate::param::Params;
+
+    /// 10 Mbit/s, 40 ms: a product of 34.5 packets, and a buffer of four.
+    fn path_of(version: Version) -> Path {
+        Path::new(version, 10.0, 40, 138)
+    }
+
+    #[test]
+    fn its_gains_are_those_of_version_1_in_startup_and_while_giving_back() {
+        let p = Params::defaults(PARAMS);
+        let number = |name| p.number(name);
+        assert_eq!((number("startup_gain"), number("startup_cwnd_gain")), (2.885, 2.885));
+        assert!((number("drain_gain") - 0.347).abs() < 0.001);
+        assert_eq!((number("up_gain"), number("down_gain")), (1.25, 0.75));
+        assert_eq!((number("cwnd_gain"), number("up_cwnd_gain")), (2.0, 2.0));
+        assert_eq!((p.count("startup_losses"), p.count("drain_rounds")), (8, 0));
+    }
+
+    /// Startup grows faster than version 3's and leaves more in the queue.
+    #[test]
+    fn startup_puts_nearly_three_products_in_flight() {
+        let peak = |version| {
+            let mut p = Path::new(version, 10.0, 40, 1000);
+            p.reach(Mode::Drain);
+            f64::from(p.in_flight()) / p.bdp()
+        };
+        let (v2, v3) = (peak(V2), peak(V3));
+        assert!(v2 > 2.6 && v3 < 2.4, "{v2} {v3}");
+    }
+
+    /// A quarter of a product is queued within two round trips; version 3 waits for three without growth.
+    #[test]
+    fn asking_for_more_ends_when_a_queue_stands() {
+        let lasts = |version| {
+            let mut p = Path::new(version, 10.0, 40, 300);
+            p.reach(Mode::Up);
+            let since = p.now;
+            p.reach(Mode::Down);
+            (p.now - since) / p.rtt_ns
+        };
+        let (v2, v3) = (lasts(V2), lasts(V3));
+        assert!((1..=2).contains(&v2) && v3 >= 3, "{v2} {v3}");
+    }
+
+    #[test]
+    fn drain_has_no_end_but_its_goal() {
+        let rounds = |version| Path::new(version, 10.0, 40, 1000).drains_for();
+        assert_eq!((rounds(V2), rounds(V3)), (20, 4));
+    }
+
+    /// Where version 3 has what was delivered in a round trip.
+    #[test]
+    fn startup_that_loses_is_bounded_by_the_product() {
+        let bound = |version| {
+            let mut p = Path::new(version, 10.0, 40, 1000);
+            p.run(0.2);
+            (p.bound_after_startup(1000), p.product())
+        };
+        let ((v2, product), (v3, _)) = (bound(V2), bound(V3));
+        assert_eq!((v2, v3), (product, 1000));
+    }
+
+    /// In the third round trip the rate has grown, though its last packet does not show it.
+    #[test]
+    fn the_greatest_rate_tells_whether_the_pipe_is_full() {
+        let rates = [(1000, 1000), (1000, 1000), (1000, 1250), (1000, 1250)];
+        let full = |version| path_of(version).is_full_after(&rates);
+        assert_eq!((full(V2), full(V3)), (false, true));
+    }
+
+    /// Losses before the probe, which an ACK of a packet of the probe tells of.
+    #[test]
+    fn what_acks_tell_of_losses_is_judged_too() {
+        let bound = |version| path_of(version).bound_after_ack(100, 3);
+        assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
+    }
+
+    /// Eight ACKs that tell of losses; in version 3 six places.
+    #[test]
+    fn losses_are_counted_by_the_acks_that_tell_of_them() {
+        let ends = |version, acks, ranges| path_of(version).startup_ends_with(acks, ranges);
+        assert!(ends(V2, 8, 1) && !ends(V2, 7, 20));
+        assert!(ends(V3, 1, 6) && !ends(V3, 20, 5));
+    }
+
+    #[test]
+    fn undoing_leaves_the_phase() {
+        let undone = |version| {
+            let mut p = path_of(version);
+            p.reach(Mode::Refill);
+            p.drops = |n| n % 5 == 0;
+            p.reach(Mode::Down);
+            assert!(p.bound() < u64::MAX);
+            let before = p.mode();
+            p.undo();
+            assert_eq!(p.bound(), u64::MAX);
+            (before == p.mode(), p.mode())
+        };
+        assert!(undone(V2).0);
+        assert_eq!(undone(V3), (false, Mode::Refill));
+    }
+}

@@ -1,0 +1,93 @@
+//! The least round trip of ten seconds, and ProbeRTT, which looks for it after five.
+//!
+//! Law: when five seconds have brought none lower, at most half a product stays in flight (at least 4 packets), for 200 ms and
+//! a round trip. What is delivered meanwhile counts as limited by the application. A flow that comes back from idleness
+//! need not look: its queue was empty. Afterwards bounds of the short term are dropped, and it cruises.
+
+use super::long_term::AckPhase;
+use super::signals::Short;
+use super::{Ack, Bbr3, Delivery, Mode, Window};
+use crate::units::{Span, Time};
+
+/// The least round trip and its probing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MinRtt {
+    us: Option<u64>,
+    seen: Time,
+    /// The least of the last five seconds.
+    recent_us: Option<u64>,
+    recent_seen: Time,
+    /// ProbeRTT is over then; `None` before as little as wanted is in flight.
+    done: Option<Time>,
+    round_done: bool,
+}
+
+impl MinRtt {
+    pub fn start(&mut self, rtt: Span, now: Time) {
+        self.us = (rtt > Span::ZERO).then_some(rtt.as_us());
+        self.recent_us = self.us;
+        (self.seen, self.recent_seen) = (now, now);
+    }
+    /// In µs; `None` before the first.
+    pub fn us(&self) -> Option<u64> {
+        self.us
+    }
+}
+
+impl Bbr3 {
+    pub(super) fn take_min_rtt(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
+        let now = ev.now;
+        let m = &mut self.min_rtt;
+        let expired = now > m.recent_seen + self.set.probe_rtt_interval;
+        if let Some(us) = d.rtt.map(Span::as_us) {
+            if expired || m.recent_us.is_none_or(|least| us < least) {
+                (m.recent_us, m.recent_seen) = (Some(us), now);
+            }
+        }
+        let lower = m.recent_us.is_some_and(|us| m.us.is_none_or(|least| us < least));
+        if lower || now > m.seen + self.set.min_rtt_window {
+            (m.us, m.seen) = (m.recent_us, m.recent_seen);
+        }
+        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.save_window(w);
+            self.mode = Mode::ProbeRtt;
+            self.min_rtt.done = None;
+            self.long.phase = AckPhase::Stopping;
+            self.rounds.ends = d.totals.delivered;
+        }
+        if self.mode == Mode::ProbeRtt {
+            w.app_limited = true;
+            if self.min_rtt.done.is_some() {
+                self.min_rtt.round_done |= self.rounds.start;
+                if self.min_rtt.round_done {
+                    self.end_probe_rtt_when_due(w, now, d.totals.delivered);
+                }
+            } else if u64::from(ev.in_flight) <= self.probe_rtt_window() {
+                self.min_rtt.done = Some(now + self.set.probe_rtt_time);
+                self.min_rtt.round_done = false;
+                self.rounds.ends = d.totals.delivered;
+            }
+        }
+        self.idle_restart &= ev.delivered == 0;
+    }
+
+    pub(super) fn probe_rtt_window(&self) -> u64 {
+        self.products(self.bw(), self.set.probe_rtt_cwnd_gain)
+            .max(self.set.min_cwnd)
+    }
+
+    pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered: u64) {
+        if self.min_rtt.done.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.min_rtt.recent_seen = now;
+        self.restore_window(w);
+        self.short = Short::NONE;
+        if self.startup.full {
+            self.go_down(now, delivered);
+            self.cruise();
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+}

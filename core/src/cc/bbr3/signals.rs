@@ -1,0 +1,133 @@
+//! What ACKs tell of the path: the greatest rate of two cycles, the latest round trip's delivery, and the bounds that hold
+//! until the next probe.
+//!
+//! Law: `max_bw` = greatest rate of this cycle of ProbeBW and the one before; a rate that the application limited counts only
+//! if it is no lower. After a round trip with losses, unless more is being asked for: `bw_short = max(bw of that round trip,
+//! 0.7 · bw_short)`, and likewise what may be in flight. `bw = min(max_bw, bw_short)`. The next probe drops both bounds.
+
+use super::{Bbr3, Delivery, Mode, Window};
+use crate::cc::bbr::bandwidth::Bw;
+use crate::cc::RateSample;
+
+/// No bound.
+pub(super) const UNBOUND: u64 = u64::MAX;
+
+/// The greatest rate of the last cycle and of this one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MaxBw([Bw; 2]);
+
+impl MaxBw {
+    pub fn get(&self) -> Bw {
+        self.0[0].max(self.0[1])
+    }
+    pub fn take(&mut self, bw: Bw) {
+        self.0[1] = self.0[1].max(bw);
+    }
+    /// A cycle is over. One that saw no rate at all is none.
+    pub fn next_cycle(&mut self) {
+        if self.0[1] > Bw::default() {
+            self.0 = [self.0[1], Bw::default()];
+        }
+    }
+}
+
+/// The latest round trip. One begins with the first loss, so that all that it shows is judged together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latest {
+    /// The greatest rate in it.
+    pub bw: Bw,
+    /// The most that was delivered in the course of one.
+    pub inflight: u64,
+    /// It ends with a packet that was sent when so many had been delivered.
+    pub ends: u64,
+    /// Did it end with this ACK?
+    pub over: bool,
+    /// Was a loss found in it?
+    pub lost: bool,
+}
+
+/// Bounds until the next probe.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Short {
+    pub bw: Bw,
+    /// Packets.
+    pub inflight: u64,
+}
+
+impl Short {
+    pub const NONE: Short = Short {
+        bw: Bw(UNBOUND),
+        inflight: UNBOUND,
+    };
+}
+
+impl Bbr3 {
+    /// The bandwidth it goes by.
+    pub(super) fn bw(&self) -> Bw {
+        self.max_bw.get().min(self.short.bw)
+    }
+
+    pub(super) fn take_signals(&mut self, w: &Window, d: &Delivery, sample: &RateSample, bw: Bw) {
+        let now = d.totals.delivered;
+        self.latest.bw = self.latest.bw.max(bw);
+        self.latest.inflight = self.latest.inflight.max(sample.delivered);
+        self.latest.over = sample.prior_delivered >= self.latest.ends;
+        if self.latest.over {
+            self.latest.ends = now;
+        }
+        self.rounds.take(sample.prior_delivered, now);
+        self.cycle.rounds += u64::from(self.rounds.start);
+        if !sample.app_limited || bw >= self.max_bw.get() {
+            self.max_bw.take(bw);
+        }
+        self.take_marks(w, d);
+        if self.latest.over {
+            self.bound_by_losses(w);
+            self.latest.lost = false;
+        }
+    }
+
+    /// At the end of an ACK: the next round trip has begun with it.
+    pub(super) fn begin_latest(&mut self, sample: &RateSample, bw: Bw) {
+        if self.latest.over {
+            self.latest.bw = bw;
+            self.latest.inflight = sample.delivered;
+        }
+    }
+
+    pub(super) fn asks_for_more(&self) -> bool {
+        matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
+    }
+
+    fn bound_by_losses(&mut self, w: &Window) {
+        if self.asks_for_more() || !self.latest.lost {
+            return;
+        }
+        let beta = self.set.beta;
+        let cut = |from: u64| (from as f64 * beta) as u64;
+        if self.short.bw == Short::NONE.bw {
+            self.short.bw = self.max_bw.get();
+        }
+        if self.short.inflight == UNBOUND {
+            self.short.inflight = self.window_unmodulated(w);
+        }
+        self.short.bw = self.latest.bw.max(Bw(cut(self.short.bw.0)));
+        self.short.inflight = self.latest.inflight.max(cut(self.short.inflight));
+    }
+
+    /// A loss was found when `delivered` packets had been.
+    pub(super) fn note_loss(&mut self, w: &Window, delivered: u64) {
+        if !self.latest.lost {
+            self.latest.ends = delivered;
+        }
+        self.latest.lost = true;
+        self.save_state(w);
+    }
+
+    /// A probe is over: what it showed is no longer the latest.
+    pub(super) fn forget_latest(&mut self) {
+        self.latest.lost = false;
+        self.latest.bw = Bw::default();
+        self.latest.inflight = 0;
+    }
+}

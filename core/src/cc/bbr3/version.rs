@@ -1,0 +1,303 @@
+//! What is settable, and what tells version 2 from version 3: defaults of parameters, and switches.
+
+use crate::cc::bbr::UNIT;
+use crate::param::{Kind, Param, Params};
+use crate::tcp::MSS;
+use crate::units::Span;
+
+/// A version of the law.
+#[derive(Copy, Clone, Debug)]
+pub(in crate::cc) struct Version {
+    /// Where its defaults come from.
+    pub source: &'static str,
+    /// Times the bandwidth in Startup: pacing, window.
+    pub startup: (f64, f64),
+    /// Times the bandwidth in Drain.
+    pub drain_gain: f64,
+    /// Round trips after which Drain ends anyway; 0: none.
+    pub drain_rounds: u64,
+    /// Times the bandwidth in the phase that gives back.
+    pub down_gain: f64,
+    /// Bandwidth-delay products in the window in the phase that asks for more.
+    pub up_cwnd_gain: f64,
+    /// Losses of a round trip that end Startup.
+    pub startup_losses: u64,
+    /// Those are ACKs that told of losses; otherwise ranges of bytes.
+    pub counts_acks: bool,
+    /// Startup that ends with losses bounds what is in flight by what was delivered in a round trip, if that is more than
+    /// the product.
+    pub bounds_by_latest: bool,
+    /// The full pipe shows in the greatest rate; otherwise in that of the round trip.
+    pub plateau_of_max: bool,
+    /// The phase that asks for more ends when that has made a queue; otherwise when the rate stops to grow.
+    pub up_ends_by_queue: bool,
+    /// What ACKs tell is judged as losses are.
+    pub judges_acks: bool,
+    /// A mistaken recovery is undone with the phase that it ended.
+    pub undoes_phases: bool,
+}
+
+/// Version 3.
+pub(in crate::cc) const V3: Version = Version {
+    source: "draft-ietf-ccwg-bbr-06",
+    startup: (2.77, 2.0),
+    drain_gain: 0.5,
+    drain_rounds: 3,
+    down_gain: 0.9,
+    up_cwnd_gain: 2.25,
+    startup_losses: 6,
+    counts_acks: false,
+    bounds_by_latest: true,
+    plateau_of_max: false,
+    up_ends_by_queue: false,
+    judges_acks: false,
+    undoes_phases: true,
+};
+
+/// Rows of a table of parameters.
+const ROWS: usize = 26;
+
+/// The parameters of a version.
+pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
+    const fn row(name: &'static str, kind: Kind, help: &'static str, source: &'static str) -> Param {
+        Param {
+            name,
+            kind,
+            help,
+            source,
+        }
+    }
+    const DRAFT: &str = "draft-ietf-ccwg-bbr-06";
+    const GOOGLE: &str = "v2 alpha and v3 as published by Google; the draft has none";
+    [
+        row(
+            "startup_gain",
+            Kind::Number(v.startup.0, 1.0, 16.0),
+            "times the bandwidth in Startup",
+            v.source,
+        ),
+        row(
+            "startup_cwnd_gain",
+            Kind::Number(v.startup.1, 1.0, 16.0),
+            "bandwidth-delay products in the window in Startup and Drain",
+            v.source,
+        ),
+        row(
+            "drain_gain",
+            Kind::Number(v.drain_gain, 0.01, 1.0),
+            "times the bandwidth in Drain",
+            v.source,
+        ),
+        row(
+            "drain_rounds",
+            Kind::Count(v.drain_rounds, 0, 1000),
+            "round trips after which Drain ends though more is in flight than wanted; 0: it does not",
+            v.source,
+        ),
+        row(
+            "up_gain",
+            Kind::Number(1.25, 1.0, 16.0),
+            "times the bandwidth in the phase that asks for more",
+            DRAFT,
+        ),
+        row(
+            "down_gain",
+            Kind::Number(v.down_gain, 0.01, 1.0),
+            "times the bandwidth in the phase that gives back",
+            v.source,
+        ),
+        row(
+            "cwnd_gain",
+            Kind::Number(2.0, 1.0, 16.0),
+            "bandwidth-delay products in the window",
+            DRAFT,
+        ),
+        row(
+            "up_cwnd_gain",
+            Kind::Number(v.up_cwnd_gain, 1.0, 16.0),
+            "the same in the phase that asks for more",
+            v.source,
+        ),
+        row(
+            "loss_threshold",
+            Kind::Number(0.02, 0.0, 1.0),
+            "the share of a round trip's packets that may be lost while more is asked for",
+            "draft-ietf-ccwg-bbr-06: LossThresh",
+        ),
+        row(
+            "beta",
+            Kind::Number(0.7, 0.0, 1.0),
+            "what a round trip with losses leaves of a bound, at least",
+            "draft-ietf-ccwg-bbr-06: Beta",
+        ),
+        row(
+            "headroom",
+            Kind::Number(0.15, 0.0, 1.0),
+            "the share of the known capacity that is left to others while cruising",
+            "draft-ietf-ccwg-bbr-06: Headroom",
+        ),
+        row(
+            "startup_losses",
+            Kind::Count(v.startup_losses, 0, 1000),
+            "losses in a round trip, apart from one another, that end Startup; 0: none do",
+            v.source,
+        ),
+        row(
+            "full_pipe_gain",
+            Kind::Number(1.25, 1.0, 16.0),
+            "growth of the bandwidth that tells a pipe not yet full",
+            "draft-ietf-ccwg-bbr-06: CheckFullBWReached",
+        ),
+        row(
+            "full_pipe_rounds",
+            Kind::Count(3, 1, 100),
+            "round trips without it, before the pipe counts as full",
+            "draft-ietf-ccwg-bbr-06: CheckFullBWReached",
+        ),
+        row(
+            "probe_wait",
+            Kind::Span(Span::s(2), Span::ZERO, Span::s(86_400)),
+            "how long it waits at least, before it asks for more again",
+            "draft-ietf-ccwg-bbr-06: PickProbeWait",
+        ),
+        row(
+            "probe_wait_random",
+            Kind::Span(Span::s(1), Span::ZERO, Span::s(86_400)),
+            "at most so much longer, at random",
+            "draft-ietf-ccwg-bbr-06: PickProbeWait",
+        ),
+        row(
+            "probe_rounds",
+            Kind::Count(63, 1, 1_000_000),
+            "but no longer than so many round trips, nor than a Reno flow of its size takes to grow",
+            "draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime",
+        ),
+        row(
+            "min_rtt_window",
+            Kind::Span(Span::s(10), Span::ms(1), Span::s(86_400)),
+            "how long a least round trip is believed",
+            "draft-ietf-ccwg-bbr-06: MinRTTFilterLen",
+        ),
+        row(
+            "probe_rtt_interval",
+            Kind::Span(Span::s(5), Span::ms(1), Span::s(86_400)),
+            "how long without a lower round trip, before ProbeRTT looks for it",
+            "draft-ietf-ccwg-bbr-06: ProbeRTTInterval",
+        ),
+        row(
+            "probe_rtt_time",
+            Kind::Span(Span::ms(200), Span::ZERO, Span::s(60)),
+            "how long ProbeRTT holds the window down",
+            "draft-ietf-ccwg-bbr-06: ProbeRTTDuration",
+        ),
+        row(
+            "probe_rtt_cwnd_gain",
+            Kind::Number(0.5, 0.0, 1.0),
+            "bandwidth-delay products in the window of ProbeRTT",
+            "draft-ietf-ccwg-bbr-06: ProbeRTTCwndGain",
+        ),
+        row(
+            "min_cwnd",
+            Kind::Count(4, 1, 1000),
+            "the least window, in packets",
+            "draft-ietf-ccwg-bbr-06: MinPipeCwnd",
+        ),
+        row(
+            "pacing_margin",
+            Kind::Number(0.01, 0.0, 0.5),
+            "the share that pacing stays below its rate",
+            "draft-ietf-ccwg-bbr-06: PacingMarginPercent",
+        ),
+        row(
+            "aggregation_rounds",
+            Kind::Count(10, 1, 1000),
+            "round trips over which the most that came in a clump is added to the window",
+            "draft-ietf-ccwg-bbr-06: ExtraAckedFilterLen",
+        ),
+        row(
+            "ecn",
+            Kind::Bool(false),
+            "answer to marks, where the flow uses ECN",
+            GOOGLE,
+        ),
+        row(
+            "ecn_max_rtt",
+            Kind::Span(Span::ms(5), Span::ZERO, Span::s(60)),
+            "only where the least round trip is no longer",
+            GOOGLE,
+        ),
+    ]
+}
+
+/// The parameters as the law uses them, and the version's switches.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// Of what tells the versions apart, only the switches count here: the rest may be set otherwise.
+    pub version: Version,
+    /// Gains in 1/256.
+    pub startup_gain: u64,
+    pub startup_cwnd_gain: u64,
+    pub drain_gain: u64,
+    pub drain_rounds: u64,
+    pub up_gain: u64,
+    pub down_gain: u64,
+    pub cwnd_gain: u64,
+    pub up_cwnd_gain: u64,
+    pub loss_threshold: f64,
+    pub beta: f64,
+    pub headroom: f64,
+    pub startup_losses: u64,
+    pub full_pipe_gain: u64,
+    pub full_pipe_rounds: u64,
+    pub probe_wait: Span,
+    pub probe_wait_random: Span,
+    pub probe_rounds: u64,
+    pub min_rtt_window: Span,
+    pub probe_rtt_interval: Span,
+    pub probe_rtt_time: Span,
+    pub probe_rtt_cwnd_gain: u64,
+    pub min_cwnd: u64,
+    pub paced_millionths: u64,
+    pub paced_packet: u64,
+    pub aggregation_rounds: u64,
+    pub ecn: bool,
+    pub ecn_max_rtt: Span,
+}
+
+impl Settings {
+    pub fn new(params: &Params, version: Version) -> Settings {
+        let floor = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
+        // What asks for more is rounded up, lest it asks for too little.
+        let ceil = |name: &str| libm::ceil(params.number(name) * UNIT as f64) as u64;
+        Settings {
+            version,
+            startup_gain: ceil("startup_gain"),
+            startup_cwnd_gain: ceil("startup_cwnd_gain"),
+            drain_gain: floor("drain_gain"),
+            drain_rounds: params.count("drain_rounds"),
+            up_gain: ceil("up_gain"),
+            down_gain: floor("down_gain"),
+            cwnd_gain: floor("cwnd_gain"),
+            up_cwnd_gain: floor("up_cwnd_gain"),
+            loss_threshold: params.number("loss_threshold"),
+            beta: params.number("beta"),
+            headroom: params.number("headroom"),
+            startup_losses: params.count("startup_losses"),
+            full_pipe_gain: floor("full_pipe_gain"),
+            full_pipe_rounds: params.count("full_pipe_rounds"),
+            probe_wait: params.span("probe_wait"),
+            probe_wait_random: params.span("probe_wait_random"),
+            probe_rounds: params.count("probe_rounds"),
+            min_rtt_window: params.span("min_rtt_window"),
+            probe_rtt_interval: params.span("probe_rtt_interval"),
+            probe_rtt_time: params.span("probe_rtt_time"),
+            probe_rtt_cwnd_gain: floor("probe_rtt_cwnd_gain"),
+            min_cwnd: params.count("min_cwnd"),
+            paced_millionths: libm::round((1.0 - params.number("pacing_margin")) * 1e6) as u64,
+            paced_packet: u64::from(MSS),
+            aggregation_rounds: params.count("aggregation_rounds"),
+            ecn: params.bool("ecn"),
+            ecn_max_rtt: params.span("ecn_max_rtt"),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Rate and window; what a recovery keeps, and what its undoing brings back.
+//!
+//! Law: `pacing = 0.99 · gain · bw`; until the pipe is full it only rises. `cwnd` grows by what is delivered up to
+//! `gain · bw · min_rtt + aggregation`, at least three bursts, 2 more while asking for more; it is at most `inflight_long` in
+//! ProbeBW (less 15 % while cruising and in ProbeRTT), at most `inflight_short` always, at least 4.
+//!
+//! Losses cut the window by those bounds alone: no packet conservation. A timeout leaves what is in flight and one; the end
+//! of a repair restores what was before.
+//!
+//! Saved for undoing is what was so at the first loss of an episode. (The draft saves again at each round trip with losses
+//! and at the beginning of recovery, when the loss that began it may have lowered what is saved.)
+
+use super::signals::Short;
+use super::{Ack, Bbr3, Mode, SpuriousLoss, Window};
+use crate::cc::bbr::bandwidth::Bw;
+use crate::cc::bbr::{INITIAL_WINDOW, UNIT};
+use crate::cc::Delivery;
+use crate::tcp::State;
+
+/// What recovery began with.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    /// The window before it, or before ProbeRTT.
+    prior_cwnd: u32,
+    /// The state of recovery.
+    pub state: State,
+    saved: bool,
+    short: Short,
+    long: u64,
+    /// The mode that losses of this episode ended.
+    pub mode: Option<Mode>,
+}
+
+impl Default for Undo {
+    fn default() -> Undo {
+        Undo {
+            prior_cwnd: 0,
+            state: State::Open,
+            saved: false,
+            short: Short { bw: Bw(0), inflight: 0 },
+            long: 0,
+            mode: None,
+        }
+    }
+}
+
+pub(super) fn repairs(state: State) -> bool {
+    matches!(state, State::Recovery | State::Loss)
+}
+
+fn packets(n: u64) -> u32 {
+    n.min(u64::from(u32::MAX)) as u32
+}
+
+impl Bbr3 {
+    /// `gain`/256 bandwidth-delay products, in packets.
+    pub(super) fn products(&self, bw: Bw, gain: u64) -> u64 {
+        match self.min_rtt.us() {
+            Some(us) => bw.product(us, gain),
+            None => u64::from(INITIAL_WINDOW),
+        }
+    }
+    pub(super) fn bdp(&self, bw: Bw) -> u64 {
+        self.products(bw, UNIT)
+    }
+    /// With room for bursts, and so that asking for more puts more into flight even where the product is small.
+    fn with_bursts(&self, packets: u64) -> u64 {
+        let room = packets.max(3 * self.paced.burst_goal()).max(self.set.min_cwnd);
+        room + if self.mode == Mode::Up { 2 } else { 0 }
+    }
+    /// What is in flight with `gain`/256 products.
+    pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
+        self.with_bursts(self.products(bw, gain))
+    }
+    /// Of `in_flight`, what will be when pacing lets the next packet leave.
+    pub(super) fn in_flight_at_departure(&self, in_flight: u32, ev: &Ack, d: &Delivery) -> u64 {
+        let wait = d.next_departure.max(ev.now).since(ev.now);
+        self.paced.in_flight_after(wait, in_flight, self.bw(), self.gains().0)
+    }
+
+    /// Gains of pacing and window, in 1/256.
+    pub(super) fn gains(&self) -> (u64, u64) {
+        let set = &self.set;
+        match self.mode {
+            Mode::Startup => (set.startup_gain, set.startup_cwnd_gain),
+            Mode::Drain => (set.drain_gain, set.startup_cwnd_gain),
+            Mode::Down => (set.down_gain, set.cwnd_gain),
+            Mode::Cruise | Mode::Refill => (UNIT, set.cwnd_gain),
+            Mode::Up => (set.up_gain, set.up_cwnd_gain),
+            Mode::ProbeRtt => (UNIT, set.probe_rtt_cwnd_gain),
+        }
+    }
+
+    pub(super) fn set_window(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
+        if ev.delivered > 0 {
+            let goal = self.products(self.bw(), self.gains().1) + self.extra_acked();
+            let goal = packets(self.with_bursts(goal));
+            let grown = w.cwnd.saturating_add(ev.delivered);
+            if self.startup.full {
+                w.cwnd = grown.min(goal);
+            } else if w.cwnd < goal || d.totals.delivered < u64::from(INITIAL_WINDOW) {
+                w.cwnd = grown;
+            }
+            w.cwnd = w.cwnd.max(packets(self.set.min_cwnd));
+        }
+        if self.mode == Mode::ProbeRtt {
+            w.cwnd = w.cwnd.min(packets(self.probe_rtt_window()));
+        }
+        let long = match self.mode {
+            Mode::Down | Mode::Refill | Mode::Up => self.long.inflight,
+            Mode::Cruise | Mode::ProbeRtt => self.inflight_with_headroom(),
+            Mode::Startup | Mode::Drain => u64::MAX,
+        };
+        let cap = long.min(self.short.inflight).max(self.set.min_cwnd);
+        w.cwnd = w.cwnd.min(packets(cap)).min(w.clamp);
+    }
+
+    /// The window as it was before a timeout cut it.
+    pub(super) fn window_unmodulated(&self, w: &Window) -> u64 {
+        let before = if self.undo.state == State::Loss {
+            self.undo.prior_cwnd
+        } else {
+            0
+        };
+        u64::from(w.cwnd.max(before))
+    }
+
+    /// Remembers the window, to come back to.
+    pub(super) fn save_window(&mut self, w: &Window) {
+        self.undo.prior_cwnd = if repairs(self.undo.state) || self.mode == Mode::ProbeRtt {
+            self.undo.prior_cwnd.max(w.cwnd)
+        } else {
+            w.cwnd
+        };
+    }
+    pub(super) fn restore_window(&mut self, w: &mut Window) {
+        w.cwnd = w.cwnd.max(self.undo.prior_cwnd);
+    }
+
+    /// The first loss of an episode.
+    pub(super) fn save_state(&mut self, w: &Window) {
+        if self.undo.saved {
+            return;
+        }
+        self.save_window(w);
+        self.undo.saved = true;
+        self.undo.mode = None;
+        self.undo.short = self.short;
+        self.undo.long = self.long.inflight;
+    }
+
+    pub(super) fn take_state(&mut self, w: &mut Window, to: State) {
+        if repairs(self.undo.state) && !repairs(to) {
+            self.restore_window(w);
+        }
+        if !repairs(to) {
+            self.undo.saved = false;
+        }
+        self.undo.state = to;
+    }
+
+    /// Losses were none.
+    pub(super) fn undo(&mut self, w: &mut Window, ev: &SpuriousLoss) {
+        self.restore_window(w);
+        self.latest.lost = false;
+        self.startup.ask_anew(Bw::default());
+        self.short.bw = self.short.bw.max(self.undo.short.bw);
+        self.short.inflight = self.short.inflight.max(self.undo.short.inflight);
+        self.long.inflight = self.long.inflight.max(self.undo.long);
+        let ended = self.undo.mode.take().filter(|_| self.set.version.undoes_phases);
+        let elsewhere = self.mode != Mode::ProbeRtt;
+        match ended {
+            Some(Mode::Startup) if self.mode != Mode::Startup => {
+                self.startup.full = false;
+                if elsewhere {
+                    self.mode = Mode::Startup;
+                }
+            }
+            Some(Mode::Up) if self.mode != Mode::Up && elsewhere => self.refill(ev.totals.delivered),
+            _ => {}
+        }
+    }
+}
