@@ -313,3 +313,32 @@ class Nv(Choice):
     nv_ssthresh_eval_min_calls: int | None = None
     nv_stop_rtt_cnt: int | None = None
     nv_rtt_min_cnt: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compound(Choice):
+    """Reno's window, and a second one beside it that grows fast while no queue is seen: Windows' of 2008 to 2018.
+
+    >>> Compound(low_window=0).tree()
+    {'kind': 'compound', 'low_window': 0}
+
+    Attributes:
+        alpha: The delay window grows by `alpha * win ** k - 1` packets per round trip.
+        beta: The share of the window that a loss takes.
+        k: The exponent of the window in that growth.
+        zeta: How many times what waits in the queue the delay window gives back.
+        gamma: Packets in the queue that end the growth; the most that tuning makes of it.
+        gamma_low: The least that tuning makes of it.
+        gamma_weight: The weight of the newest loss in it; 0 never tunes it.
+        low_window: Below so many packets it is Reno.
+    """
+
+    kind = "compound"
+    alpha: float | None = None
+    beta: float | None = None
+    k: float | None = None
+    zeta: float | None = None
+    gamma: float | None = None
+    gamma_low: float | None = None
+    gamma_weight: float | None = None
+    low_window: int | None = None

@@ -6,6 +6,8 @@ mod common;
 mod bic;
 #[path = "signatures/cdg.rs"]
 mod cdg;
+#[path = "signatures/compound.rs"]
+mod compound;
 #[path = "signatures/epochs.rs"]
 mod epochs;
 #[path = "signatures/highspeed.rs"]

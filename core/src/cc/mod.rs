@@ -10,6 +10,7 @@
 pub mod bbr;
 pub mod bic;
 pub mod cdg;
+pub mod compound;
 pub mod cubic;
 pub mod highspeed;
 pub mod htcp;
@@ -494,6 +495,7 @@ pub const KINDS: &[CcKind] = &[
     bbr::KIND,
     bic::KIND,
     cdg::KIND,
+    compound::KIND,
     highspeed::KIND,
     htcp::KIND,
     hybla::KIND,
