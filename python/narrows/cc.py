@@ -342,3 +342,24 @@ class Compound(Choice):
     gamma_low: float | None = None
     gamma_weight: float | None = None
     low_window: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledbat(Choice):
+    """LEDBAT++, for data that can wait: it fills what others leave.
+
+    >>> Ledbat(target="30ms").tree()
+    {'kind': 'ledbat', 'target': '30ms'}
+
+    Attributes:
+        target: The delay in the queue that it allows itself, as `"60ms"`.
+        gain_divisor: The least gain is one packet in so many per round trip.
+        decrease: Times the window and the share above the target that is given back per round trip.
+        slowdown_interval: A slowdown follows the last one after so many times its length; 0 never slows down.
+    """
+
+    kind = "ledbat"
+    target: str | None = None
+    gain_divisor: int | None = None
+    decrease: float | None = None
+    slowdown_interval: int | None = None

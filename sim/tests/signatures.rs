@@ -18,6 +18,8 @@ mod htcp;
 mod hybla;
 #[path = "signatures/illinois.rs"]
 mod illinois;
+#[path = "signatures/ledbat.rs"]
+mod ledbat;
 #[path = "signatures/nv.rs"]
 mod nv;
 #[path = "signatures/scalable.rs"]

@@ -17,6 +17,7 @@ pub mod htcp;
 pub mod hybla;
 pub mod hystart;
 pub mod illinois;
+pub mod ledbat;
 pub mod nv;
 pub mod reno;
 pub mod scalable;
@@ -500,6 +501,7 @@ pub const KINDS: &[CcKind] = &[
     htcp::KIND,
     hybla::KIND,
     illinois::KIND,
+    ledbat::KIND,
     nv::KIND,
     scalable::KIND,
     vegas::KIND,
