@@ -363,3 +363,22 @@ class Ledbat(Choice):
     gain_divisor: int | None = None
     decrease: float | None = None
     slowdown_interval: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copa(Choice):
+    """Moves towards the rate that the queue's delay asks for: a few packets of queue per flow (NSDI 2018).
+
+    >>> Copa(competitive=False).tree()
+    {'kind': 'copa', 'competitive': False}
+
+    Attributes:
+        delta: How much delay weighs against rate: a flow aims at `1 / delta` packets in the queue.
+        min_rtt_window: How long a least round trip is believed, as `"10s"`.
+        competitive: Compete with flows that keep the queue full.
+    """
+
+    kind = "copa"
+    delta: float | None = None
+    min_rtt_window: str | None = None
+    competitive: bool | None = None

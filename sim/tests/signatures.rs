@@ -8,6 +8,8 @@ mod bic;
 mod cdg;
 #[path = "signatures/compound.rs"]
 mod compound;
+#[path = "signatures/copa.rs"]
+mod copa;
 #[path = "signatures/epochs.rs"]
 mod epochs;
 #[path = "signatures/highspeed.rs"]

@@ -11,6 +11,7 @@ pub mod bbr;
 pub mod bic;
 pub mod cdg;
 pub mod compound;
+pub mod copa;
 pub mod cubic;
 pub mod highspeed;
 pub mod htcp;
@@ -52,6 +53,8 @@ pub struct Window {
     pub pacing: Option<Rate>,
     /// Segments in the least burst.
     pub min_burst: u32,
+    /// Segments in the largest burst, if the device would take more.
+    pub max_burst: u32,
     /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in flight count as limited by the
     /// application. The transport takes it back.
     pub app_limited: bool,
@@ -70,6 +73,7 @@ impl Window {
             clamp: u32::MAX,
             pacing: None,
             min_burst: MIN_BURST,
+            max_burst: u32::MAX,
             app_limited: false,
             reduce: false,
         }
@@ -497,6 +501,7 @@ pub const KINDS: &[CcKind] = &[
     bic::KIND,
     cdg::KIND,
     compound::KIND,
+    copa::KIND,
     highspeed::KIND,
     htcp::KIND,
     hybla::KIND,
