@@ -382,3 +382,34 @@ class Copa(Choice):
     delta: float | None = None
     min_rtt_window: str | None = None
     competitive: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timely(Choice):
+    """A rate that follows how the round trip changes, for data centres (SIGCOMM 2015).
+
+    >>> Timely(line_rate="1Gbit").tree()
+    {'kind': 'timely', 'line_rate': '1Gbit'}
+
+    Attributes:
+        line_rate: The rate of the host's link, as `"10Gbit"`: where a flow begins, and the most that it sends.
+        segment: The rate moves once per so many bytes, as `"64KiB"`, which leave as one burst.
+        t_low: Below this round trip the rate grows, whatever the gradient, as `"50us"`.
+        t_high: Above this round trip it falls, whatever the gradient, as `"500us"`.
+        min_rtt: The round trip of the path, which changes are measured by, as `"20us"`.
+        delta: The additive increase, and the least rate, as `"10Mbit"`.
+        alpha: The weight of the newest difference of two round trips.
+        beta: The multiplicative decrease.
+        hai_after: So many segments in a row without a rising round trip make the increase five times as large.
+    """
+
+    kind = "timely"
+    line_rate: str | None = None
+    segment: str | None = None
+    t_low: str | None = None
+    t_high: str | None = None
+    min_rtt: str | None = None
+    delta: str | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    hai_after: int | None = None

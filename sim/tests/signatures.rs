@@ -26,6 +26,8 @@ mod ledbat;
 mod nv;
 #[path = "signatures/scalable.rs"]
 mod scalable;
+#[path = "signatures/timely.rs"]
+mod timely;
 #[path = "signatures/vegas.rs"]
 mod vegas;
 #[path = "signatures/veno.rs"]

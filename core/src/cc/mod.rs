@@ -22,6 +22,7 @@ pub mod ledbat;
 pub mod nv;
 pub mod reno;
 pub mod scalable;
+pub mod timely;
 pub mod vegas;
 pub mod veno;
 pub mod westwood;
@@ -509,6 +510,7 @@ pub const KINDS: &[CcKind] = &[
     ledbat::KIND,
     nv::KIND,
     scalable::KIND,
+    timely::KIND,
     vegas::KIND,
     veno::KIND,
     westwood::KIND,
