@@ -443,3 +443,103 @@ class Nv(Choice):
     nv_ssthresh_eval_min_calls: int | None = None
     nv_stop_rtt_cnt: int | None = None
     nv_rtt_min_cnt: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compound(Choice):
+    """Reno's window, and a second one beside it that grows fast while no queue is seen: Windows' of 2008 to 2018.
+
+    >>> Compound(low_window=0).tree()
+    {'kind': 'compound', 'low_window': 0}
+
+    Attributes:
+        alpha: The delay window grows by `alpha * win ** k - 1` packets per round trip.
+        beta: The share of the window that a loss takes.
+        k: The exponent of the window in that growth.
+        zeta: How many times what waits in the queue the delay window gives back.
+        gamma: Packets in the queue that end the growth; the most that tuning makes of it.
+        gamma_low: The least that tuning makes of it.
+        gamma_weight: The weight of the newest loss in it; 0 never tunes it.
+        low_window: Below so many packets it is Reno.
+    """
+
+    kind = "compound"
+    alpha: float | None = None
+    beta: float | None = None
+    k: float | None = None
+    zeta: float | None = None
+    gamma: float | None = None
+    gamma_low: float | None = None
+    gamma_weight: float | None = None
+    low_window: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledbat(Choice):
+    """LEDBAT++, for data that can wait: it fills what others leave.
+
+    >>> Ledbat(target="30ms").tree()
+    {'kind': 'ledbat', 'target': '30ms'}
+
+    Attributes:
+        target: The delay in the queue that it allows itself, as `"60ms"`.
+        gain_divisor: The least gain is one packet in so many per round trip.
+        decrease: Times the window and the share above the target that is given back per round trip.
+        slowdown_interval: A slowdown follows the last one after so many times its length; 0 never slows down.
+    """
+
+    kind = "ledbat"
+    target: str | None = None
+    gain_divisor: int | None = None
+    decrease: float | None = None
+    slowdown_interval: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copa(Choice):
+    """Moves towards the rate that the queue's delay asks for: a few packets of queue per flow (NSDI 2018).
+
+    >>> Copa(competitive=False).tree()
+    {'kind': 'copa', 'competitive': False}
+
+    Attributes:
+        delta: How much delay weighs against rate: a flow aims at `1 / delta` packets in the queue.
+        min_rtt_window: How long a least round trip is believed, as `"10s"`.
+        competitive: Compete with flows that keep the queue full.
+    """
+
+    kind = "copa"
+    delta: float | None = None
+    min_rtt_window: str | None = None
+    competitive: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timely(Choice):
+    """A rate that follows how the round trip changes, for data centres (SIGCOMM 2015).
+
+    >>> Timely(line_rate="1Gbit").tree()
+    {'kind': 'timely', 'line_rate': '1Gbit'}
+
+    Attributes:
+        line_rate: The rate of the host's link, as `"10Gbit"`: where a flow begins, and the most that it sends.
+        segment: The rate moves once per so many bytes, as `"64KiB"`, which leave as one burst.
+        t_low: Below this round trip the rate grows, whatever the gradient, as `"50us"`.
+        t_high: Above this round trip it falls, whatever the gradient, as `"500us"`.
+        min_rtt: The round trip of the path, which changes are measured by, as `"20us"`.
+        delta: The additive increase, and the least rate, as `"10Mbit"`.
+        alpha: The weight of the newest difference of two round trips.
+        beta: The multiplicative decrease.
+        hai_after: So many segments in a row without a rising round trip make the increase five times as large.
+    """
+
+    kind = "timely"
+    line_rate: str | None = None
+    segment: str | None = None
+    t_low: str | None = None
+    t_high: str | None = None
+    min_rtt: str | None = None
+    delta: str | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    hai_after: int | None = None

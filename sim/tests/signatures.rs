@@ -12,6 +12,10 @@ mod bbr3;
 mod bic;
 #[path = "signatures/cdg.rs"]
 mod cdg;
+#[path = "signatures/compound.rs"]
+mod compound;
+#[path = "signatures/copa.rs"]
+mod copa;
 #[path = "signatures/cubic.rs"]
 mod cubic;
 #[path = "signatures/epochs.rs"]
@@ -24,10 +28,14 @@ mod htcp;
 mod hybla;
 #[path = "signatures/illinois.rs"]
 mod illinois;
+#[path = "signatures/ledbat.rs"]
+mod ledbat;
 #[path = "signatures/nv.rs"]
 mod nv;
 #[path = "signatures/scalable.rs"]
 mod scalable;
+#[path = "signatures/timely.rs"]
+mod timely;
 #[path = "signatures/vegas.rs"]
 mod vegas;
 #[path = "signatures/veno.rs"]

@@ -12,15 +12,19 @@ pub mod bbr2;
 pub mod bbr3;
 pub mod bic;
 pub mod cdg;
+pub mod compound;
+pub mod copa;
 pub mod cubic;
 pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
 pub mod hystart;
 pub mod illinois;
+pub mod ledbat;
 pub mod nv;
 pub mod reno;
 pub mod scalable;
+pub mod timely;
 pub mod vegas;
 pub mod veno;
 pub mod westwood;
@@ -52,6 +56,8 @@ pub struct Window {
     pub pacing: Option<Rate>,
     /// Segments in the least burst.
     pub min_burst: u32,
+    /// Segments in the largest burst, if the device would take more.
+    pub max_burst: u32,
     /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in flight count as limited by the
     /// application. The transport takes it back.
     pub app_limited: bool,
@@ -70,6 +76,7 @@ impl Window {
             clamp: u32::MAX,
             pacing: None,
             min_burst: MIN_BURST,
+            max_burst: u32::MAX,
             app_limited: false,
             reduce: false,
         }
@@ -542,12 +549,16 @@ pub const KINDS: &[CcKind] = &[
     bbr3::KIND,
     bic::KIND,
     cdg::KIND,
+    compound::KIND,
+    copa::KIND,
     highspeed::KIND,
     htcp::KIND,
     hybla::KIND,
     illinois::KIND,
+    ledbat::KIND,
     nv::KIND,
     scalable::KIND,
+    timely::KIND,
     vegas::KIND,
     veno::KIND,
     westwood::KIND,

@@ -102,7 +102,7 @@ impl Sender {
         }
         ((bytes.min(gso.payload()) / u64::from(MSS)) as u32)
             .max(self.w.min_burst)
-            .min(gso.segments())
+            .min(gso.segments().min(self.w.max_burst))
     }
 
     /// Sends new data; answers whether any left.

@@ -1,0 +1,481 @@
+//! Copa: a few packets in the queue for each flow, found by moving towards a rate that the delay asks for.
+//!
+//! Law, `standing` the least round trip of half a smoothed one, `least` that of 10 s, `dq = standing − least`:
+//! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise `cwnd −= v/(δ cwnd)`; `δ = 0.5`;
+//! - `v = 1`, doubled each round trip from the third one on in which the window went the same way, 1 again when it turns;
+//! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; packets leave at `2 cwnd/standing`;
+//! - competitive mode while the queue was not nearly empty for 5 round trips, `dq < 0.1 (greatest of 4 − least)`: `1/δ`
+//!   grows by 1 per round trip and is halved on loss, never below 2. Otherwise loss changes nothing.
+//!
+//! In the steady state the window passes its target, sees it one round trip later and turns: the queue swings between
+//! nothing and 2.5/δ packets per flow in 5 round trips. That it is empty so often is how a flow knows that it is among its like.
+//!
+//! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018. Where it leaves a choice:
+//! - when `v > 1` and an ACK asks for the other way, `v` is 1 at once, not at the end of the round trip: it would swing the farther;
+//! - `v/δ` is at most `cwnd`: no faster than slow start;
+//! - a queue in which less than one packet of the flow's own waits is empty, too. The paper's queue is a fluid; of whole packets, acknowledged
+//!   in pairs, the last one rarely goes, and a tenth of a swing of five is half a packet: flows among their like would compete;
+//! - packets leave one by one, as those of the paper's sender do;
+//! - an unused window does not grow, but shrinks; a timeout begins slow start anew.
+
+use super::reno::slow_start;
+use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Rto, Sample, Start, Window};
+use crate::param::{Kind, Param, Params};
+use crate::tcp::MSS;
+use crate::units::{Rate, Span, Time};
+use crate::windowed::{WindowedMax, WindowedMin};
+use alloc::boxed::Box;
+
+/// The least window, packets.
+const LEAST: f64 = 2.0;
+/// Round trips the same way before the velocity doubles.
+const STEADY: u32 = 3;
+/// The greatest round trip is that of so many.
+const GREATEST_OF: u64 = 4;
+/// So many round trips without an empty queue tell of others who fill it.
+const PATIENCE: u64 = 5;
+/// The queue is nearly empty below this share of its swing.
+const NEARLY: f64 = 0.1;
+/// Or while less than so many packets of the flow's own wait in it.
+const WHOLE: f64 = 1.0;
+/// Packets leave so many times as fast as the window passes.
+const PACING_GAIN: f64 = 2.0;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "delta",
+        kind: Kind::Number(0.5, 0.001, 100.0),
+        help: "how much delay weighs against rate: a flow aims at 1/delta packets in the queue",
+        source: "Copa (NSDI 2018) section 2.2: 0.5",
+    },
+    Param {
+        name: "min_rtt_window",
+        kind: Kind::Span(Span::s(10), Span::ms(1), Span::s(86_400)),
+        help: "how long a least round trip is believed",
+        source: "Copa (NSDI 2018) section 2.1: 10 s",
+    },
+    Param {
+        name: "competitive",
+        kind: Kind::Bool(true),
+        help: "compete with flows that keep the queue full",
+        source: "Copa (NSDI 2018) section 2.2",
+    },
+];
+
+/// Which way the window goes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Way {
+    Up,
+    Down,
+}
+
+/// One flow's Copa.
+#[derive(Clone, Debug)]
+pub struct Copa {
+    /// δ of the default mode.
+    delta: f64,
+    min_rtt_window: Span,
+    may_compete: bool,
+
+    slow_start: bool,
+    /// Packets of the window beyond the whole ones.
+    part: f64,
+    velocity: f64,
+    way: Option<Way>,
+    /// Round trips that the window went that way, the last one included.
+    steady: u32,
+    /// The window when the round trip began, and where that ends, bytes.
+    began_with: f64,
+    round_ends: u64,
+
+    /// 1/δ in competitive mode; `None` in the default mode.
+    competing: Option<f64>,
+    lost: bool,
+    seen_empty: Option<Time>,
+
+    srtt: Span,
+    least: WindowedMin,
+    standing: WindowedMin,
+    greatest: WindowedMax,
+}
+
+impl Copa {
+    /// At the start of a connection.
+    pub fn new(params: &Params) -> Copa {
+        Copa {
+            delta: params.number("delta"),
+            min_rtt_window: params.span("min_rtt_window"),
+            may_compete: params.bool("competitive"),
+            slow_start: true,
+            part: 0.0,
+            velocity: 1.0,
+            way: None,
+            steady: 0,
+            began_with: 0.0,
+            round_ends: 0,
+            competing: None,
+            lost: false,
+            seen_empty: None,
+            srtt: Span::ZERO,
+            least: WindowedMin::default(),
+            standing: WindowedMin::default(),
+            greatest: WindowedMax::default(),
+        }
+    }
+
+    fn delta(&self) -> f64 {
+        self.competing.map_or(self.delta, |packets| 1.0 / packets)
+    }
+
+    /// The round trip as it stands, and what of it is the queue, s.
+    fn delays(&self) -> Option<(f64, f64)> {
+        let (standing, least) = (self.standing.get()?, self.least.get()?);
+        Some((
+            Span::ns(standing).as_s(),
+            Span::ns(standing.saturating_sub(least)).as_s(),
+        ))
+    }
+
+    fn pace(w: &mut Window, rtt: f64) {
+        let bits = PACING_GAIN * f64::from(w.cwnd) * f64::from(MSS) * 8.0 / rtt.max(1e-9);
+        w.pacing = Some(Rate::bit(bits as u64));
+        (w.min_burst, w.max_burst) = (1, 1);
+    }
+
+    /// Does somebody keep the queue full?
+    fn choose_mode(&mut self, now: Time, queue: f64, own: f64) {
+        let greatest = self.greatest.get().unwrap_or(0);
+        let swing = Span::ns(greatest.saturating_sub(self.least.get().unwrap_or(0))).as_s();
+        let seen = self.seen_empty.get_or_insert(now);
+        if queue < NEARLY * swing || own < WHOLE {
+            *seen = now;
+        }
+        let full = now.since(*seen).as_ns() > PATIENCE * self.srtt.as_ns();
+        if !full || !self.may_compete {
+            self.competing = None;
+        } else if self.competing.is_none() {
+            self.competing = Some(1.0 / self.delta);
+        }
+    }
+
+    /// A round trip is over.
+    fn end_round(&mut self, cwnd: f64) {
+        if let Some(packets) = self.competing.as_mut().filter(|_| !self.lost) {
+            *packets += 1.0;
+        }
+        self.lost = false;
+        let way = if cwnd > self.began_with { Way::Up } else { Way::Down };
+        if self.way == Some(way) {
+            self.steady = self.steady.saturating_add(1);
+        } else {
+            (self.way, self.steady) = (Some(way), 1);
+        }
+        self.velocity = if self.steady >= STEADY {
+            self.velocity * 2.0
+        } else {
+            1.0
+        };
+        self.began_with = cwnd;
+    }
+
+    /// The window moves towards the target by what `packets` acknowledged are worth.
+    fn step(&mut self, w: &mut Window, way: Way, packets: u32) {
+        if self.velocity > 1.0 && self.way.is_some_and(|was| was != way) {
+            (self.velocity, self.steady) = (1.0, 0);
+        }
+        let cwnd = f64::from(w.cwnd) + self.part;
+        self.velocity = self.velocity.min((cwnd * self.delta()).max(1.0));
+        let step = f64::from(packets) * (self.velocity / (self.delta() * cwnd)).min(1.0);
+        let cwnd = match way {
+            Way::Up => cwnd + step,
+            Way::Down => (cwnd - step).max(LEAST),
+        };
+        w.cwnd = (cwnd as u32).min(w.clamp);
+        self.part = (cwnd - f64::from(w.cwnd)).min(1.0);
+    }
+}
+
+impl CongestionControl for Copa {
+    fn on_start(&mut self, w: &mut Window, ev: &Start) {
+        if ev.srtt > Span::ZERO {
+            Copa::pace(w, ev.srtt.as_s());
+        }
+    }
+
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        self.srtt = Span::us(ev.srtt8_us / 8);
+        if let Some(rtt) = ev.rtt {
+            let (rtt, now, srtt) = (rtt.as_ns(), ev.now.as_ns(), self.srtt.as_ns());
+            self.least.update(rtt, now, self.min_rtt_window.as_ns());
+            self.standing.update(rtt, now, srtt / 2);
+            self.greatest.update(rtt, now, GREATEST_OF * srtt);
+        }
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        let Some((standing, queue)) = self.delays() else { return };
+        let cwnd = f64::from(w.cwnd) + self.part;
+        self.choose_mode(ev.now, queue, cwnd * queue / standing);
+        if ev.una >= self.round_ends {
+            self.round_ends = ev.nxt;
+            self.end_round(cwnd);
+        }
+        let way = if cwnd * self.delta() * queue <= standing {
+            Way::Up
+        } else {
+            Way::Down
+        };
+        if self.slow_start && way == Way::Down {
+            self.slow_start = false;
+            (self.velocity, self.way, self.steady) = (1.0, None, 0);
+        }
+        if way == Way::Down || ev.cwnd_limited {
+            if self.slow_start {
+                slow_start(w, ev.delivered);
+            } else {
+                self.step(w, way, ev.delivered);
+            }
+        }
+        Copa::pace(w, standing);
+    }
+
+    fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {
+        self.lost = true;
+        if let Some(packets) = &mut self.competing {
+            *packets = (*packets / 2.0).max(1.0 / self.delta);
+        }
+    }
+
+    fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {
+        self.slow_start = true;
+        self.part = 0.0;
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+    fn needs_pacing(&self) -> bool {
+        true
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("delta", self.delta());
+        visit("velocity", self.velocity);
+        visit("queue_ms", self.delays().map_or(0.0, |(_, queue)| queue * 1000.0));
+        visit("competing", f64::from(u8::from(self.competing.is_some())));
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "copa",
+    help: "moves towards the rate that the queue's delay asks for: a few packets of queue per flow",
+    source: "Arun, Balakrishnan, NSDI 2018",
+    family: Family::Delay,
+    year: 2018,
+    needs: &[Need::Pacing, Need::FineRtt],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, _| Box::new(Copa::new(params)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn copa() -> Copa {
+        Copa {
+            slow_start: false,
+            round_ends: u64::MAX,
+            ..Copa::new(&Params::defaults(PARAMS))
+        }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::ms(ms)
+    }
+
+    fn sample(c: &mut Copa, ms: u64, rtt: u64) {
+        let mut ev = Sample::at(at(ms));
+        ev.rtt = Some(Span::ms(rtt));
+        ev.srtt8_us = 8 * 100_000;
+        c.on_sample(&mut Window::new(1), &ev);
+    }
+
+    fn ack(c: &mut Copa, w: &mut Window, ms: u64, packets: u32) {
+        let mut ev = Ack::at(at(ms));
+        ev.delivered = packets;
+        c.on_ack(w, &ev);
+    }
+
+    /// Least 100 ms, standing `standing`, smoothed 100 ms, a window of `cwnd`.
+    fn with_queue(standing: u64, cwnd: u32) -> (Copa, Window) {
+        let mut c = copa();
+        sample(&mut c, 0, 100);
+        sample(&mut c, 100, standing);
+        assert_eq!(c.standing.get(), Some(standing * 1_000_000));
+        (c, Window::new(cwnd))
+    }
+
+    /// 10 packets, a queue of 20 ms: they pass at 83/s and the target is 100/s. At 25 ms both are 80/s, at 26 ms it is less.
+    #[test]
+    fn the_window_moves_towards_the_target() {
+        for (standing, up) in [(120, true), (125, true), (126, false)] {
+            let (mut c, mut w) = with_queue(standing, 10);
+            ack(&mut c, &mut w, 100, 1);
+            let cwnd = f64::from(w.cwnd) + c.part;
+            // 1/(0.5 · 10) of a packet.
+            assert!((cwnd - if up { 10.2 } else { 9.8 }).abs() < 1e-9, "{standing} {cwnd}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_shrinks_but_does_not_grow() {
+        for (standing, left) in [(120, 10.0), (150, 9.8)] {
+            let (mut c, mut w) = with_queue(standing, 10);
+            let mut ev = Ack::at(at(100));
+            (ev.delivered, ev.cwnd_limited) = (1, false);
+            c.on_ack(&mut w, &ev);
+            assert!((f64::from(w.cwnd) + c.part - left).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_standing_round_trip_is_the_least_of_half_a_smoothed_one() {
+        let mut c = copa();
+        sample(&mut c, 0, 100);
+        sample(&mut c, 40, 140);
+        assert_eq!(c.standing.get(), Some(100_000_000));
+        sample(&mut c, 55, 140);
+        assert_eq!(c.standing.get(), Some(140_000_000));
+        assert_eq!(c.least.get(), Some(100_000_000));
+        // And the least one is forgotten after 10 s.
+        (100..=10_100).step_by(50).for_each(|ms| sample(&mut c, ms, 130));
+        assert_eq!(c.least.get(), Some(130_000_000));
+    }
+
+    /// A round trip per ACK, each one up by 0.02 packets times the velocity.
+    #[test]
+    fn the_velocity_doubles_from_the_third_round_trip_on() {
+        let (mut c, mut w) = with_queue(101, 100);
+        c.began_with = 99.0;
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            c.round_ends = 0;
+            ack(&mut c, &mut w, 100, 1);
+            seen.push(c.velocity);
+        }
+        assert_eq!(seen, [1.0, 1.0, 2.0, 4.0, 8.0]);
+        // It turns: the window was larger when the round trip began.
+        c.end_round(90.0);
+        assert_eq!((c.velocity, c.way), (1.0, Some(Way::Down)));
+    }
+
+    #[test]
+    fn a_turn_within_a_round_trip_ends_the_velocity_at_once() {
+        let (mut c, mut w) = with_queue(200, 100);
+        (c.velocity, c.way, c.steady) = (8.0, Some(Way::Up), 5);
+        ack(&mut c, &mut w, 100, 1);
+        assert_eq!((c.velocity, c.steady), (1.0, 0));
+        assert!((f64::from(w.cwnd) + c.part - 99.98).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_velocity_is_faster_than_slow_start() {
+        let (mut c, mut w) = with_queue(101, 20);
+        (c.velocity, c.way) = (1024.0, Some(Way::Up));
+        ack(&mut c, &mut w, 100, 4);
+        assert_eq!((w.cwnd, c.velocity), (24, 10.0));
+    }
+
+    #[test]
+    fn slow_start_doubles_until_the_target_is_passed() {
+        let (mut c, mut w) = with_queue(110, 10);
+        c.slow_start = true;
+        ack(&mut c, &mut w, 100, 10);
+        assert_eq!(w.cwnd, 20);
+        // 1/(0.5 · 10 ms) are 200/s; 22 packets in 110 ms are as many, 23 are more.
+        ack(&mut c, &mut w, 100, 3);
+        assert!(w.cwnd == 23 && c.slow_start);
+        ack(&mut c, &mut w, 100, 1);
+        assert!(w.cwnd == 22 && !c.slow_start);
+    }
+
+    /// 100 packets of 1448 bytes in 120 ms, twice.
+    #[test]
+    fn packets_leave_twice_as_fast_as_the_window_passes() {
+        let (mut c, mut w) = with_queue(120, 100);
+        ack(&mut c, &mut w, 100, 0);
+        assert_eq!(w.pacing, Some(Rate::bit(19_306_666)));
+        assert_eq!((w.min_burst, w.max_burst), (1, 1));
+    }
+
+    #[test]
+    fn without_an_empty_queue_for_five_round_trips_it_competes() {
+        let (mut c, mut w) = with_queue(150, 100);
+        // The swing is 50 ms, the queue never below 5.
+        for ms in (100..=600).step_by(10) {
+            sample(&mut c, ms, 150);
+            ack(&mut c, &mut w, ms, 0);
+            assert_eq!(c.competing, None, "{ms}");
+        }
+        sample(&mut c, 610, 150);
+        ack(&mut c, &mut w, 610, 0);
+        assert_eq!(c.competing, Some(2.0));
+        // Nearly empty: 4 ms of 50.
+        sample(&mut c, 620, 104);
+        ack(&mut c, &mut w, 620, 0);
+        assert_eq!((c.competing, c.delta()), (None, 0.5));
+    }
+
+    /// 2 ms of a swing of 10 are more than a tenth. But of 50 packets not one whole is in them, of 60 there is.
+    #[test]
+    fn a_queue_without_a_packet_of_its_own_is_empty() {
+        for (cwnd, competing) in [(50, None), (60, Some(2.0))] {
+            let mut c = copa();
+            c.seen_empty = Some(at(0));
+            [(0, 100), (300, 110), (600, 102)].map(|(ms, rtt)| sample(&mut c, ms, rtt));
+            ack(&mut c, &mut Window::new(cwnd), 600, 0);
+            assert_eq!(c.competing, competing, "{cwnd}");
+        }
+    }
+
+    #[test]
+    fn a_swing_older_than_four_round_trips_does_not_count() {
+        let mut c = copa();
+        sample(&mut c, 0, 100);
+        sample(&mut c, 10, 300);
+        (20..=500).step_by(20).for_each(|ms| sample(&mut c, ms, 150));
+        assert_eq!(c.greatest.get(), Some(150_000_000));
+    }
+
+    #[test]
+    fn competing_it_grows_by_one_and_halves_on_loss() {
+        let (mut c, mut w) = with_queue(150, 100);
+        c.competing = Some(5.0);
+        c.end_round(100.0);
+        assert_eq!((c.competing, c.delta()), (Some(6.0), 1.0 / 6.0));
+        c.on_loss(&mut w, &Loss::at(at(0)));
+        assert_eq!(c.competing, Some(3.0));
+        c.end_round(100.0);
+        assert_eq!(c.competing, Some(3.0), "not in a round trip with a loss");
+        c.on_loss(&mut w, &Loss::at(at(0)));
+        assert_eq!(c.competing, Some(2.0), "never gentler than in the default mode");
+        assert_eq!(w.cwnd, 100);
+    }
+
+    #[test]
+    fn by_default_a_loss_changes_nothing_and_a_timeout_starts_anew() {
+        let (mut c, mut w) = with_queue(120, 100);
+        c.on_loss(&mut w, &Loss::at(at(0)));
+        assert_eq!((w.cwnd, c.delta()), (100, 0.5));
+        c.on_rto(&mut w, &Rto::at(at(0)));
+        assert!(c.slow_start);
+    }
+}
