@@ -213,7 +213,7 @@ impl CongestionControl for Bbr3 {
 
     fn on_loss(&mut self, w: &mut Window, ev: &Loss) {
         match ev.cause {
-            Cause::Mark => {}
+            Cause::Mark | Cause::Asked => {}
             Cause::TailProbe => self.latest.lost = true,
             Cause::Loss | Cause::Timeout => self.save_state(w),
         }
