@@ -117,3 +117,14 @@ class Htcp(Choice):
     kind = "htcp"
     rtt_scaling: bool | None = None
     bandwidth_switch: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewReno(Choice):
+    """Reno over a connection without SACK, where duplicate ACKs tell of losses (RFC 6582).
+
+    >>> NewReno().tree()
+    {'kind': 'newreno'}
+    """
+
+    kind = "newreno"

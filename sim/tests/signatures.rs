@@ -6,5 +6,7 @@ mod common;
 mod htcp;
 #[path = "signatures/hybla.rs"]
 mod hybla;
+#[path = "signatures/newreno.rs"]
+mod newreno;
 #[path = "signatures/westwood.rs"]
 mod westwood;

@@ -12,6 +12,7 @@ pub mod cubic;
 pub mod htcp;
 pub mod hybla;
 pub mod hystart;
+pub mod newreno;
 pub mod reno;
 pub mod westwood;
 
@@ -470,4 +471,5 @@ pub const KINDS: &[CcKind] = &[
     westwood::KIND,
     hybla::KIND,
     htcp::KIND,
+    newreno::KIND,
 ];
