@@ -543,3 +543,14 @@ class Timely(Choice):
     alpha: float | None = None
     beta: float | None = None
     hai_after: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewReno(Choice):
+    """Reno over a connection without SACK, where duplicate ACKs tell of losses (RFC 6582).
+
+    >>> NewReno().tree()
+    {'kind': 'newreno'}
+    """
+
+    kind = "newreno"

@@ -30,6 +30,8 @@ mod hybla;
 mod illinois;
 #[path = "signatures/ledbat.rs"]
 mod ledbat;
+#[path = "signatures/newreno.rs"]
+mod newreno;
 #[path = "signatures/nv.rs"]
 mod nv;
 #[path = "signatures/scalable.rs"]

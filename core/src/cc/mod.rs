@@ -21,6 +21,7 @@ pub mod hybla;
 pub mod hystart;
 pub mod illinois;
 pub mod ledbat;
+pub mod newreno;
 pub mod nv;
 pub mod reno;
 pub mod scalable;
@@ -556,6 +557,7 @@ pub const KINDS: &[CcKind] = &[
     hybla::KIND,
     illinois::KIND,
     ledbat::KIND,
+    newreno::KIND,
     nv::KIND,
     scalable::KIND,
     timely::KIND,

@@ -165,7 +165,7 @@ impl Scoreboard {
     pub fn packets_out(&self) -> u32 {
         (self.tail - self.head) as u32
     }
-    /// Of them SACKed.
+    /// Of them SACKed, or told of by [duplicates](Self::set_arrived).
     pub fn sacked_out(&self) -> u32 {
         self.sacked_out
     }
@@ -439,6 +439,11 @@ impl Scoreboard {
             self.set_glued(i, self.at(i + 1).is(SACKED));
         }
         before
+    }
+    /// Where nothing is selected: so many segments have arrived out of order, whichever they are.
+    pub fn set_arrived(&mut self, segments: u32) {
+        self.sacked_out = segments;
+        self.fack = self.una;
     }
     fn set_glued(&mut self, i: u64, glued: bool) {
         match (self.at(i).is(GLUED), glued) {

@@ -5,6 +5,7 @@
 //! a short one, has been read. Otherwise after a delay that adapts to the gaps between segments: 40 ms at least, then
 //! half the old value plus the gap, bounded by the round trip. While something is missing: the first three duplicates
 //! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at most 44 in one.
+//! Without SACK nothing is compressed.
 //! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`.
 
 use crate::kernel::{Kernel, Rule};

@@ -56,6 +56,8 @@ pub struct Receiver {
     holes: Holes,
     acks: Acks,
     window: Window,
+    /// Does it select what it acknowledges (SACK)?
+    sack: bool,
     dsack: Option<Range>,
     /// Is it willing to use ECN?
     ecn: bool,
@@ -86,6 +88,7 @@ impl Receiver {
             holes: Holes::default(),
             acks: Acks::new(cfg.hz, cfg.kernel),
             window: Window::new(cfg),
+            sack: cfg.sack,
             dsack: None,
             ecn: cfg.ecn != EcnUse::Off,
             marks: ecn::Marks::default(),
@@ -291,7 +294,8 @@ impl Receiver {
         // neighbour, before. So the first duplicate of an episode may open a window that in-order data no longer can.
         let merged = self.holes.truesize < waiting + window::truesize(len);
         let queued = if merged { self.holes.truesize } else { waiting };
-        if !duplicate && self.window.grow(len, queued) {
+        // Without SACK the window stands still meanwhile: an ACK that moves it is no duplicate.
+        if self.sack && !duplicate && self.window.grow(len, queued) {
             self.acks.quick |= 1;
         }
         self.window.queued = self.holes.truesize;
@@ -308,7 +312,7 @@ impl Receiver {
             || if self.holes.is_empty() {
                 self.acks.delay(now, self.ticks, self.rtt_us)
             } else {
-                self.acks.compress(now, self.nxt, self.least_rtt_us())
+                !self.sack || self.acks.compress(now, self.nxt, self.least_rtt_us())
             };
         if leaves {
             self.send_ack(wire);
@@ -369,9 +373,11 @@ impl Receiver {
         let window = self.window.offer(self.acks.acked, self.nxt, &mut self.acks.quick);
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
-        for block in self.dsack.take().into_iter().chain(self.holes.blocks()).take(MAX_SACKS) {
-            sacks[n] = block;
-            n += 1;
+        if self.sack {
+            for block in self.dsack.take().into_iter().chain(self.holes.blocks()).take(MAX_SACKS) {
+                sacks[n] = block;
+                n += 1;
+            }
         }
         wire(AckSegment {
             ack: self.nxt,

@@ -45,6 +45,13 @@ pub(super) struct News {
     pub tsecr: u32,
 }
 
+impl News {
+    /// Nothing but that something arrived out of order.
+    pub fn duplicate(&self) -> bool {
+        !(self.una_advanced || self.window_update || self.dsack)
+    }
+}
+
 /// Which repairs follow an ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Repair {
@@ -120,6 +127,9 @@ impl Sender {
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
             acked = self.clean(now, ack.ack, &mut news, &mut times);
+            if !self.cfg.sack {
+                self.take_back_duplicates(acked, &mut news);
+            }
             if self.board.packets_out() == 0 {
                 self.limit_ends(now, Limit::Busy);
             }

@@ -23,7 +23,9 @@
 //! | `small_queue` | how much may lie in the host's own queue |
 //! | `writer` | the application's writes and the socket buffer |
 //! | `ecn` | marks: asked for, answered, told of |
+//! | `duplicates` | what duplicate ACKs tell where nothing is selected |
 
+mod duplicates;
 mod ecn;
 mod input;
 mod limits;

@@ -28,6 +28,7 @@ impl Sender {
         if news.ece {
             self.prior_ssthresh = None;
         }
+        let selects = self.cfg.sack;
         // Is the episode over?
         if self.state == State::Open {
             self.retrans_stamp = None;
@@ -38,7 +39,12 @@ impl Sender {
                     self.set_state(now, State::Open);
                 }
                 State::Recovery => {
-                    self.recover(now, news);
+                    if !selects {
+                        self.forget_duplicates();
+                    }
+                    if !self.recover(now, news) {
+                        return Repair::None;
+                    }
                     self.end_reduction(now);
                 }
                 _ => {}
@@ -48,6 +54,9 @@ impl Sender {
             State::Recovery => {
                 if news.una_advanced && self.undo_partial(now, news) {
                     return Repair::None;
+                }
+                if !selects {
+                    self.count_duplicate(news);
                 }
                 if self.undo_by_dsack(now) {
                     self.try_open(now, news);
@@ -76,6 +85,12 @@ impl Sender {
     }
 
     fn on_ack_otherwise(&mut self, now: Time, news: &mut News) -> Repair {
+        if !self.cfg.sack {
+            if news.una_advanced {
+                self.forget_duplicates();
+            }
+            self.count_duplicate(news);
+        }
         if matches!(self.state, State::Open | State::Disorder) {
             self.undo_by_dsack(now);
         }
@@ -90,20 +105,20 @@ impl Sender {
     }
 
     /// F-RTO and the end of a timeout's episode.
-    fn on_ack_in_loss(&mut self, now: Time, news: &News, repair: &mut Repair) {
+    fn on_ack_in_loss(&mut self, now: Time, news: &mut News, repair: &mut Repair) {
         let recovered = self.board.una() >= self.high_seq;
         if news.una_advanced && self.may_undo(news) {
-            self.undo_loss(now);
+            self.undo_loss(now, self.cfg.sack);
             return;
         }
         if self.frto {
             if news.original_delivered {
                 // Data sent once, before the timeout, has arrived: not everything was lost.
-                self.undo_loss(now);
+                self.undo_loss(now, true);
                 return;
             }
             if self.board.nxt() > self.high_seq {
-                if news.sacked || !(news.una_advanced || news.window_update || news.dsack) {
+                if news.sacked || news.duplicate() {
                     self.frto = false; // the loss was real
                 }
             } else if news.una_advanced && !recovered {
@@ -119,22 +134,39 @@ impl Sender {
             self.recover(now, news);
             return;
         }
+        if !self.cfg.sack {
+            if news.una_advanced {
+                self.forget_duplicates();
+            } else if self.board.nxt() > self.high_seq {
+                // New data that F-RTO sent has arrived: the window has room for repairs.
+                self.count_duplicate(news);
+            }
+        }
         *repair = Repair::Lost;
     }
 
-    /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a mistake.
-    fn recover(&mut self, now: Time, news: &News) {
+    /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a mistake. Answers whether it
+    /// is over.
+    fn recover(&mut self, now: Time, news: &News) -> bool {
         if self.may_undo(news) {
             self.undo_reduction(now, false);
         } else {
             self.rack.recovered();
         }
+        if self.stays() {
+            return false;
+        }
         self.set_state(now, State::Open);
+        true
     }
 
     /// Looks for losses; a reordering timer takes the place of the others.
     fn identify_losses(&mut self, now: Time, news: &mut News) {
         if self.board.packets_out() == 0 {
+            return;
+        }
+        if !self.cfg.sack {
+            self.judge_first(news);
             return;
         }
         let retransmissions = self.board.retrans_out();
@@ -179,11 +211,11 @@ impl Sender {
 
     /// Before RACK counted them, duplicates alone began recovery.
     fn enough_duplicates(&self) -> bool {
-        !self.cfg.kernel.follows(&SUBSUMES_DUPACKS) && self.board.sacked_out() >= self.reordering
+        !self.cfg.kernel.follows(&SUBSUMES_DUPACKS) && self.cfg.sack && self.board.sacked_out() >= self.reordering
     }
     /// And told losses: of all that have enough SACKed above them, at the beginning of recovery at least of the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
-        if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) {
+        if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) || !self.cfg.sack {
             return;
         }
         let far = self.board.fack() > self.board.una() + u64::from(self.reordering) * u64::from(MSS);
@@ -294,7 +326,8 @@ impl Sender {
     fn packet_delayed(&self, news: &News) -> bool {
         match self.retrans_stamp {
             Some(stamp) => news.tsecr > 0 && news.tsecr < stamp,
-            None => true,
+            // Nothing has been sent again; or an episode that stays has forgotten it.
+            None => self.cfg.sack || self.board.una() < self.high_seq,
         }
     }
     fn may_undo(&self, news: &News) -> bool {
@@ -318,10 +351,13 @@ impl Sender {
         self.undo = None;
         self.rack.advanced = true;
     }
-    fn undo_loss(&mut self, now: Time) {
+    /// `over`: nothing of it is left.
+    fn undo_loss(&mut self, now: Time, over: bool) {
         self.undo_reduction(now, true);
         self.timeouts = 0;
-        self.set_state(now, State::Open);
+        if !self.stays() && over {
+            self.set_state(now, State::Open);
+        }
     }
     fn undo_by_dsack(&mut self, now: Time) -> bool {
         if self.undo.is_none_or(|u| u.retransmissions != Some(0)) {

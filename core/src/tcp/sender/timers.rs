@@ -81,7 +81,7 @@ impl Sender {
     /// Arms the tail loss probe: two round trips, no later than the timeout. `advancing`: the timeout starts now.
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
-        if out == 0 || !matches!(self.state, State::Open | State::Cwr) {
+        if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
             return false;
         }
         let open = self.state == State::Open;
@@ -110,7 +110,9 @@ impl Sender {
 
     /// Will a tail loss probe be armed as soon as everything has been sent? Then nothing else need be before.
     pub(super) fn probe_follows(&self) -> bool {
-        matches!(self.state, State::Open | State::Cwr) && self.cfg.kernel.follows(&PROBES_WHILE_REDUCING)
+        matches!(self.state, State::Open | State::Cwr)
+            && self.cfg.sack
+            && self.cfg.kernel.follows(&PROBES_WHILE_REDUCING)
     }
 
     pub(super) fn arm_reorder(&mut self, now: Time, us: u64) {
@@ -235,8 +237,11 @@ impl Sender {
         self.frto = fresh || self.timeouts > 0;
     }
     fn mark_lost_by_timeout(&mut self, now: Time) {
+        if !self.cfg.sack {
+            self.forget_duplicates();
+        }
         let Some(first) = self.board.first() else { return };
-        let spares = self.cfg.kernel.follows(&TIMEOUT_SPARES_RECENT);
+        let spares = self.cfg.sack && self.cfg.kernel.follows(&TIMEOUT_SPARES_RECENT);
         // A SACK of the first segment would have advanced `una`: the receiver has gone back on it.
         let reneged = first.is(crate::tcp::scoreboard::SACKED);
         if reneged {
