@@ -105,19 +105,19 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
     )
 
 
-def applied(batch: list[Mutation], copy: Path) -> set[str]:
-    """Writes the mutations; answers the files that are not what they were."""
+def applied(batch: list[Mutation], copy: Path) -> dict[str, str]:
+    """Writes the mutations; answers the files that are not what they were, with what they were."""
+    before = {m.file: (copy / m.file).read_text(encoding="utf-8") for m in batch}
     for m in batch:
         text = (copy / m.file).read_text(encoding="utf-8")
         (copy / m.file).write_text(text.replace(m.find, m.replace), encoding="utf-8")
-    return {m.file for m in batch}
+    return before
 
 
-def restored(files: set[str], copy: Path) -> None:
-    """Makes them what they were, and newer than any build."""
-    for file in files:
-        shutil.copy2(ROOT / file, copy / file)
-        os.utime(copy / file)
+def restored(files: dict[str, str], copy: Path) -> None:
+    """Makes them what they were."""
+    for file, text in files.items():
+        (copy / file).write_text(text, encoding="utf-8")
 
 
 def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
