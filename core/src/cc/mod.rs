@@ -13,6 +13,7 @@ pub mod hystart;
 pub mod reno;
 
 use crate::kernel::Kernel;
+use crate::packet::{Congestion, Feedback};
 use crate::param::{Param, Params};
 use crate::tcp::{Gso, State};
 use crate::units::{Rate, Span, Time};
@@ -93,6 +94,8 @@ pub struct Sample {
     pub delivered_ce: u64,
     /// The peer's timestamp in it and the echo of ours, ms.
     pub stamps: (u32, u32),
+    /// What routers have written into the headers of what arrived since the last ACK, all together.
+    pub feedback: Feedback,
 }
 
 /// One ACK, after loss detection has had its say.
@@ -274,6 +277,7 @@ event_at! {
     Sample {
         rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, state: State::Open,
         srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
+        feedback: Feedback::default(),
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
@@ -321,6 +325,14 @@ pub trait CongestionControl: Send + Sync {
     /// Does it want [`Ack::delivery`]?
     fn needs_delivery(&self) -> bool {
         false
+    }
+    /// Do its packets carry a congestion header? Then it is asked for each one's.
+    fn needs_feedback(&self) -> bool {
+        false
+    }
+    /// The congestion header of a packet that leaves now; only with [`needs_feedback`](Self::needs_feedback).
+    fn congestion(&self, _w: &Window) -> Option<Congestion> {
+        None
     }
     /// The send buffer grows to hold so many windows.
     fn send_buffer_windows(&self) -> u32 {

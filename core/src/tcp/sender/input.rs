@@ -136,6 +136,7 @@ impl Sender {
             ev.srtt8_us = self.rtt.srtt8_us();
             (ev.delivered, ev.delivered_ce) = (shown, shown_ce);
             ev.stamps = (ack.tsval, ack.tsecr);
+            ev.feedback = ack.feedback;
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {
