@@ -75,7 +75,9 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         own = usual(model)
         for entry in tomllib.loads(file.read_text(encoding="utf-8"))["law"]:
             where = entry.get("file", own)
-            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], own.split("/")[2])
+            # Some models have a part in either room.
+            room = next(part for part in (where.split("/")[2], own.split("/")[2]) if part in ROOMS)
+            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], room)
             times = (ROOT / where).read_text(encoding="utf-8").count(entry["find"])
             if times != 1:
                 mutation.problem = f"its text is {times} times in {where}"

@@ -74,3 +74,18 @@ class Cubic(Choice):
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xcp(Choice):
+    """Routers write into every packet by how much its sender's window changes; the narrowest hop's queue must be `xcp`.
+
+    >>> Xcp(rate="5Mbit").tree()
+    {'kind': 'xcp', 'rate': '5Mbit'}
+
+    Attributes:
+        rate: What the sender asks routers for, as `"5Mbit"`; all that they have unless given.
+    """
+
+    kind = "xcp"
+    rate: str | None = None

@@ -11,6 +11,7 @@ pub mod bbr;
 pub mod cubic;
 pub mod hystart;
 pub mod reno;
+pub mod xcp;
 
 use crate::kernel::Kernel;
 use crate::packet::{Congestion, Feedback};
@@ -470,4 +471,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, xcp::KIND];
