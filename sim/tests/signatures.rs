@@ -2,5 +2,7 @@
 
 mod common;
 
+#[path = "signatures/remy.rs"]
+mod remy;
 #[path = "signatures/xcp.rs"]
 mod xcp;

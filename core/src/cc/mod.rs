@@ -10,6 +10,7 @@
 pub mod bbr;
 pub mod cubic;
 pub mod hystart;
+pub mod remy;
 pub mod reno;
 pub mod xcp;
 
@@ -471,4 +472,4 @@ impl CcKind {
 }
 
 /// The congestion controls that narrows ships.
-pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, xcp::KIND];
+pub const KINDS: &[CcKind] = &[reno::KIND, cubic::KIND, bbr::KIND, remy::KIND, xcp::KIND];
