@@ -88,7 +88,7 @@ class Remy(Choice):
     """
 
     kind = "remy"
-    tree: str | None = None  # type: ignore[assignment] - the scenario's name; what makes tables calls Choice's own
+    tree: str | None = None  # type: ignore[assignment]  # what makes tables calls Choice's own
 
 
 @dataclass(frozen=True, kw_only=True)
