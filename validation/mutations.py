@@ -10,8 +10,8 @@
 
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of
 its own model (`cc::NAME…` or `queue::NAME…`) fails without it, or one of those in `core/tests` that the list names:
-`tests = ["replay"]` at its beginning. Models do not share laws, so one build carries one mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is
-not held.
+`tests = ["replay"]` at its beginning. Models do not share laws, so one build carries one mutation of every model. What
+came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is not held.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         tests = tuple(read.get("tests", ()))
         for entry in read["law"]:
             where = entry.get("file", own)
-            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], own.split("/")[2], tests)
+            # Some models have a part in either room.
+            room = next(part for part in (where.split("/")[2], own.split("/")[2]) if part in ROOMS)
+            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], room, tests)
             times = (ROOT / where).read_text(encoding="utf-8").count(entry["find"])
             if times != 1:
                 mutation.problem = f"its text is {times} times in {where}"

@@ -1,6 +1,7 @@
 //! What a queue discipline may see of a packet.
 
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Span, Time};
+use core::num::NonZeroU32;
 
 /// The two ECN bits of the IP header (RFC 3168).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -37,6 +38,66 @@ impl Ack {
     /// The SACK blocks.
     pub fn sack(&self) -> &[(u32, u32)] {
         &self.blocks.0[..usize::from(self.blocks.1.min(4))]
+    }
+}
+
+/// A change of a window in bytes, positive or not, as a congestion header carries it: counted in 1/256 byte, so that it adds
+/// up the same everywhere; what does not fit (8 MB) is the most that does.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Feedback(i32);
+
+impl Feedback {
+    const STEPS: f64 = 256.0;
+
+    /// The nearest to so many bytes.
+    pub fn bytes(bytes: f64) -> Feedback {
+        Feedback(libm::rint(bytes * Feedback::STEPS) as i32)
+    }
+    /// In bytes.
+    pub fn as_bytes(self) -> f64 {
+        f64::from(self.0) / Feedback::STEPS
+    }
+    /// Both.
+    pub fn and(self, other: Feedback) -> Feedback {
+        Feedback(self.0.saturating_add(other.0))
+    }
+    /// As four bytes of a packet.
+    pub fn to_word(self) -> u32 {
+        self.0 as u32
+    }
+    /// From four bytes of a packet.
+    pub fn from_word(word: u32) -> Feedback {
+        Feedback(word as i32)
+    }
+}
+
+/// The congestion header of a packet (XCP): what its sender tells routers of itself, and what they answer.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Congestion {
+    cwnd: NonZeroU32,
+    rtt_us: u32,
+    /// The change of its window that the sender asks for; then the least that any router on the way has allowed.
+    pub feedback: Feedback,
+}
+
+impl Congestion {
+    /// Of a flow with this window (one byte to 4 GB) and this round-trip time (in microseconds, up to 71 minutes; zero
+    /// where the sender knows none yet).
+    pub fn new(cwnd: Bytes, rtt: Span, feedback: Feedback) -> Congestion {
+        let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        Congestion {
+            cwnd: NonZeroU32::new(word(cwnd.get())).unwrap_or(NonZeroU32::MIN),
+            rtt_us: word(rtt.as_us()),
+            feedback,
+        }
+    }
+    /// The sender's window.
+    pub fn cwnd(&self) -> Bytes {
+        Bytes::new(u64::from(self.cwnd.get()))
+    }
+    /// The sender's round-trip time; zero where it knows none yet.
+    pub fn rtt(&self) -> Span {
+        Span::us(u64::from(self.rtt_us))
     }
 }
 
@@ -85,6 +146,12 @@ pub trait Packet {
     fn ack(&self) -> Option<Ack> {
         None
     }
+    /// Its congestion header, if it carries one.
+    fn congestion(&self) -> Option<Congestion> {
+        None
+    }
+    /// A router writes into its congestion header.
+    fn set_feedback(&mut self, _feedback: Feedback) {}
     /// The differentiated-services code point.
     fn dscp(&self) -> u8 {
         0

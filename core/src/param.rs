@@ -3,6 +3,7 @@
 use crate::units::{Bytes, Rate, Span};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 /// The value of a parameter.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,6 +24,59 @@ pub enum Value {
     Packets(u64),
     /// One of the words of a [`Kind::Word`].
     Word(String),
+    /// The text of a [`Kind::Text`].
+    Text(Text),
+}
+
+/// A text, and what a scenario calls it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Text {
+    /// Its file, or one that comes with narrows; `None` where the scenario holds the text itself.
+    pub name: Option<String>,
+    /// What it says.
+    pub text: Arc<str>,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mistake {
+    /// In which line, from 1; 0 for the whole.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// A kind of text that is too long for a line: a scenario names a file, or one that comes with narrows, or holds it itself.
+#[derive(Debug)]
+pub struct TextKind {
+    /// Those that come with narrows, name and text; the first is the default.
+    pub shipped: &'static [(&'static str, &'static str)],
+    /// Reads it, for its mistakes.
+    pub check: fn(&str) -> Result<(), Mistake>,
+}
+
+/// There is one of each.
+impl PartialEq for TextKind {
+    fn eq(&self, other: &TextKind) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl TextKind {
+    /// The one that comes with narrows under this name.
+    pub fn shipped(&self, name: &str) -> Option<Text> {
+        let (name, text) = self.shipped.iter().find(|(n, _)| *n == name)?;
+        Some(Text {
+            name: Some((*name).into()),
+            text: (*text).into(),
+        })
+    }
+    /// The names of those that come with narrows.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.shipped.iter().map(|(name, _)| *name)
+    }
 }
 
 /// The kind of a parameter, its default and its range (both ends included).
@@ -46,6 +100,8 @@ pub enum Kind {
     Probability(f64),
     /// One word of several; the first is the default.
     Word(&'static [&'static str]),
+    /// A text.
+    Text(&'static TextKind),
 }
 
 /// One row of a parameter table.
@@ -90,6 +146,10 @@ impl Param {
             Kind::Packets(d, ..) => Value::Packets(*d),
             Kind::Probability(d) => Value::Number(*d),
             Kind::Word(words) => Value::Word(String::from(words.first().copied().unwrap_or(""))),
+            Kind::Text(kind) => Value::Text(kind.names().next().and_then(|name| kind.shipped(name)).unwrap_or(Text {
+                name: None,
+                text: "".into(),
+            })),
         }
     }
 }
@@ -172,6 +232,14 @@ impl Params {
     pub fn word(&self, name: &str) -> &str {
         if let Some(Value::Word(w)) = self.get(name) {
             w
+        } else {
+            ""
+        }
+    }
+    /// A text.
+    pub fn text(&self, name: &str) -> &str {
+        if let Some(Value::Text(text)) = self.get(name) {
+            &text.text
         } else {
             ""
         }

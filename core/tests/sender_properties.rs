@@ -157,6 +157,7 @@ impl Target {
             sacks,
             syn: h.syn,
             ece: h.ece,
+            ..AckSegment::default()
         };
         let mut sent = Vec::new();
         self.sender.on_segment(self.now, &ack, &mut |s| sent.push(s));

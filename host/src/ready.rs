@@ -4,6 +4,7 @@ use crate::error::HostError;
 use crate::frame::Frame;
 use crate::space::{Space, SpaceSpec};
 use crate::sys;
+use narrows_core::cc::{Family, Need};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -38,7 +39,20 @@ pub fn check_scenario(
     }
     for flow in &scenario.flows {
         let cc = &flow.cc;
-        let table = registry.cc(&cc.kind).map_or(&[][..], |kind| kind.params);
+        let kind = registry.cc(&cc.kind);
+        if let Some(kind) = kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned) {
+            let lacks = if kind.needs(Need::Feedback) {
+                "congestion headers"
+            } else {
+                "trees of rules"
+            };
+            return unlike(format!(
+                "flow {}: {} runs in the simulator alone, since kernels know nothing of {lacks}; choose another cc, or write \
+                 --engine sim",
+                flow.id, cc.kind
+            ));
+        }
+        let table = kind.map_or(&[][..], |kind| kind.params);
         if cc.params != Params::defaults(table) {
             return unlike(format!(
                 "flow {}: the kernel's own {} has the kernel's own parameters; write cc = \"{}\"",

@@ -554,3 +554,33 @@ class NewReno(Choice):
     """
 
     kind = "newreno"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remy(Choice):
+    """A tree of rules that a computer has found (RemyCC).
+
+    >>> Remy(tree="small").tree
+    'small'
+
+    Attributes:
+        tree: One that comes with narrows (`"small"`), a file (docs/reference/remy-tree.md), or its text.
+    """
+
+    kind = "remy"
+    tree: str | None = None  # type: ignore[assignment]  # what makes tables calls Choice's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xcp(Choice):
+    """Routers write into every packet by how much its sender's window changes; the narrowest hop's queue must be `xcp`.
+
+    >>> Xcp(rate="5Mbit").tree()
+    {'kind': 'xcp', 'rate': '5Mbit'}
+
+    Attributes:
+        rate: What the sender asks routers for, as `"5Mbit"`; all that they have unless given.
+    """
+
+    kind = "xcp"
+    rate: str | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from narrows import Run, __version__, _core
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OutputError
 from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
@@ -518,6 +518,26 @@ def doctor(as_json: bool) -> None:
         examination.show(found)
     if not found["able"]:
         click.get_current_context().exit(1)
+
+
+@main.command()
+@click.argument("file", metavar="FILE.dna", type=click.Path(dir_okay=False))
+@click.option("-o", "out", required=True, metavar="FILE.remy", help="Where it goes. Example: -o delta1.remy")
+def remy(file: str, out: str) -> None:
+    """Make a tree of rules that scenarios can name of one that Remy has trained.
+
+    Example: narrows remy delta1.dna -o delta1.remy
+    """
+    try:
+        dna = Path(file).read_bytes()
+    except OSError as error:
+        raise NarrowsError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+    text, rules = _core.remy_from_dna(dna, name_of(file))
+    try:
+        Path(out).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{name_of(out)}: {(error.strerror or str(error)).lower()}") from error
+    click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
 main.add_command(shell)

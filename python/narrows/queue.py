@@ -474,3 +474,22 @@ class Hhf(Choice):
     admit_bytes: str | None = None
     evict_timeout: str | None = None
     non_hh_weight: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xcp(Choice):
+    """Tells flows under `xcp` by how much to change their windows; first in, first out.
+
+    >>> Xcp(gamma=0.2).tree()
+    {'kind': 'xcp', 'gamma': 0.2}
+
+    Attributes:
+        alpha: How much of the unused rate is given out per control interval.
+        beta: How much of the standing queue is taken back per control interval.
+        gamma: How much of the traffic moves from flow to flow per control interval at least.
+    """
+
+    kind = "xcp"
+    alpha: float | None = None
+    beta: float | None = None
+    gamma: float | None = None

@@ -27,7 +27,7 @@ def _fields(value: Any) -> dict[str, object]:  # noqa: ANN401 - any of the data 
 
 def _tree(value: object) -> object:
     if isinstance(value, Choice):
-        return value.tree()
+        return Choice.tree(value)  # one of them has a parameter of that name
     if is_dataclass(value):
         return ({"kind": value.kind} if isinstance(value, Ping) else {}) | _fields(value)
     if isinstance(value, Mapping):
@@ -282,6 +282,21 @@ def _hop(tree: Tree, folder: FilePath) -> dict[str, Any]:
     return hop
 
 
+def _flow(tree: Tree, folder: FilePath) -> Flow:
+    choice = tree["cc"]
+    if isinstance(choice, dict) and choice.get("kind") == "remy" and _is_file(choice.get("tree")):
+        choice = choice | {"tree": str(folder / choice["tree"])}
+    return Flow(**{**tree, "cc": _chosen("cc", choice)})
+
+
+def _is_file(tree: str | None) -> bool:
+    """Neither the text itself nor one that comes with narrows."""
+    return tree is not None and "\n" not in tree and tree not in _SHIPPED_TREES
+
+
+_SHIPPED_TREES = ("small",)
+
+
 def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
     """The objects for nested tables that the core has accepted; files that they name lie in `folder`."""
     rest = dict(tree)
@@ -290,7 +305,7 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
         path["hop"] = tuple(Hop(**_hop(hop, folder)) for hop in path["hop"])
     if "reverse" in path:
         path["reverse"] = Hop(**_hop(path["reverse"], folder))
-    flows = [Flow(**{**flow, "cc": _chosen("cc", flow["cc"])}) for flow in rest.pop("flow", [])]
+    flows = [_flow(flow, folder) for flow in rest.pop("flow", [])]
     probes = [Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])]
     host = rest.pop("host", None)
     return Scenario(Path(**path), flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest)

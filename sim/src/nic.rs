@@ -18,6 +18,8 @@ pub(crate) struct Departures {
     pub of: Vec<u32>,
     /// Pings that found the host's own queue full.
     pub lost_pings: u64,
+    /// Packets with a congestion header that did.
+    pub lost_headers: Vec<Packet>,
 }
 
 impl Departures {
@@ -41,6 +43,9 @@ impl Below<Packet> for Departures {
             self.tell(&packet);
         }
         self.lost_pings += u64::from(packet.kind() == Kind::Ping);
+        if packet.has_header() {
+            self.lost_headers.push(packet);
+        }
     }
 }
 
@@ -88,7 +93,7 @@ impl<'a> Nic<'a> {
     /// A segment leaves.
     fn send(&mut self, segment: Segment) {
         if !self.offload {
-            return self.push(Packet::data(self.flow, &segment).of_class(self.dscp));
+            return self.let_out(&segment);
         }
         if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
             return;
@@ -110,8 +115,15 @@ impl<'a> Nic<'a> {
     }
     fn let_go(&mut self) {
         if let Some(segment) = self.held.take() {
-            self.push(Packet::data(self.flow, &segment).of_class(self.dscp));
+            self.let_out(&segment);
         }
+    }
+    fn let_out(&mut self, segment: &Segment) {
+        let packet = match &segment.congestion {
+            None => Packet::data(self.flow, segment),
+            Some(header) => self.watch.headers.packet(self.flow, segment, header),
+        };
+        self.push(packet.of_class(self.dscp));
     }
     fn push(&mut self, packet: Packet) {
         match &mut self.interface {

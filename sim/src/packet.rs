@@ -1,12 +1,13 @@
 //! A packet in 32 bytes, copied and never allocated.
 //!
 //! What an ACK says does not fit (SACK blocks), so it lies in a slab and the packet carries its place. The slab gives
-//! places back as ACKs arrive: in the steady state nothing is allocated.
+//! places back as ACKs arrive: in the steady state nothing is allocated. Of data with a congestion header the sequence number
+//! and the timestamps lie in another: the header takes their room, where routers find it.
 
-use narrows_core::packet::{self, Ecn};
+use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
 use narrows_core::tcp::MSS;
-use narrows_core::units::{Bytes, Time};
+use narrows_core::units::{Bytes, Span, Time};
 use std::collections::VecDeque;
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
@@ -34,21 +35,25 @@ const PSH: u8 = 1 << 3;
 const JOINED: u8 = 1 << 4;
 const CWR: u8 = 1 << 5;
 const DAMAGED: u8 = 1 << 6;
+/// Of an ACK.
 const ECE: u8 = 1 << 7;
+/// Of data: it carries a congestion header.
+const HEADER: u8 = 1 << 7;
 /// `class` holds the kind in its lowest two bits and the code point above.
 const DSCP: u8 = 2;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Data: the offset of its first byte. ACK: the next byte expected, below its timestamp. Ping, pong: its number.
+    /// Data: the offset of its first byte, or its header's window below its round-trip time. ACK: the next byte expected, below
+    /// its timestamp. Ping, pong: its number.
     seq: u64,
     enqueued_at: Time,
     /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
-    /// Data: the sender's timestamp. ACK: its place in the slab.
+    /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the slab.
     word: u32,
-    /// The echo of the other end's timestamp.
+    /// The echo of the other end's timestamp, or its header's feedback.
     tsecr: u32,
     /// Data: its payload. Others: bytes on the wire.
     bytes: u16,
@@ -151,7 +156,12 @@ impl Packet {
     pub fn number(&self) -> u64 {
         self.seq
     }
-    /// The segment that a data packet carries.
+    /// Does it carry a congestion header?
+    #[inline]
+    pub fn has_header(&self) -> bool {
+        self.flags & HEADER != 0 && self.kind() == Kind::Data
+    }
+    /// The segment that a data packet carries; one with a header is [`Headers`]'s to know.
     pub fn segment(&self) -> Segment {
         let [syn, psh, joined, cwr] = [SYN, PSH, JOINED, CWR].map(|bit| self.flags & bit != 0);
         Segment {
@@ -164,6 +174,7 @@ impl Packet {
             joined,
             ecn: packet::Packet::ecn(self),
             cwr,
+            congestion: None,
         }
     }
 }
@@ -225,6 +236,17 @@ impl packet::Packet for Packet {
     fn set_ce(&mut self) {
         self.flags |= ECN;
     }
+    fn congestion(&self) -> Option<Congestion> {
+        self.has_header().then(|| {
+            let (cwnd, rtt_us) = (self.seq & u64::from(u32::MAX), self.seq >> 32);
+            Congestion::new(Bytes::new(cwnd), Span::us(rtt_us), Feedback::from_word(self.tsecr))
+        })
+    }
+    fn set_feedback(&mut self, feedback: Feedback) {
+        if self.has_header() {
+            self.tsecr = feedback.to_word();
+        }
+    }
     fn dscp(&self) -> u8 {
         self.class >> DSCP
     }
@@ -236,46 +258,128 @@ impl packet::Packet for Packet {
     }
 }
 
-/// What ACKs under way say.
-#[derive(Debug, Default)]
-pub(crate) struct Acks {
-    places: Vec<AckSegment>,
+/// Places that are used again.
+#[derive(Debug)]
+struct Slab<T> {
+    places: Vec<T>,
     free: VecDeque<u32>,
 }
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab {
+            places: Vec::new(),
+            free: VecDeque::new(),
+        }
+    }
+}
+
+impl<T: Copy> Slab<T> {
+    fn put(&mut self, content: T) -> u32 {
+        match self.free.pop_front() {
+            Some(place) => {
+                self.places[place as usize] = content;
+                place
+            }
+            None => {
+                self.places.push(content);
+                self.places.len() as u32 - 1
+            }
+        }
+    }
+    fn look(&self, place: u32) -> &T {
+        &self.places[place as usize]
+    }
+    fn take(&mut self, place: u32) -> T {
+        self.free.push_back(place);
+        self.places[place as usize]
+    }
+}
+
+/// What data with a congestion header has no room for.
+#[derive(Copy, Clone, Debug)]
+struct Displaced {
+    seq: u64,
+    tsval: u32,
+    tsecr: u32,
+}
+
+/// What is displaced by congestion headers under way.
+#[derive(Debug, Default)]
+pub(crate) struct Headers(Slab<Displaced>);
+
+impl Headers {
+    /// A segment of `flow` whose header is `header`.
+    pub fn packet(&mut self, flow: u32, segment: &Segment, header: &Congestion) -> Packet {
+        let plain = Packet::data(flow, segment);
+        let &Segment { seq, tsval, tsecr, .. } = segment;
+        Packet {
+            seq: header.cwnd().get() | header.rtt().as_us() << 32,
+            word: self.0.put(Displaced { seq, tsval, tsecr }),
+            tsecr: header.feedback.to_word(),
+            flags: plain.flags | HEADER,
+            ..plain
+        }
+    }
+    /// A second packet that says what this one does.
+    pub fn copy(&mut self, packet: &Packet) -> Packet {
+        let displaced = *self.0.look(packet.word);
+        Packet {
+            word: self.0.put(displaced),
+            ..*packet
+        }
+    }
+    /// The segment of a data packet, with a header or without.
+    #[inline]
+    pub fn segment(&self, packet: &Packet) -> Segment {
+        if !packet.has_header() {
+            return packet.segment();
+        }
+        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word);
+        Segment {
+            seq,
+            tsval,
+            tsecr,
+            congestion: packet::Packet::congestion(packet),
+            ..packet.segment()
+        }
+    }
+    /// The same of one that is under way no longer: its place is free.
+    #[inline]
+    pub fn take(&mut self, packet: &Packet) -> Segment {
+        let segment = self.segment(packet);
+        if packet.has_header() {
+            self.0.take(packet.word);
+        }
+        segment
+    }
+}
+
+/// What ACKs under way say.
+#[derive(Debug, Default)]
+pub(crate) struct Acks(Slab<AckSegment>);
 
 impl Acks {
     /// Sends `ack` for `flow`.
     pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
-        let place = match self.free.pop_front() {
-            Some(place) => {
-                self.places[place as usize] = ack;
-                place
-            }
-            None => {
-                self.places.push(ack);
-                self.places.len() as u32 - 1
-            }
-        };
-        Packet::ack(flow, &ack, place)
+        Packet::ack(flow, &ack, self.0.put(ack))
     }
     /// A second packet that says what this one does.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let ack = self.places[packet.word as usize];
-        let copy = self.packet(packet.flow, ack);
+        let ack = *self.0.look(packet.word);
         Packet {
-            word: copy.word,
+            word: self.0.put(ack),
             ..*packet
         }
     }
     /// What an ACK says that is still under way.
     pub fn look(&self, packet: &Packet) -> &AckSegment {
-        &self.places[packet.word as usize]
+        self.0.look(packet.word)
     }
     /// What an ACK says that is under way no longer; its place is free.
     pub fn take(&mut self, packet: &Packet) -> AckSegment {
         debug_assert_eq!(packet.kind(), Kind::Ack);
-        self.free.push_back(packet.word);
-        self.places[packet.word as usize]
+        self.0.take(packet.word)
     }
 }
 
@@ -301,6 +405,7 @@ mod tests {
             joined: true,
             ecn: Ecn::Ect0,
             cwr: true,
+            congestion: None,
         };
         let packet = Packet::data(3, &segment);
         assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));
@@ -325,6 +430,36 @@ mod tests {
             let packet = acks.packet(0, sent);
             assert_eq!(acks.take(&packet), sent);
         }
-        assert_eq!(acks.places.len(), 1);
+        assert_eq!(acks.0.places.len(), 1);
+    }
+
+    #[test]
+    fn a_congestion_header_travels_and_takes_nothing_from_its_segment() {
+        let mut headers = Headers::default();
+        let header = Congestion::new(
+            Bytes::new(4_000_000_000),
+            Span::us(4_000_000_000),
+            Feedback::bytes(-2.5),
+        );
+        let segment = Segment {
+            seq: 1 << 50,
+            len: 1448,
+            tsval: 77,
+            tsecr: 78,
+            psh: true,
+            congestion: Some(header),
+            ..Segment::default()
+        };
+        let mut packet = headers.packet(3, &segment, &header);
+        let copy = headers.copy(&packet);
+        assert_eq!((packet.size(), packet.congestion()), (Bytes::new(1514), Some(header)));
+        packet.set_feedback(Feedback::bytes(9.0));
+        assert_eq!(headers.take(&copy), segment);
+        let heard = headers.take(&packet);
+        assert_eq!(heard.congestion.map(|c| c.feedback), Some(Feedback::bytes(9.0)));
+        assert_eq!((heard.seq, headers.0.places.len()), (1 << 50, 2));
+        let mut plain = Packet::data(3, &segment);
+        plain.set_feedback(Feedback::bytes(9.0));
+        assert_eq!((plain.congestion(), plain.segment().tsecr), (None, 78));
     }
 }

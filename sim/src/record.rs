@@ -1,6 +1,6 @@
 //! A simulated run as a capture file: what each packet would look like on the wire.
 
-use crate::packet::{Acks, Kind, Packet, PING_PAYLOAD};
+use crate::packet::{Acks, Headers, Kind, Packet, PING_PAYLOAD};
 use narrows_core::capture::{self, Capture, Ends, Where};
 use narrows_core::net::path;
 use narrows_core::net::{Port, FAR, NEAR};
@@ -8,6 +8,9 @@ use narrows_core::packet::Packet as _;
 use narrows_core::queue::Why;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::units::Time;
+
+/// What packets under way say and have no room for.
+pub(crate) type Said<'a> = (&'a Acks, &'a Headers);
 
 /// A capture, and what its packets are called.
 pub(crate) struct Record {
@@ -38,18 +41,18 @@ impl Record {
         self.capture.finish()
     }
     /// A packet was dropped by a hop, or marked.
-    pub fn verdict(&mut self, at: Time, hop: u8, packet: &Packet, acks: &Acks, dropped: bool, why: Why) {
+    pub fn verdict(&mut self, at: Time, hop: u8, packet: &Packet, said: Said<'_>, dropped: bool, why: Why) {
         let comment = capture::comment(dropped, &self.hops[usize::from(hop)], why);
-        self.packet(at, Where::Inside, packet, acks, &comment);
+        self.packet(at, Where::Inside, packet, said, &comment);
     }
     /// A packet was seen.
-    pub fn packet(&mut self, at: Time, seen: Where, packet: &Packet, acks: &Acks, comment: &str) {
+    pub fn packet(&mut self, at: Time, seen: Where, packet: &Packet, (acks, headers): Said<'_>, comment: &str) {
         self.head.clear();
         let sender = self.senders.get(packet.flow() as usize).copied().unwrap_or(NEAR);
         let ends = Ends::of(packet.flow(), sender);
         let (dscp, head) = (packet.dscp(), &mut self.head);
         let len = match packet.kind() {
-            Kind::Data => capture::segment(ends, dscp, &packet.segment(), head),
+            Kind::Data => capture::segment(ends, dscp, &headers.segment(packet), head),
             Kind::Ack => capture::acknowledgement(ends.back(), dscp, acks.look(packet), head),
             Kind::Ping => capture::datagram(ends, dscp, packet.ecn(), PING_PAYLOAD, head),
             Kind::Pong => capture::datagram(ends.back(), dscp, packet.ecn(), PING_PAYLOAD, head),

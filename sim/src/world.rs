@@ -8,7 +8,7 @@
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
 use crate::nic::{Departures, Nic};
-use crate::packet::{Acks, Kind, Packet};
+use crate::packet::{Acks, Headers, Kind, Packet};
 use crate::prefetch::prefetch;
 use crate::record::Record;
 use crate::timers::Timers;
@@ -175,6 +175,8 @@ pub(crate) struct Watch {
     /// What has left the sender's interface.
     pub departures: Departures,
     acks: Acks,
+    /// Of data with congestion headers under way.
+    pub headers: Headers,
     /// By the number of the hop.
     queues: Vec<QueueMeter>,
     verdicts: Verdicts,
@@ -187,13 +189,13 @@ impl Watch {
     /// Takes a packet into the capture, where there is one.
     fn record(&mut self, at: Time, seen: Where, packet: &Packet) {
         if let Some(record) = &mut self.record {
-            record.packet(at, seen, packet, &self.acks, "");
+            record.packet(at, seen, packet, (&self.acks, &self.headers), "");
         }
     }
     /// Likewise one that was dropped or marked.
     fn record_verdict(&mut self, at: Time, hop: u8, packet: &Packet, dropped: bool, why: Why) {
         if let Some(record) = &mut self.record {
-            record.verdict(at, hop, packet, &self.acks, dropped, why);
+            record.verdict(at, hop, packet, (&self.acks, &self.headers), dropped, why);
         }
     }
     /// Notes what became of a packet. A time of entry of zero is one that was never set.
@@ -206,7 +208,7 @@ impl Watch {
     /// A packet is gone.
     fn forget(&mut self, packet: &Packet) {
         match packet.kind() {
-            Kind::Data => {}
+            Kind::Data => drop(self.headers.take(packet)),
             Kind::Ack => drop(self.acks.take(packet)),
             Kind::Ping | Kind::Pong => self.pings -= 1,
         }
@@ -232,6 +234,7 @@ impl Out<Packet> for Watch {
     }
     fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
         match packet.kind() {
+            Kind::Data if packet.has_header() => Some(self.headers.copy(packet)),
             Kind::Data => Some(*packet),
             Kind::Ack => Some(self.acks.copy(packet)),
             Kind::Ping | Kind::Pong => {
@@ -381,6 +384,7 @@ impl World {
                 arrivals: Vec::new(),
                 departures: Departures::default(),
                 acks: Acks::default(),
+                headers: Headers::default(),
                 queues,
                 verdicts: Verdicts::keep(options.verdicts),
                 pings: 0,
@@ -493,6 +497,9 @@ impl World {
             self.path.push(now, NEAR, packet, &mut self.watch);
         }
         self.watch.pings -= std::mem::take(&mut departures.lost_pings);
+        for packet in departures.lost_headers.drain(..) {
+            self.watch.forget(&packet);
+        }
         for id in departures.of.drain(..) {
             let flow = &mut self.flows[id as usize];
             let interface = self.interface.as_mut();
@@ -513,6 +520,7 @@ impl World {
         // What a full queue has refused meanwhile is told with the next departure.
         departures.of.append(&mut self.watch.departures.of);
         departures.lost_pings = self.watch.departures.lost_pings;
+        departures.lost_headers.append(&mut self.watch.departures.lost_headers);
         self.watch.departures = departures;
     }
 
@@ -531,6 +539,7 @@ impl World {
     fn receive(&mut self, now: Time, packet: &Packet) {
         let id = packet.flow();
         let flow = &mut self.flows[id as usize];
+        let segment = self.watch.headers.take(packet);
         let mut way = WayBack {
             now,
             flow: id,
@@ -541,7 +550,7 @@ impl World {
             access: &mut self.access,
             watch: &mut self.watch,
         };
-        flow.receiver.on_segment(now, &packet.segment(), &mut way.wire());
+        flow.receiver.on_segment(now, &segment, &mut way.wire());
         self.timers
             .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
     }

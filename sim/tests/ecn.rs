@@ -66,6 +66,7 @@ fn with_marker() -> Registry<Packet> {
         source: "",
         params: PARAMS,
         check: narrows_core::param::no_check,
+        feedback: false,
         make: |params, place| {
             debug_assert_eq!(place.limit, Some(Limit::Packets(1000)));
             Box::new(Marker {

@@ -88,6 +88,8 @@ fn cc() -> (String, Vec<Row>) {
     for kind in registry().ccs() {
         let queue = if kind.needs(Need::EcnEcho) || kind.needs(Need::EcnCount) {
             "queue = { kind = \"codel\", ecn = true, ce_threshold = \"2ms\" }\n"
+        } else if kind.needs(Need::Feedback) {
+            "queue = \"xcp\"\n"
         } else {
             ""
         };
@@ -237,7 +239,7 @@ fn what_does_each_congestion_control_get() {
         "cc.txt",
         &table(
             "What does each congestion control get, alone and beside CUBIC? One flow, 20 Mbit/s, 40 ms.",
-            "fifo, or a step mark at 2 ms where ECN is needed",
+            "fifo, or what is needed: a step mark at 2 ms for ECN, xcp for feedback",
             cc(),
         ),
     );

@@ -47,6 +47,7 @@ fn lifo() -> QueueKind<Packet> {
         source: "",
         params: LIFO_PARAMS,
         check: narrows_core::param::no_check,
+        feedback: false,
         make: |params, place| {
             let most = match place.limit {
                 Some(Limit::Packets(n)) => n,

@@ -34,6 +34,8 @@ mod ledbat;
 mod newreno;
 #[path = "signatures/nv.rs"]
 mod nv;
+#[path = "signatures/remy.rs"]
+mod remy;
 #[path = "signatures/scalable.rs"]
 mod scalable;
 #[path = "signatures/timely.rs"]
@@ -44,6 +46,8 @@ mod vegas;
 mod veno;
 #[path = "signatures/westwood.rs"]
 mod westwood;
+#[path = "signatures/xcp.rs"]
+mod xcp;
 #[path = "signatures/yeah.rs"]
 mod yeah;
 

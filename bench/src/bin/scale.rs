@@ -11,6 +11,7 @@
 mod counting;
 
 use counting::{counts, Counting};
+use narrows_core::cc::Need;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::tcp::MSS;
@@ -31,7 +32,19 @@ fn main() -> ExitCode {
             .map(|kind| kind.name)
             .collect::<Vec<_>>()
             .join("\n")),
-        [cc, flows, rate, rtt, duration] => scale(&registry, cc, flows, rate, rtt, duration, "buffer = \"1bdp\""),
+        [cc, flows, rate, rtt, duration] => {
+            let needs = |need| registry.cc(cc).is_some_and(|kind| kind.needs(need));
+            let queue = if needs(Need::Feedback) { "queue = \"xcp\"\n" } else { "" };
+            scale(
+                &registry,
+                cc,
+                flows,
+                rate,
+                rtt,
+                duration,
+                &format!("{queue}buffer = \"1bdp\""),
+            )
+        }
         [cc, flows, rate, rtt, duration, queue] => {
             let queue = format!("queue = \"{queue}\"");
             scale(&registry, cc, flows, rate, rtt, duration, &queue)

@@ -440,7 +440,9 @@ mod tests {
         for (cwnd, competing) in [(50, None), (60, Some(2.0))] {
             let mut c = copa();
             c.seen_empty = Some(at(0));
-            [(0, 100), (300, 110), (600, 102)].map(|(ms, rtt)| sample(&mut c, ms, rtt));
+            for (ms, rtt) in [(0, 100), (300, 110), (600, 102)] {
+                sample(&mut c, ms, rtt);
+            }
             ack(&mut c, &mut Window::new(cwnd), 600, 0);
             assert_eq!(c.competing, competing, "{cwnd}");
         }

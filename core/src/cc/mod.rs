@@ -23,15 +23,18 @@ pub mod illinois;
 pub mod ledbat;
 pub mod newreno;
 pub mod nv;
+pub mod remy;
 pub mod reno;
 pub mod scalable;
 pub mod timely;
 pub mod vegas;
 pub mod veno;
 pub mod westwood;
+pub mod xcp;
 pub mod yeah;
 
 use crate::kernel::Kernel;
+use crate::packet::{Congestion, Feedback};
 use crate::param::{Param, Params};
 use crate::tcp::{Gso, State};
 use crate::units::{Rate, Span, Time};
@@ -126,6 +129,8 @@ pub struct Sample {
     /// Packets delivered since the one was sent that was sent last of those it told of, that one and this ACK included: what
     /// was in flight then. 0 where it told of none.
     pub flight: u32,
+    /// What routers have written into the headers of what arrived since the last ACK, all together.
+    pub feedback: Feedback,
 }
 
 /// One ACK, after loss detection has had its say.
@@ -351,6 +356,7 @@ event_at! {
     Sample {
         rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, plain: false,
         state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0), selected: 0, flight: 0,
+        feedback: Feedback::default(),
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
@@ -405,6 +411,14 @@ pub trait CongestionControl: Send + Sync {
     /// Does it want [`Delivery::flight`] and [`on_packet_lost`](Self::on_packet_lost)?
     fn needs_flight_record(&self) -> bool {
         false
+    }
+    /// Do its packets carry a congestion header? Then it is asked for each one's.
+    fn needs_feedback(&self) -> bool {
+        false
+    }
+    /// The congestion header of a packet that leaves now; only with [`needs_feedback`](Self::needs_feedback).
+    fn congestion(&self, _w: &Window) -> Option<Congestion> {
+        None
     }
     /// The send buffer grows to hold so many windows.
     fn send_buffer_windows(&self) -> u32 {
@@ -559,10 +573,12 @@ pub const KINDS: &[CcKind] = &[
     ledbat::KIND,
     newreno::KIND,
     nv::KIND,
+    remy::KIND,
     scalable::KIND,
     timely::KIND,
     vegas::KIND,
     veno::KIND,
     westwood::KIND,
+    xcp::KIND,
     yeah::KIND,
 ];

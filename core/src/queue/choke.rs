@@ -190,6 +190,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Pan, Prabhakar, Psounis 2000; Linux 6.12 choke",
         params: PARAMS,
         check,
+        feedback: false,
         make: |params: &Params, place: &Place| Box::new(Choke::<P>::new(params, place)),
     }
 }

@@ -362,6 +362,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "RFC 8289, Linux 6.12 codel",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| {
             let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(Codel::<P>::new(limit, Law::of(params)))

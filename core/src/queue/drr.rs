@@ -131,6 +131,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Shreedhar and Varghese 1995, Linux 6.12 sch_drr",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| {
             let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(Drr::<P>::new(

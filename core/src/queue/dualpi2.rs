@@ -371,6 +371,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Linux 6.17 sch_dualpi2, RFC 9332",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params, place| Box::new(DualPi2::<P>::new(params, place)),
     }
 }

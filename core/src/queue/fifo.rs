@@ -95,6 +95,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Linux 6.12 bfifo, pfifo, pfifo_head_drop",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| {
             let limit = place.limit.unwrap_or(Limit::Packets(1000));
             match params.word("drop") {

@@ -566,6 +566,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: SOURCE,
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params, place| Box::new(Fq::<P>::new(params, place)),
     }
 }

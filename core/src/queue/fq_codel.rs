@@ -248,6 +248,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "RFC 8290, Linux 6.12 fq_codel",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| {
             let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(FqCodel::<P>::new(params, limit, place.seed))

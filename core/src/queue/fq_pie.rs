@@ -199,6 +199,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Linux 6.12 sch_fq_pie",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params, place| Box::new(FqPie::<P>::new(params, place)),
     }
 }

@@ -415,6 +415,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Estan, Varghese 2002; Linux 6.12 hhf",
         params: PARAMS,
         check,
+        feedback: false,
         make: |params: &Params, place: &Place| Box::new(Hhf::<P>::new(params, place)),
     }
 }

@@ -18,6 +18,7 @@ pub mod red;
 pub mod sfb;
 pub mod sfq;
 pub mod turns;
+pub mod xcp;
 
 use crate::packet::Packet;
 use crate::param::{Param, Params, Refusal};
@@ -157,6 +158,8 @@ pub struct QueueKind<P> {
     pub params: &'static [Param],
     /// What must hold between them; [`no_check`](crate::param::no_check) where nothing must.
     pub check: fn(&Params) -> Result<(), Refusal>,
+    /// Does it write into the congestion headers of packets?
+    pub feedback: bool,
     /// Makes one.
     pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
 }
@@ -180,5 +183,6 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         red::kind(),
         sfb::kind(),
         sfq::kind(),
+        xcp::kind(),
     ]
 }

@@ -158,6 +158,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Linux 6.12 pfifo_fast",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| {
             let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(PfifoFast::<P>::new(limit))

@@ -478,6 +478,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Linux 6.12 sch_pie, RFC 8033",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params, place| Box::new(Pie::<P>::new(params, place)),
     }
 }

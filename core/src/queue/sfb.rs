@@ -363,6 +363,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Feng, Kandlur, Saha, Shin 1999 and 2001; Linux 6.12 sfb",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| Box::new(Sfb::<P>::new(params, place)),
     }
 }

@@ -489,6 +489,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "McKenney 1990; Linux 6.12 sfq",
         params: PARAMS,
         check,
+        feedback: false,
         make: |params: &Params, place: &Place| Box::new(Sfq::<P>::new(params, place)),
     }
 }

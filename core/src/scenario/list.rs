@@ -27,7 +27,7 @@ const ELEMENTS: &[(&str, &[ElementKind])] = &[
 ];
 
 /// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
-/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words`, `help` and `source`; a key
+/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a file: those that come with narrows), `help` and `source`; a key
 /// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
 /// `name`, `since`, `help` and `source`.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
@@ -119,6 +119,7 @@ fn param(p: &Param) -> Node {
     let (kind, ends) = match &p.kind {
         Kind::Bool(_) => ("bool", None),
         Kind::Word(_) => ("word", None),
+        Kind::Text(_) => ("file", None),
         Kind::Count(_, a, b) => range("count", Value::Count(*a), Value::Count(*b)),
         Kind::Number(_, a, b) => range("number", Value::Number(*a), Value::Number(*b)),
         Kind::Span(_, a, b) => range("time", Value::Span(*a), Value::Span(*b)),
@@ -136,12 +137,12 @@ fn param(p: &Param) -> Node {
         entries.push(("min".into(), param_node(&least)));
         entries.push(("max".into(), param_node(&most)));
     }
-    if let Kind::Word(words) = &p.kind {
-        entries.push((
-            "words".into(),
-            Node::array(words.iter().map(|w| Node::string(*w)).collect()),
-        ));
-    }
+    let words: Option<Vec<Node>> = match &p.kind {
+        Kind::Word(words) => Some(words.iter().map(|w| Node::string(*w)).collect()),
+        Kind::Text(kind) => Some(kind.names().chain(["a file"]).map(Node::string).collect()),
+        _ => None,
+    };
+    entries.extend(words.map(|words| ("words".into(), Node::array(words))));
     entries.push(("help".into(), Node::string(p.help)));
     entries.push(("source".into(), Node::string(p.source)));
     Node::table(entries)

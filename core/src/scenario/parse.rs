@@ -53,6 +53,12 @@ impl Scenario {
                 .map(|k| offer(k.name, k.params, no_check))
                 .collect(),
             needs: registry.ccs().iter().map(|k| (k.name, k.needs)).collect(),
+            feedback: registry
+                .queues()
+                .iter()
+                .filter(|k| k.feedback)
+                .map(|k| k.name)
+                .collect(),
             queues: registry
                 .queues()
                 .iter()
@@ -71,6 +77,22 @@ pub(super) struct Known {
     pub queues: Vec<Offer>,
     /// What each congestion control needs, by its name.
     pub needs: Vec<(&'static str, &'static [Need])>,
+    /// Queues that write into congestion headers.
+    pub feedback: Vec<&'static str>,
+}
+
+impl Known {
+    /// The first flow's congestion control that has this need, of those that `count`.
+    fn who<'f>(&self, flows: &'f [FlowSpec], need: Need, counts: impl Fn(&FlowSpec) -> bool) -> Option<&'f str> {
+        let kinds = flows
+            .iter()
+            .filter(|flow| counts(flow))
+            .map(|flow| flow.cc.kind.as_str());
+        kinds.into_iter().find(|kind| {
+            let found = self.needs.iter().find(|(name, _)| name == kind);
+            found.is_some_and(|(_, needs)| needs.contains(&need))
+        })
+    }
 }
 
 fn offer(name: &'static str, params: &'static [Param], check: fn(&Params) -> Result<(), Refusal>) -> Offer {
@@ -116,6 +138,9 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let flows = flows(out, &top, known, &Ends { end, ecn, reverse });
     if let (Some(flows), Some(host)) = (&flows, &host) {
         needs(out, &top, known, flows, host);
+    }
+    if let (Some(flows), Some(path)) = (&flows, &path) {
+        feedback(out, &top, known, flows, path);
     }
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);
@@ -332,22 +357,75 @@ fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[Flo
     let Ok(Some(s)) = section(out, top, "host") else {
         return;
     };
-    let who = |need: Need| {
-        flows.iter().map(|flow| flow.cc.kind.as_str()).find(|kind| {
-            let found = known.needs.iter().find(|(name, _)| name == kind);
-            found.is_some_and(|(_, needs)| needs.contains(&need))
-        })
-    };
     let lacks = [
         ("pacing", Need::Pacing, host.pacing == Pacing::Off, Pacing::Auto.word()),
         ("clock", Need::FineRtt, host.clock == Clock::Ms, Clock::Us.word()),
     ];
     for (key, need, lacking, right) in lacks {
-        if let (true, Some(who), Some(f)) = (lacking, who(need), s.field(key)) {
+        if let (true, Some(who), Some(f)) = (lacking, known.who(flows, need, |_| true), s.field(key)) {
             let problem = format!("is not enough for {who}, which needs {}", need.help());
             out.refuse(&f, problem, Fix::Value(quote(right)));
         }
     }
+}
+
+/// Refuses a path whose narrowest hop does not tell what a flow lives by.
+fn feedback(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[FlowSpec], path: &PathSpec) {
+    let whole = top.field("path").and_then(|f| inside(&f, "path"));
+    let down = whole.as_ref().and_then(|s| match s.field("hop") {
+        None => inside(&top.field("path")?, "path"),
+        Some(f) => match &f.entry.node.value {
+            Value::Array(hops) => {
+                let (i, hop) = (path.narrowest(), hops.get(path.narrowest())?);
+                let Value::Table(table) = &hop.value else { return None };
+                Some(Section {
+                    name: "path.hop",
+                    path: format!("{}[{i}]", f.path),
+                    table,
+                    at: hop.at.clone(),
+                })
+            }
+            _ => None,
+        },
+    });
+    let up = whole
+        .as_ref()
+        .and_then(|s| inside(&s.field("reverse")?, "path.reverse"));
+    let hops = [
+        (Direction::Down, Some(path.bottleneck()), down),
+        (Direction::Up, path.reverse.as_ref(), up),
+    ];
+    for (direction, hop, s) in hops {
+        let (Some(hop), Some(s)) = (hop, s) else { continue };
+        let Some(who) = known.who(flows, Need::Feedback, |flow| flow.direction == direction) else {
+            continue;
+        };
+        if known.feedback.contains(&hop.queue.kind.as_str()) {
+            continue;
+        }
+        let example = known.feedback.first().copied().unwrap_or("");
+        let need = format!("for {who}, which needs {}", Need::Feedback.help());
+        match s.field("queue") {
+            Some(f) => out.refuse(&f, format!("is not enough {need}"), Fix::Value(quote(example))),
+            None => {
+                let (path, line) = (s.path_of("queue"), format!("queue = {}", quote(example)));
+                out.missing(path, s.at.as_ref(), format!("is missing {need}"), line);
+            }
+        }
+    }
+}
+
+/// The section in a field, whose keys have been looked at.
+fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
+    let Value::Table(table) = &f.entry.node.value else {
+        return None;
+    };
+    Some(Section {
+        name,
+        path: f.path.clone(),
+        table,
+        at: f.entry.key_at.clone(),
+    })
 }
 
 /// An example of a congestion control.

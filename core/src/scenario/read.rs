@@ -6,7 +6,7 @@ use super::value::{Entry, Node, Table, Value};
 use super::write::{float, quote};
 use super::Choice;
 use crate::net::ElementKind;
-use crate::param::{self, Kind, Param, Params, Refusal};
+use crate::param::{self, Kind, Param, Params, Refusal, Text, TextKind};
 use crate::units::{self, Bytes, Rate, Span, UnitError};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -658,8 +658,41 @@ impl Collector<'_> {
                     Err((format!("is none of: {}", listed(words)), Fix::Value(quote(near))))
                 }
             },
+            Kind::Text(kind) => self.file(node, kind).map(param::Value::Text),
         };
         self.keep(f, read)
+    }
+
+    /// The text that comes with narrows, that lies in a file, or that stands there itself: what has several lines.
+    fn file(&self, node: &Node, kind: &TextKind) -> Result<Text, (String, Fix)> {
+        let names: Vec<&'static str> = kind.names().collect();
+        let example = |near: Option<&str>| Fix::Value(quote(near.or(names.first().copied()).unwrap_or("")));
+        let Value::String(written) = &node.value else {
+            return Err(("is not the name of a file".into(), example(None)));
+        };
+        if let Some(text) = kind.shipped(written) {
+            return Ok(text);
+        }
+        let itself = written.contains('\n');
+        let text: String = if itself {
+            written.clone()
+        } else {
+            (self.files)(written).map_err(|problem| {
+                let problem = format!("{problem}; come with narrows: {}", listed(&names));
+                (problem, example(keys::nearest(written, names.iter().copied())))
+            })?
+        };
+        (kind.check)(&text).map_err(|e| {
+            let place = match e.line {
+                0 => String::new(),
+                n => format!(" in line {n}"),
+            };
+            (format!("has a mistake{place}: {}; {}", e.problem, e.fix), Fix::None)
+        })?;
+        Ok(Text {
+            name: (!itself).then(|| written.clone()),
+            text: text.into(),
+        })
     }
 }
 

@@ -115,6 +115,7 @@ pub(super) fn param_node(value: &param::Value) -> Node {
         param::Value::Rate(r) => Node::string(format_rate(*r)),
         param::Value::Packets(n) => Node::string(format!("{n}p")),
         param::Value::Word(w) => Node::string(w.clone()),
+        param::Value::Text(text) => Node::string(text.name.clone().unwrap_or_else(|| String::from(&*text.text))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! are flags.
 
 use super::MSS;
-use crate::packet::Ecn;
+use crate::packet::{Congestion, Ecn, Feedback};
 use crate::units::Bytes;
 
 /// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
@@ -46,6 +46,8 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The sender has reduced its window (CWR). On a SYN, with ECE: it asks for ECN.
     pub cwr: bool,
+    /// What it tells routers and hears from them, where its law asks for that.
+    pub congestion: Option<Congestion>,
 }
 
 impl Segment {
@@ -87,6 +89,8 @@ pub struct AckSegment {
     pub syn: bool,
     /// A marked segment has arrived (ECE). With `syn`: agrees to ECN.
     pub ece: bool,
+    /// What routers wrote into the segments that arrived since the last ACK, all together.
+    pub feedback: Feedback,
 }
 
 impl AckSegment {

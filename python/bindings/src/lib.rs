@@ -7,9 +7,11 @@
 //! | `error` | the core's errors as Python exceptions |
 //! | `table` | columns of samples out, by Arrow's C stream interface |
 //! | `run` | a run in, its result out |
+//! | `remy` | Remy's files made into trees of rules |
 #![forbid(unsafe_code)]
 
 mod error;
+mod remy;
 mod run;
 mod table;
 mod tree;
@@ -20,6 +22,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     use super::*;
+    #[pymodule_export]
+    use remy::remy_from_dna;
     #[pymodule_export]
     use run::{
         beside_figure, check_toml, compare_figure, list_json, path_json, path_numbers, run_elsewhere, run_toml,

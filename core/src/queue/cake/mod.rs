@@ -380,6 +380,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Piece of CAKE (2018), Linux 6.12 cake",
         params: PARAMS,
         check: no_check,
+        feedback: false,
         make: |params: &Params, place: &Place| Box::new(Cake::<P>::new(params, place.limit, place.seed)),
     }
 }

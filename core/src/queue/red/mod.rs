@@ -220,6 +220,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         source: "Floyd, Jacobson 1993; Linux 6.12 red",
         params: PARAMS,
         check,
+        feedback: false,
         make: |params: &Params, place: &Place| Box::new(Red::<P>::new(params, place)),
     }
 }

@@ -15,6 +15,7 @@ mod window;
 use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, EcnUse, MSS};
+use crate::packet::Feedback;
 use crate::units::Time;
 pub use ack::RULES;
 use ack::{Acks, Due};
@@ -62,6 +63,8 @@ pub struct Receiver {
     /// Is it willing to use ECN?
     ecn: bool,
     marks: ecn::Marks,
+    /// What routers have written, and the next ACK tells.
+    feedback: Feedback,
     /// What the application has been woken to read; it reads once for all that arrived in one instant.
     unread: Option<Unread>,
 
@@ -92,6 +95,7 @@ impl Receiver {
             dsack: None,
             ecn: cfg.ecn != EcnUse::Off,
             marks: ecn::Marks::default(),
+            feedback: Feedback::default(),
             unread: None,
             syn_ack_sent: Time::ZERO,
             syn_ack_timer: None,
@@ -148,6 +152,9 @@ impl Receiver {
     }
 
     fn on_data(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        if let Some(header) = &seg.congestion {
+            self.feedback = self.feedback.and(header.feedback);
+        }
         let range = Range {
             start: seg.seq,
             end: seg.seq + u64::from(seg.len),
@@ -388,6 +395,7 @@ impl Receiver {
             sacks,
             syn: false,
             ece: self.marks.echo(),
+            feedback: core::mem::take(&mut self.feedback),
         });
         self.acks.sent(self.nxt);
     }

@@ -155,6 +155,7 @@ impl Sender {
             ev.stamps = (ack.tsval, ack.tsecr);
             ev.selected = self.board.sacked_out();
             ev.flight = prior.map_or(0, |prior| (self.delivered.packets - prior) as u32);
+            ev.feedback = ack.feedback;
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {

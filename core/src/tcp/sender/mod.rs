@@ -103,6 +103,7 @@ struct Undo {
 struct Needs {
     owns_recovery: bool,
     needs_delivery: bool,
+    needs_feedback: bool,
     send_buffer_windows: u32,
 }
 
@@ -206,6 +207,7 @@ impl Sender {
             law: Needs {
                 owns_recovery: cc.owns_recovery(),
                 needs_delivery: cc.needs_delivery(),
+                needs_feedback: cc.needs_feedback(),
                 send_buffer_windows: cc.send_buffer_windows(),
             },
             cc,

@@ -1,0 +1,186 @@
+//! Finds the tree of rules that comes with narrows, by a small random search, and prints it:
+//!
+//!     cargo run --release -p narrows-bench --bin remy > core/src/cc/remy/small.remy
+//!     cargo run --release -p narrows-bench --bin remy found     the tree of the figures below, without searching
+//!
+//! What is searched is not any tree but those of one shape ([`Shape`]): the gap between ACKs tells the rate, in steps; in each
+//! step the round-trip time decides whether to go faster or slower, and the slower a flow is, the longer a queue it bears. So
+//! flows that share a queue come to share the rate. Six numbers make such a tree. A candidate is judged as Remy judges: the mean
+//! over paths, and over the flows on each, of `log(throughput) − log(delay)`, relative to the fair share and to the path's rtt.
+//! The paths it is made for: 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, five BDP of drop-tail buffer.
+//!
+//! Everything is drawn from one seed: the same source prints the same tree.
+
+use narrows_core::cc::remy::tree::DEEPEST;
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::Scenario;
+use narrows_sim::{run, Options, Packet};
+use std::fmt::Write;
+
+/// Candidates after the first.
+const ROUNDS: usize = 200;
+/// Gaps told apart, ms.
+const FASTEST: f64 = 0.05;
+const SLOWEST: f64 = 25.0;
+/// A window holds so much time of its rate, ms.
+const HORIZON: f64 = 500.0;
+
+/// What makes a tree.
+#[derive(Copy, Clone, Debug)]
+struct Shape {
+    /// From one gap to the next.
+    step: f64,
+    /// A queue is borne while `rtt_ratio < 1 + bears · gapᵉ`, gap in ms …
+    bears: f64,
+    /// … with this `e`.
+    exponent: f64,
+    /// Times the gap, below that.
+    faster: f64,
+    /// Times the gap, above it.
+    slower: f64,
+    /// Times the gap, where the queue is twice as long.
+    slowest: f64,
+}
+
+/// A guess, to begin with.
+const GUESS: Shape = Shape {
+    step: 1.25,
+    bears: 0.3,
+    exponent: 0.4,
+    faster: 0.9,
+    slower: 1.1,
+    slowest: 1.5,
+};
+
+/// What the search has found.
+const FOUND: Shape = Shape {
+    step: 1.15,
+    bears: 0.0544,
+    exponent: 0.229,
+    faster: 0.974,
+    slower: 1.15,
+    slowest: 1.7,
+};
+
+/// As many decimals as a person reads.
+fn plain(x: f64) -> f64 {
+    let digits = 10f64.powf(2.0 - x.abs().log10().floor());
+    (x * digits).round() / digits
+}
+
+impl Shape {
+    /// The tree's text.
+    fn text(&self, head: &str) -> String {
+        let mut gaps = vec![FASTEST];
+        while gaps[gaps.len() - 1] < SLOWEST {
+            gaps.push(plain(gaps[gaps.len() - 1] * self.step));
+        }
+        let mut text = format!("remy-tree 1\n{head}");
+        // Before two ACKs have come nothing is known.
+        text.push_str("rtt_ratio < 0.5\n  multiple 0 increment 10 intersend 1\n");
+        self.steps(&mut text, 1, &gaps);
+        text
+    }
+    /// The rules for ACKs between the first and the last of `gaps` apart; those beyond are taken for the nearest.
+    fn steps(&self, text: &mut String, depth: usize, gaps: &[f64]) {
+        let indent = " ".repeat(2 * depth);
+        assert!(depth < DEEPEST);
+        if let [low, high] = *gaps {
+            let queue = self.bears * (low * high).sqrt().powf(self.exponent);
+            let window = (HORIZON / low).ceil();
+            let ratio = |queue: f64| ((1.0 + queue) * 1e4).round() / 1e4;
+            let (borne, twice) = (ratio(queue), ratio(2.0 * queue));
+            let rules = [low * self.faster, high * self.slower, high * self.slowest];
+            writeln!(text, "{indent}rtt_ratio < {borne}").unwrap();
+            writeln!(
+                text,
+                "{indent}  multiple 0 increment {window} intersend {}",
+                plain(rules[0])
+            )
+            .unwrap();
+            writeln!(text, "{indent}  rtt_ratio < {twice}").unwrap();
+            for gap in &rules[1..] {
+                writeln!(
+                    text,
+                    "{indent}    multiple 0 increment {window} intersend {}",
+                    plain(*gap)
+                )
+                .unwrap();
+            }
+            return;
+        }
+        let middle = gaps.len() / 2;
+        writeln!(text, "{indent}rec_rec_ewma < {}", gaps[middle]).unwrap();
+        self.steps(text, depth + 1, &gaps[..=middle]);
+        self.steps(text, depth + 1, &gaps[middle..]);
+    }
+    /// Another one near it.
+    fn near(&self, rng: &mut Rng) -> Shape {
+        let mut by = |x: f64, most: f64| x * most.powf(2.0 * rng.unit() - 1.0);
+        let step = (1.0 + by(self.step - 1.0, 1.4)).clamp(1.15, 1.6);
+        let [bears, exponent] = [by(self.bears, 1.6), by(self.exponent, 1.4)];
+        let faster = (1.0 - by(1.0 - self.faster, 1.5)).clamp(0.5, 0.99);
+        let [slower, slowest] = [1.0 + by(self.slower - 1.0, 1.5), 1.0 + by(self.slowest - 1.0, 1.5)];
+        Shape {
+            step: plain(step),
+            bears: plain(bears),
+            exponent: plain(exponent),
+            faster: plain(faster),
+            slower: plain(slower),
+            slowest: plain(slowest),
+        }
+    }
+}
+
+/// How good a tree is, on all paths.
+fn worth(text: &str) -> f64 {
+    let registry = Registry::<Packet>::standard();
+    let mut sum = 0.0;
+    let mut of = 0;
+    for rate in [2u64, 10, 40, 100] {
+        for rtt in [20u64, 50, 120] {
+            for flows in [1u64, 2, 4] {
+                let toml = format!(
+                    "duration = \"12s\"\nwarmup = \"4s\"\nstart_jitter = \"2s\"\n\
+                     [path]\nrate = \"{rate}Mbit\"\nrtt = \"{rtt}ms\"\nbuffer = \"5bdp\"\n\
+                     [[flow]]\ncount = {flows}\ncc = {{ kind = \"remy\", tree = '''\n{text}''' }}\n"
+                );
+                let scenario = Scenario::from_toml(&toml, "search", &registry).unwrap_or_else(|e| panic!("{e}"));
+                let run = run(&scenario, &registry, &Options::default(), &mut |_| true).expect("a run");
+                for flow in &run.flows {
+                    let share = flow.goodput_mbit.max(1e-6) * flows as f64 / rate as f64;
+                    sum += share.ln() - (flow.rtt_ms.mean / rtt as f64).max(1.0).ln();
+                    of += 1;
+                }
+            }
+        }
+    }
+    sum / f64::from(of)
+}
+
+fn main() {
+    let found = std::env::args().nth(1).is_some_and(|arg| arg == "found");
+    let mut best = FOUND;
+    if !found {
+        let mut rng = Rng::named(1, "remy");
+        best = GUESS;
+        let mut most = worth(&best.text(""));
+        eprintln!("{most:.4} {best:?}");
+        for _ in 0..ROUNDS {
+            let candidate = best.near(&mut rng);
+            let worth = worth(&candidate.text(""));
+            if worth > most {
+                (best, most) = (candidate, worth);
+                eprintln!("{most:.4} {best:?}");
+            }
+        }
+    }
+    print!(
+        "{}",
+        best.text(
+            "# For 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, drop-tail buffers of some BDP.\n\
+             # Made by bench/src/bin/remy.rs; licence as of the rest of narrows.\n"
+        )
+    );
+}

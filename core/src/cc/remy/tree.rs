@@ -1,0 +1,339 @@
+//! A tree of rules: what to do at which memory. How it is written: docs/reference/remy-tree.md.
+
+use crate::param::Mistake;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What a sender remembers, by [`AXES`]: ms, ms, a ratio, ms.
+pub type Memory = [f64; 4];
+
+/// The names of what a sender remembers, in Remy's order.
+pub const AXES: [&str; 4] = ["rec_send_ewma", "rec_rec_ewma", "rtt_ratio", "slow_rec_rec_ewma"];
+
+/// Rules and splits of one tree.
+pub const MOST_NODES: usize = 65_535;
+/// Splits above a rule.
+pub const DEEPEST: usize = 64;
+/// Bytes of a tree's text.
+pub const MOST_BYTES: usize = 16 << 20;
+/// Nothing that is remembered is compared with more.
+pub const FARTHEST: f64 = 1e9;
+/// The most packets in a window.
+pub const MOST_WINDOW: i32 = 1_000_000;
+/// The greatest multiple.
+const MOST_MULTIPLE: f64 = 1000.0;
+/// The longest gap, ms: an hour.
+const MOST_INTERSEND: f64 = 3_600_000.0;
+/// The first line.
+const HEAD: &str = "remy-tree 1";
+/// Before a line, for each split above it.
+const INDENT: usize = 2;
+
+/// What to do: the window becomes `multiple · window + increment`, and packets leave `intersend_ms` apart.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Action {
+    /// Times the window.
+    pub multiple: f64,
+    /// Packets more.
+    pub increment: i32,
+    /// From one packet to the next, ms.
+    pub intersend_ms: f64,
+}
+
+impl Action {
+    /// The window after `window`, packets.
+    pub fn window(&self, window: u32) -> u32 {
+        // The cast cuts off what is not whole, as Remy's does.
+        let next = (f64::from(window) * self.multiple + f64::from(self.increment)) as i32;
+        next.clamp(0, MOST_WINDOW) as u32
+    }
+    /// What is out of range in it, and what would not be.
+    pub(super) fn refused(&self) -> Option<(&'static str, f64, f64)> {
+        let most = f64::from(MOST_WINDOW);
+        let rows = [
+            ("multiple", self.multiple, 0.0, MOST_MULTIPLE),
+            ("increment", f64::from(self.increment), -most, most),
+            ("intersend", self.intersend_ms, 0.0, MOST_INTERSEND),
+        ];
+        rows.into_iter()
+            .find(|(_, x, least, most)| !(least..=most).contains(&x))
+            .map(|(name, _, least, most)| (name, least, most))
+    }
+}
+
+/// In the order of the text: below a split comes what holds below its bound.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub(super) enum Node {
+    Split { axis: usize, at: f64, above: u32 },
+    Rule(Action),
+}
+
+/// A tree of rules.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tree {
+    nodes: Vec<Node>,
+}
+
+/// A box of memories: from, below.
+pub(super) type Region = (Memory, Memory);
+
+/// All that may be remembered.
+pub(super) const WHOLE: Region = ([0.0; 4], [FARTHEST; 4]);
+
+/// A box in two.
+pub(super) fn cut(region: &Region, axis: usize, at: f64) -> (Region, Region) {
+    let (mut below, mut above) = (*region, *region);
+    below.1[axis] = at;
+    above.0[axis] = at;
+    (below, above)
+}
+
+fn wrong<T>(line: usize, problem: impl Into<String>, fix: impl Into<String>) -> Result<T, Mistake> {
+    Err(Mistake {
+        line,
+        problem: problem.into(),
+        fix: fix.into(),
+    })
+}
+
+impl Tree {
+    /// One rule for everything.
+    pub fn of(action: Action) -> Tree {
+        Tree {
+            nodes: alloc::vec![Node::Rule(action)],
+        }
+    }
+
+    /// What to do at this memory. What lies outside of all that a tree was made for is taken for the nearest inside.
+    pub fn action(&self, memory: &Memory) -> &Action {
+        let mut i = 0;
+        loop {
+            match &self.nodes[i] {
+                Node::Rule(action) => return action,
+                Node::Split { axis, at, above } => i = if memory[*axis] < *at { i + 1 } else { *above as usize },
+            }
+        }
+    }
+
+    /// How many rules it has.
+    pub fn rules(&self) -> usize {
+        self.nodes.iter().filter(|node| matches!(node, Node::Rule(_))).count()
+    }
+
+    /// Reads a tree's text.
+    pub fn read(text: &str) -> Result<Tree, Mistake> {
+        if text.len() > MOST_BYTES {
+            return wrong(0, format!("it has more than {MOST_BYTES} bytes"), "use a smaller tree");
+        }
+        let numbered = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim_end()));
+        let mut lines = numbered.filter(|(_, line)| !line.is_empty() && !line.trim_start().starts_with('#'));
+        match lines.next() {
+            Some((_, HEAD)) => {}
+            Some((n, _)) => {
+                return wrong(
+                    n,
+                    "a tree of rules does not begin so",
+                    format!("write `{HEAD}` before it"),
+                )
+            }
+            None => return wrong(0, "it is empty", format!("begin with `{HEAD}`")),
+        }
+        let mut builder = Builder::default();
+        let mut last = 1;
+        for (n, line) in lines {
+            last = n;
+            let Some(depth) = builder.depth() else {
+                return wrong(n, "the tree has ended before it", "take it out, or split above");
+            };
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let spaces = line.len() - line.trim_start_matches(' ').len();
+            if spaces != INDENT * depth || line.starts_with('\t') {
+                let right = format!("{:1$}{2}", "", INDENT * depth, words.join(" "));
+                return wrong(n, format!("it has {depth} splits above it"), format!("write `{right}`"));
+            }
+            let node = match words.as_slice() {
+                [axis, "<", at] => split(n, axis, at, builder.region())?,
+                ["multiple", multiple, "increment", increment, "intersend", intersend] => {
+                    rule(n, multiple, increment, intersend)?
+                }
+                _ => {
+                    let fix =
+                        "write `multiple 1 increment 1 intersend 3`, or `rtt_ratio < 1.5` and what holds then and else";
+                    return wrong(n, "it is neither a rule nor a split", fix);
+                }
+            };
+            if let Err((problem, fix)) = builder.push(node) {
+                return wrong(n, problem, fix);
+            }
+        }
+        match builder.depth() {
+            None => Ok(builder.finish()),
+            Some(depth) => {
+                let right = format!("{:1$}multiple 1 increment 1 intersend 3", "", INDENT * depth);
+                wrong(last, "the tree is not over after it", format!("write `{right}` below"))
+            }
+        }
+    }
+
+    /// Its text, which reads back as the same tree.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{HEAD}\n");
+        let mut depths = alloc::vec![0];
+        for node in &self.nodes {
+            let depth = depths.pop().unwrap_or(0);
+            text.push_str(&format!("{:1$}", "", INDENT * depth));
+            text.push_str(&match node {
+                Node::Split { axis, at, .. } => {
+                    depths.extend([depth + 1, depth + 1]);
+                    format!("{} < {at}\n", AXES[*axis])
+                }
+                Node::Rule(a) => {
+                    let (multiple, increment) = (a.multiple, a.increment);
+                    format!(
+                        "multiple {multiple} increment {increment} intersend {}\n",
+                        a.intersend_ms
+                    )
+                }
+            });
+        }
+        text
+    }
+}
+
+fn number<T: core::str::FromStr>(text: &str) -> Option<T> {
+    // No inf, no nan.
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'e'));
+    text.parse().ok().filter(|_| plain && text.len() <= 400)
+}
+
+fn split(n: usize, axis: &str, at: &str, region: &Region) -> Result<Node, Mistake> {
+    let Some(axis) = AXES.iter().position(|name| *name == axis) else {
+        return wrong(
+            n,
+            format!("nobody remembers `{axis}`"),
+            format!("one of: {}", AXES.join(", ")),
+        );
+    };
+    let (least, most) = (region.0[axis], region.1[axis]);
+    match number::<f64>(at) {
+        Some(at) if at > least && at < most => Ok(Node::Split { axis, at, above: 0 }),
+        Some(_) => {
+            let fix = format!("write a bound above {least} and below {most}, or take the split out");
+            wrong(
+                n,
+                format!("{at} splits nothing off: the splits above leave {least} to {most}"),
+                fix,
+            )
+        }
+        None => wrong(n, format!("`{at}` is not a number"), "write a plain decimal, as `1.5`"),
+    }
+}
+
+fn rule(n: usize, multiple: &str, increment: &str, intersend: &str) -> Result<Node, Mistake> {
+    let bad = |text: &str, what: &str, example: &str| {
+        wrong(n, format!("`{text}` is not {what}"), format!("write `{example}`"))
+    };
+    let Some(window_multiple) = number(multiple) else {
+        return bad(multiple, "a number", "multiple 1");
+    };
+    let Some(window_increment) = number(increment) else {
+        return bad(increment, "a whole number of packets", "increment 1");
+    };
+    let Some(intersend_ms) = number(intersend) else {
+        return bad(intersend, "a number of milliseconds", "intersend 3");
+    };
+    let action = Action {
+        multiple: window_multiple,
+        increment: window_increment,
+        intersend_ms,
+    };
+    match action.refused() {
+        None => Ok(Node::Rule(action)),
+        Some((name, least, most)) => wrong(
+            n,
+            format!("its {name} is out of range"),
+            format!("write {least} to {most}"),
+        ),
+    }
+}
+
+/// What of a tree is still to come.
+#[derive(Copy, Clone)]
+struct Open {
+    depth: usize,
+    region: Region,
+    /// The split whose upper half it is.
+    above_of: Option<usize>,
+}
+
+/// A tree as it is made, node after node in the order of the text.
+pub(super) struct Builder {
+    nodes: Vec<Node>,
+    open: Vec<Open>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        let root = Open {
+            depth: 0,
+            region: WHOLE,
+            above_of: None,
+        };
+        Builder {
+            nodes: Vec::new(),
+            open: alloc::vec![root],
+        }
+    }
+}
+
+impl Builder {
+    /// How deep the next node lies; `None` when all are there.
+    fn depth(&self) -> Option<usize> {
+        self.open.last().map(|open| open.depth)
+    }
+    /// What it is for.
+    fn region(&self) -> &Region {
+        self.open.last().map_or(&WHOLE, |open| &open.region)
+    }
+    /// The next node, or what is wrong with it and what to do.
+    pub fn push(&mut self, node: Node) -> Result<(), (String, String)> {
+        let Some(open) = self.open.pop() else {
+            return Err(("the tree has ended before it".into(), "take it out".into()));
+        };
+        let i = self.nodes.len();
+        if i >= MOST_NODES {
+            return Err((
+                format!("more than {MOST_NODES} rules and splits"),
+                "use a smaller tree".into(),
+            ));
+        }
+        if let Some(Node::Split { above, .. }) = open.above_of.and_then(|split| self.nodes.get_mut(split)) {
+            *above = i as u32;
+        }
+        if let Node::Split { axis, at, .. } = node {
+            if open.depth >= DEEPEST {
+                return Err((
+                    format!("more than {DEEPEST} splits above it"),
+                    "use a flatter tree".into(),
+                ));
+            }
+            let (below, above) = cut(&open.region, axis, at);
+            let half = |region, above_of| Open {
+                depth: open.depth + 1,
+                region,
+                above_of,
+            };
+            self.open.extend([half(above, Some(i)), half(below, None)]);
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+    /// The tree. All of it must be there.
+    pub fn finish(self) -> Tree {
+        debug_assert!(self.open.is_empty());
+        Tree { nodes: self.nodes }
+    }
+}

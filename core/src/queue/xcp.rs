@@ -1,0 +1,492 @@
+//! XCP's router: it tells every sender by how much to change its window, and keeps a plain queue.
+//!
+//! Law, once per control interval `d` (the mean round-trip time of what passes, in which each flow weighs `rtt · s/cwnd`):
+//! - efficiency: all together should change by `φ = α d S − β Q` bytes; `S` is the capacity less what came in, bytes/s, `Q` the
+//!   least queue of late;
+//! - fairness: `φ > 0` is shared out equally (additive increase: `p = ξp rtt² s/cwnd` per packet), `φ < 0` in proportion
+//!   (multiplicative decrease: `n = ξn rtt s`); and `h = max(0, γ y − |φ|)` of the traffic `y` is moved both ways at once;
+//! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`, sums of the interval before.
+//!
+//! A packet that leaves may ask for at most `p − n`; what is allotted is not allotted twice (residues).
+//!
+//! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks (SIGCOMM 2002), section 3.5 and
+//! appendix A; draft-falk-xcp-spec-03 for the time over which the least queue is taken, half of what `d` exceeds the queue's own
+//! delay by, at least 2 ms. It is stable for `0 < α < π/(4√2)` and `β = α²√2`, whatever the delay and the rate. Details:
+//! - the first interval begins with the first header and is its round-trip time; nothing is given before it is over, nor to a
+//!   sender that knows no round-trip time yet;
+//! - packets without a header count as traffic, and feedback is shared among those with one;
+//! - an interval ends with the first packet after it, not by a timer: nothing is counted between the two;
+//! - an interval has at least a millisecond, so that the work stays bounded.
+//!
+//! The capacity is the link's rate: where that varies, or the medium is shared, the router does not know what it has to give.
+
+use super::fifo::Fifo;
+use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use crate::packet::{Congestion, Feedback, Packet};
+use crate::param::{no_check, Kind, Param, Params};
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "alpha",
+        kind: Kind::Number(0.4, 0.0, 10.0),
+        help: "how much of the unused rate is given out per control interval; stable below 0.555",
+        source: "Katabi, Handley, Rohrs 2002, section 4.1",
+    },
+    Param {
+        name: "beta",
+        kind: Kind::Number(0.226, 0.0, 10.0),
+        help: "how much of the standing queue is taken back per control interval; alpha² √2 is stable",
+        source: "Katabi, Handley, Rohrs 2002, section 4.1",
+    },
+    Param {
+        name: "gamma",
+        kind: Kind::Number(0.1, 0.0, 1.0),
+        help: "how much of the traffic moves from flow to flow per control interval at least",
+        source: "Katabi, Handley, Rohrs 2002, section 3.5.2",
+    },
+];
+
+/// The least time over which the queue is looked at.
+const ALLOWED_QUEUE: Span = Span::ms(2);
+/// The least control interval.
+const LEAST_INTERVAL: Span = Span::ms(1);
+
+/// What passed in one control interval.
+#[derive(Copy, Clone, Debug, Default)]
+struct Sums {
+    /// Bytes of all packets.
+    input: f64,
+    /// Bytes of those with a header.
+    size: f64,
+    /// `Σ rtt · s/cwnd`, s.
+    gap: f64,
+    /// `Σ rtt² · s/cwnd`, s².
+    rtt_gap: f64,
+}
+
+/// What is given out and taken in one control interval.
+#[derive(Copy, Clone, PartialEq, Debug, Default)]
+struct Shares {
+    /// `ξp`, bytes/s².
+    gain: f64,
+    /// `ξn`, 1/s.
+    cut: f64,
+    /// What may yet be given out, and taken, bytes/s.
+    left: (f64, f64),
+}
+
+/// Both controllers.
+#[derive(Clone, Debug)]
+struct Law {
+    alpha: f64,
+    beta: f64,
+    gamma: f64,
+    /// Bytes/s.
+    capacity: f64,
+    /// Since when the interval lasts, and until when; before the first header none does.
+    interval: Option<(Time, Time)>,
+    /// The mean round-trip time, s.
+    mean_rtt: f64,
+    sums: Sums,
+    shares: Shares,
+    /// `Q`, bytes, and the least queue since it was set.
+    queue: f64,
+    least: Bytes,
+    queue_until: Time,
+}
+
+impl Law {
+    fn new(params: &Params, place: &Place) -> Law {
+        Law {
+            alpha: params.number("alpha"),
+            beta: params.number("beta"),
+            gamma: params.number("gamma"),
+            capacity: place.rate.as_bit() as f64 / 8.0,
+            interval: None,
+            mean_rtt: 0.0,
+            sums: Sums::default(),
+            shares: Shares::default(),
+            queue: 0.0,
+            least: Bytes::ZERO,
+            queue_until: Time::ZERO,
+        }
+    }
+
+    fn arrived(&mut self, now: Time, size: Bytes, header: Option<Congestion>, waiting: Bytes) {
+        let header = header.filter(|h| h.rtt() > Span::ZERO);
+        if let (None, Some(header)) = (self.interval, header) {
+            self.mean_rtt = header.rtt().as_s();
+            self.interval = Some((now, now + header.rtt().max(LEAST_INTERVAL)));
+        }
+        self.catch_up(now, waiting);
+        let size = size.get() as f64;
+        self.sums.input += size;
+        if let Some(header) = header {
+            let rtt = header.rtt().as_s();
+            let gap = rtt * size / header.cwnd().get() as f64;
+            self.sums.size += size;
+            self.sums.gap += gap;
+            self.sums.rtt_gap += rtt * gap;
+        }
+    }
+
+    /// What a packet may ask for that leaves now, and `waiting` stay behind.
+    fn leaves(&mut self, now: Time, size: Bytes, header: &Congestion, waiting: Bytes) -> Feedback {
+        self.catch_up(now, waiting);
+        let asked = header.feedback.as_bytes();
+        let (rtt, size) = (header.rtt().as_s(), size.get() as f64);
+        if rtt <= 0.0 {
+            return header.feedback.min(Feedback::default());
+        }
+        let shares = &mut self.shares;
+        let gain = shares.gain * rtt * rtt * size / header.cwnd().get() as f64;
+        let cut = shares.cut * rtt * size;
+        let allowed = gain - cut;
+        // Of what was allotted to it, a packet takes only what it asks for.
+        let (given, taken) = if asked > allowed {
+            (gain, cut)
+        } else if asked > 0.0 {
+            (asked, allowed - asked)
+        } else {
+            (0.0, -asked + allowed.max(0.0))
+        };
+        shares.left.0 -= given / rtt;
+        shares.left.1 -= taken / rtt;
+        if shares.left.0 <= 0.0 {
+            shares.gain = 0.0;
+        }
+        if shares.left.1 <= 0.0 {
+            shares.cut = 0.0;
+        }
+        Feedback::bytes(asked.min(allowed))
+    }
+
+    /// Ends what has ended by now.
+    fn catch_up(&mut self, now: Time, waiting: Bytes) {
+        if now >= self.queue_until {
+            self.queue = self.least.get() as f64;
+            self.least = waiting;
+            let delay = waiting.get() as f64 / self.capacity;
+            let time = Span::ns(((self.mean_rtt - delay) / 2.0 * 1e9) as u64);
+            self.queue_until = now + time.max(ALLOWED_QUEUE);
+        }
+        self.least = self.least.min(waiting);
+        // After the second interval in which nothing came there is nothing left to be said.
+        for _ in 0..2 {
+            match self.interval {
+                Some((since, until)) if now >= until => self.end_interval(since, until),
+                _ => return,
+            }
+        }
+        self.interval = Some((now, now + self.length()));
+    }
+
+    fn length(&self) -> Span {
+        Span::ns((self.mean_rtt * 1e9) as u64).max(LEAST_INTERVAL)
+    }
+
+    fn end_interval(&mut self, since: Time, until: Time) {
+        let sums = core::mem::take(&mut self.sums);
+        if sums.gap > 0.0 {
+            self.mean_rtt = sums.rtt_gap / sums.gap;
+        }
+        let d = self.mean_rtt;
+        let input = sums.input / until.since(since).as_s();
+        let change = self.alpha * d * (self.capacity - input) - self.beta * self.queue;
+        let shuffled = (self.gamma * input * d - libm::fabs(change)).max(0.0);
+        let (more, less) = (shuffled + change.max(0.0), shuffled + (-change).max(0.0));
+        let per = |total: f64, sum: f64| if sum > 0.0 { total / (d * sum) } else { 0.0 };
+        self.shares = Shares {
+            gain: per(more, sums.gap),
+            cut: per(less, sums.size),
+            left: (more / d, less / d),
+        };
+        self.interval = Some((until, until + self.length()));
+    }
+}
+
+/// A plain queue that drops at the tail, and what is told to senders.
+pub struct Xcp<P> {
+    queue: Fifo<P>,
+    law: Law,
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let waiting = self.queue.backlog().bytes;
+        self.law.arrived(now, packet.size(), packet.congestion(), waiting);
+        self.queue.enqueue(now, packet, sink);
+    }
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        let mut packet = self.queue.dequeue(now, sink)?;
+        let waiting = self.queue.backlog().bytes;
+        match packet.congestion() {
+            Some(header) => {
+                let feedback = self.law.leaves(now, packet.size(), &header, waiting);
+                packet.set_feedback(feedback);
+            }
+            None => self.law.catch_up(now, waiting),
+        }
+        Some(packet)
+    }
+    fn peek(&self) -> Option<Bytes> {
+        self.queue.peek()
+    }
+    fn wakes(&self) -> bool {
+        false
+    }
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "xcp",
+        help: "first in, first out; tells flows under xcp by how much to change their windows",
+        source: "Katabi, Handley, Rohrs 2002; draft-falk-xcp-spec-03",
+        params: PARAMS,
+        check: no_check,
+        feedback: true,
+        make: |params: &Params, place: &Place| {
+            Box::new(Xcp::<P> {
+                queue: Fifo::new(place.limit.unwrap_or(Limit::Packets(1000))),
+                law: Law::new(params, place),
+            })
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    const SIZE: Bytes = Bytes::new(1000);
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::ms(ms)
+    }
+    fn law(rate: Rate) -> Law {
+        let place = Place {
+            limit: None,
+            rate,
+            hz: 1000,
+            seed: 1,
+        };
+        Law::new(&Params::defaults(PARAMS), &place)
+    }
+    /// Of a flow with a window of so many packets that asks for all there is.
+    fn header(packets: u64, rtt_ms: u64) -> Congestion {
+        Congestion::new(Bytes::new(packets * 1000), Span::ms(rtt_ms), Feedback::bytes(8e6))
+    }
+    /// Flows of (packets, rtt) send one window each in an interval, and it ends; `waiting` is the least queue.
+    fn interval(law: &mut Law, flows: &[(u64, u64)], waiting: u64) {
+        let waiting = Bytes::new(waiting);
+        let begin = law.interval.map_or(at(0), |(since, _)| since);
+        for (packets, rtt) in flows {
+            for _ in 0..*packets {
+                law.arrived(begin, SIZE, Some(header(*packets, *rtt)), waiting);
+            }
+        }
+        let end = law.interval.map_or(at(0), |(_, until)| until);
+        law.catch_up(end, waiting);
+    }
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    /// 10 packets in 100 ms on a link for 100: φ = 0.4 · 90 kB.
+    #[test]
+    fn what_is_unused_is_given_out() {
+        let mut law = law(Rate::mbit(8));
+        interval(&mut law, &[(10, 100)], 0);
+        near(law.mean_rtt, 0.1);
+        near(law.shares.left.0 * 0.1, 0.4 * 90_000.0);
+        near(law.shares.left.1, 0.0);
+        // Ten packets carry it: 3.6 kB each.
+        for _ in 0..10 {
+            near(
+                law.leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO).as_bytes(),
+                3_600.0,
+            );
+        }
+    }
+
+    /// 100 packets on a full link with 50 kB that never drain: φ = −0.226 · 50 kB.
+    #[test]
+    fn a_standing_queue_is_taken_back() {
+        let mut law = law(Rate::mbit(8));
+        law.gamma = 0.0;
+        law.queue = 50_000.0;
+        law.queue_until = Time::MAX;
+        interval(&mut law, &[(100, 100)], 50_000);
+        near(law.shares.left.0, 0.0);
+        near(law.shares.left.1 * 0.1, 11_300.0);
+        let cut = law.leaves(at(100), SIZE, &header(100, 100), Bytes::ZERO).as_bytes();
+        assert!((cut + 113.0).abs() < 0.01, "{cut}");
+    }
+
+    #[test]
+    fn the_queue_is_the_least_of_half_a_round_trip() {
+        let mut law = law(Rate::mbit(8));
+        law.mean_rtt = 0.1;
+        law.catch_up(at(1000), Bytes::new(20_000));
+        // 20 kB are 20 ms: looked at for (100 − 20)/2 ms.
+        assert_eq!(law.queue_until, at(1040));
+        law.catch_up(at(1010), Bytes::new(5_000));
+        law.catch_up(at(1020), Bytes::new(30_000));
+        law.catch_up(at(1040), Bytes::new(30_000));
+        near(law.queue, 5_000.0);
+        law.mean_rtt = 0.0;
+        law.catch_up(at(2000), Bytes::ZERO);
+        assert_eq!(law.queue_until, at(2002));
+    }
+
+    /// Additive increase: of two flows each gets the same rate more, whatever it has.
+    #[test]
+    fn increase_is_shared_equally() {
+        let mut law = law(Rate::mbit(80));
+        interval(&mut law, &[(90, 100), (10, 100)], 0);
+        let mut all = |packets: u64| -> f64 {
+            (0..packets)
+                .map(|_| law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO).as_bytes())
+                .sum()
+        };
+        let (large, small) = (all(90), all(10));
+        assert!((large - small).abs() < 1.0, "{large} {small}");
+        assert!((large + small - 0.4 * 900_000.0).abs() < 1.0);
+    }
+
+    /// The same for flows of different distance: `rtt²` makes the change of a window one of rate.
+    #[test]
+    fn near_and_far_get_the_same_rate() {
+        let mut law = law(Rate::mbit(80));
+        interval(&mut law, &[(50, 100)], 0);
+        let gain = |law: &mut Law, rtt: u64| {
+            law.clone()
+                .leaves(at(100), SIZE, &header(50, rtt), Bytes::ZERO)
+                .as_bytes()
+        };
+        // Per packet ∝ rtt²: a window passes once per rtt, so its rate, cwnd/rtt, moves by the same in the same time.
+        near(gain(&mut law, 200) / gain(&mut law, 100), 4.0);
+    }
+
+    /// Multiplicative decrease: each loses the same share.
+    #[test]
+    fn decrease_is_in_proportion() {
+        let mut law = law(Rate::mbit(4));
+        law.gamma = 0.0;
+        interval(&mut law, &[(90, 100), (10, 100)], 0);
+        // φ = 0.4 · (50 − 100) kB.
+        let mut all = |packets: u64| -> f64 {
+            (0..packets)
+                .map(|_| law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO).as_bytes())
+                .sum()
+        };
+        let (large, small) = (all(90), all(10));
+        assert!((large / 90_000.0 - small / 10_000.0).abs() < 1e-3, "{large} {small}");
+        assert!((large + small + 20_000.0).abs() < 1.0);
+    }
+
+    /// A full link without a queue: φ = 0, and a tenth of the traffic changes hands.
+    #[test]
+    fn a_tenth_is_shuffled_where_nothing_is_left_to_do() {
+        let mut law = law(Rate::mbit(8));
+        interval(&mut law, &[(90, 100), (10, 100)], 0);
+        near(law.shares.left.0 * 0.1, 10_000.0);
+        near(law.shares.left.1 * 0.1, 10_000.0);
+        let mut all = |packets: u64| -> f64 {
+            (0..packets)
+                .map(|_| law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO).as_bytes())
+                .sum()
+        };
+        let (large, small) = (all(90), all(10));
+        // Each gets half of 10 kB and pays a tenth of what it has.
+        assert!(
+            (large + 4_000.0).abs() < 1.0 && (small - 4_000.0).abs() < 1.0,
+            "{large} {small}"
+        );
+    }
+
+    /// φ itself moves shares, and only what is missing to γ is shuffled beside it.
+    #[test]
+    fn shuffling_makes_way_for_what_moves_anyway() {
+        let mut law = law(Rate::mbit(8));
+        interval(&mut law, &[(90, 100)], 0);
+        // φ = 0.4 · 10 kB; h = 0.1 · 90 kB − φ.
+        near(law.shares.left.0 * 0.1, 4_000.0 + 5_000.0);
+        near(law.shares.left.1 * 0.1, 5_000.0);
+    }
+
+    #[test]
+    fn the_interval_is_the_mean_round_trip_in_which_the_fast_weigh_less() {
+        let mut law = law(Rate::mbit(80));
+        // Gaps: 40 ms / 10 packets and 100 ms / 10 packets; each is seen ten times.
+        interval(&mut law, &[(10, 40), (10, 100)], 0);
+        near(law.mean_rtt, (0.04 * 0.04 + 0.1 * 0.1) / 0.14);
+        let (since, until) = law.interval.unwrap();
+        assert_eq!((since, until.since(since).as_us()), (at(40), 82_857));
+    }
+
+    #[test]
+    fn what_is_allotted_is_not_allotted_twice() {
+        let mut law = law(Rate::mbit(8));
+        interval(&mut law, &[(10, 100)], 0);
+        let mut given = 0.0;
+        for _ in 0..50 {
+            given += law.leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO).as_bytes();
+        }
+        assert!((given - 36_000.0).abs() <= 3_600.0, "{given}");
+    }
+
+    #[test]
+    fn the_least_of_all_routers_holds_and_nothing_is_given_unasked() {
+        let mut law = law(Rate::mbit(8));
+        interval(&mut law, &[(10, 100)], 0);
+        let mut header = header(10, 100);
+        for asked in [100.0, -100.0] {
+            header.feedback = Feedback::bytes(asked);
+            near(law.leaves(at(100), SIZE, &header, Bytes::ZERO).as_bytes(), asked);
+        }
+        // What they left is there for others.
+        near(law.shares.left.0 * 0.1, 36_000.0 - 100.0);
+    }
+
+    #[test]
+    fn nothing_is_given_before_the_first_interval_or_without_a_round_trip_time() {
+        let mut law = law(Rate::mbit(8));
+        let now = at(5);
+        law.arrived(now, SIZE, Some(header(10, 100)), Bytes::ZERO);
+        assert_eq!(
+            law.leaves(now, SIZE, &header(10, 100), Bytes::ZERO),
+            Feedback::default()
+        );
+        law.catch_up(at(105), Bytes::ZERO);
+        assert_eq!(
+            law.leaves(at(106), SIZE, &header(10, 0), Bytes::ZERO),
+            Feedback::default()
+        );
+        assert!(law.leaves(at(106), SIZE, &header(10, 100), Bytes::ZERO) > Feedback::default());
+    }
+
+    #[test]
+    fn a_long_silence_is_over_at_once() {
+        let mut law = law(Rate::mbit(8));
+        interval(&mut law, &[(10, 100)], 0);
+        let now = at(10_000_000);
+        law.arrived(now, SIZE, Some(header(10, 100)), Bytes::ZERO);
+        assert_eq!(law.interval, Some((now, now + Span::ms(100))));
+        assert_eq!(law.shares, Shares::default().with_left(law.shares.left));
+    }
+
+    impl Shares {
+        fn with_left(self, left: (f64, f64)) -> Shares {
+            Shares { left, ..self }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+"""`narrows remy`, and scenarios that name what it wrote."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from conftest import TINY, Cli
+
+import narrows as nw
+
+
+def field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(n: int) -> bytes:
+    out = b""
+    while n >= 0x80:
+        out += bytes([n & 0x7F | 0x80])
+        n >>= 7
+    return out + bytes([n])
+
+
+def double(number: int, x: float) -> bytes:
+    return varint(number << 3 | 1) + struct.pack("<d", x)
+
+
+def leaf(low: float, high: float, increment: int, intersend: float) -> bytes:
+    def memory(ratio: float, others: float) -> bytes:
+        return double(21, others) + double(22, others) + double(23, ratio)
+
+    domain = field(11, memory(low, 0.0)) + field(12, memory(high, 163840.0))
+    whisker = varint(31 << 3) + varint(2 * increment) + double(32, 1.0) + double(33, intersend)
+    return field(1, domain) + field(3, whisker)
+
+
+DNA = field(2, leaf(0.0, 2.0, 1, 3.0)) + field(2, leaf(2.0, 163840.0, 0, 6.0))
+TREE = """\
+remy-tree 1
+rtt_ratio < 2
+  multiple 1 increment 1 intersend 3
+  multiple 1 increment 0 intersend 6
+"""
+
+
+def test_a_file_of_remys_becomes_a_tree_that_a_scenario_may_name(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "two.dna").write_bytes(DNA)
+    done = cli("remy", tmp_path / "two.dna", "-o", tmp_path / "two.remy")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 rules; ")
+    assert (tmp_path / "two.remy").read_text(encoding="utf-8") == TREE
+
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(TINY.replace('"cubic"', '{ kind = "remy", tree = "two.remy" }'), encoding="utf-8")
+    assert cli("check", scenario).returncode == 0
+    # Found relative to the scenario, from everywhere.
+    loaded = nw.load(scenario)
+    assert isinstance(loaded.flows[0].cc, nw.cc.Remy)
+    run = nw.run(loaded)
+    assert list(run.files.values()) == [TREE]
+    assert run.flows[0]["goodput_mbit"] == pytest.approx(1448 * 8 / 3000, rel=0.2)
+
+
+def test_the_text_itself_does_as_well() -> None:
+    path = nw.Path(rate="10Mbit", rtt="20ms")
+    texts = [nw.cc.Remy(tree=tree) for tree in (TREE, "small")] + [nw.cc.Remy()]
+    own, small, default = (nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="3s", seed=1)) for cc in texts)
+    assert own.flows[0]["goodput_mbit"] < small.flows[0]["goodput_mbit"]
+    assert small.flows[0]["goodput_mbit"] == default.flows[0]["goodput_mbit"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00", b"hello", DNA[:-1], field(2, b"") * 1000])
+def test_what_is_no_file_of_remys_is_refused(cli: Cli, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.dna").write_bytes(content)
+    done = cli("remy", tmp_path / "x.dna", "-o", tmp_path / "x.remy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "use a .dna file that Remy wrote" in done.stderr
+    assert not (tmp_path / "x.remy").exists()
