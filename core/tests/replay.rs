@@ -187,6 +187,7 @@ fn replay_receiver(text: &'static str) -> usize {
                 syn,
                 ece: words[0] == "AE",
                 tsval: 0,
+                ..AckSegment::default()
             };
             let ours = sent.get(compared).map(|(t, a)| (*t, AckSegment { tsval: 0, ..*a }));
             let same = ours.is_some_and(|(t, a)| a == expected && near(t, at));
@@ -315,6 +316,7 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
                     syn,
                     ece: words[0] == "AE",
                     tsval: 1,
+                    ..AckSegment::default()
                 };
                 sender.on_segment(at, &ack, &mut |s| sent.push((at, s)));
             }

@@ -2,6 +2,8 @@
 
 mod pair;
 
+use narrows_core::cc;
+use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Sender, MSS};
 use narrows_core::units::{Bytes, Rate, Span, Time};
@@ -157,6 +159,8 @@ impl Target {
             sacks,
             syn: h.syn,
             ece: h.ece,
+            ace: h.tsval as u8,
+            ecn: Ecn::NotEct,
         };
         let mut sent = Vec::new();
         self.sender.on_segment(self.now, &ack, &mut |s| sent.push(s));
@@ -176,7 +180,8 @@ proptest! {
         ecn: bool,
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
-        let sender = Sender::new(&ends(), law(cc), size.map(Bytes::new));
+        let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
+        let sender = Sender::new(&ends().under(kind, true), law(cc), size.map(Bytes::new));
         let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0, established: false };
         let mut sent = Vec::new();
         t.sender.connect(t.now, &mut |s| sent.push(s));

@@ -417,7 +417,7 @@ pub const KEYS: &[Key] = &[
         "flow",
         "ecn",
         "switch",
-        "false, true where the host's is on",
+        "false, true where the host's is on or its cc needs it",
         "true, false",
         "its ends negotiate explicit congestion notification",
     ),

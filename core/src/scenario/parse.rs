@@ -73,6 +73,14 @@ pub(super) struct Known {
     pub needs: Vec<(&'static str, &'static [Need])>,
 }
 
+impl Known {
+    /// What a congestion control needs.
+    fn needs_of(&self, cc: &str) -> &'static [Need] {
+        let found = self.needs.iter().find(|(name, _)| *name == cc);
+        found.map_or(&[], |(_, needs)| needs)
+    }
+}
+
 fn offer(name: &'static str, params: &'static [Param], check: fn(&Params) -> Result<(), Refusal>) -> Offer {
     Offer { name, params, check }
 }
@@ -333,10 +341,8 @@ fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[Flo
         return;
     };
     let who = |need: Need| {
-        flows.iter().map(|flow| flow.cc.kind.as_str()).find(|kind| {
-            let found = known.needs.iter().find(|(name, _)| name == kind);
-            found.is_some_and(|(_, needs)| needs.contains(&need))
-        })
+        let mut kinds = flows.iter().map(|flow| flow.cc.kind.as_str());
+        kinds.find(|kind| known.needs_of(kind).contains(&need))
     };
     let lacks = [
         ("pacing", Need::Pacing, host.pacing == Pacing::Off, Pacing::Auto.word()),
@@ -427,7 +433,12 @@ fn flow(
         out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
             .map(Some)
     });
-    let ecn = optional(s.field("ecn"), host_ecn == EcnMode::On, |f| {
+    let wants = cc.as_ref().is_some_and(|cc| {
+        let needs = known.needs_of(&cc.kind);
+        needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
+    });
+    let uses = host_ecn == EcnMode::On || (wants && host_ecn != EcnMode::Off);
+    let ecn = optional(s.field("ecn"), uses, |f| {
         let asks = out.switch(&f)?;
         if asks && host_ecn == EcnMode::Off {
             out.refuse(

@@ -87,6 +87,10 @@ pub struct AckSegment {
     pub syn: bool,
     /// A marked segment has arrived (ECE). With `syn`: agrees to ECN.
     pub ece: bool,
+    /// Marked packets that have arrived, and five more, modulo eight, where they are counted (ACE, RFC 9768).
+    pub ace: u8,
+    /// The ECN bits of its IP header.
+    pub ecn: Ecn,
 }
 
 impl AckSegment {
@@ -97,5 +101,17 @@ impl AckSegment {
             (_, 0) => HEADERS,
             (_, n) => HEADERS + 4 + 8 * u64::from(n),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thousands of them are under way at once.
+    #[test]
+    fn an_ack_has_not_grown() {
+        assert_eq!(core::mem::size_of::<AckSegment>(), 80);
+        assert!(core::mem::size_of::<Segment>() <= 32);
     }
 }

@@ -332,6 +332,7 @@ impl Sender {
             tsval: stamp(now),
             tsecr: self.ts_recent,
             psh,
+            ecn: self.ecn.control,
             ..Segment::default()
         }
     }
