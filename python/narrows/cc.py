@@ -543,3 +543,20 @@ class Timely(Choice):
     alpha: float | None = None
     beta: float | None = None
     hai_after: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dctcp(Choice):
+    """Shrinks by the share of packets that were marked (RFC 8257), as Linux has it.
+
+    >>> Dctcp(shift_g=5).tree()
+    {'kind': 'dctcp', 'shift_g': 5}
+
+    Attributes:
+        shift_g: The share that a new window has in alpha: a half to the power of this.
+        alpha_on_init: Alpha before anything is known, in 1/1024.
+    """
+
+    kind = "dctcp"
+    shift_g: int | None = None
+    alpha_on_init: int | None = None

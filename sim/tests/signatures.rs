@@ -18,6 +18,8 @@ mod compound;
 mod copa;
 #[path = "signatures/cubic.rs"]
 mod cubic;
+#[path = "signatures/dctcp.rs"]
+mod dctcp;
 #[path = "signatures/epochs.rs"]
 mod epochs;
 #[path = "signatures/highspeed.rs"]

@@ -15,6 +15,7 @@ pub mod cdg;
 pub mod compound;
 pub mod copa;
 pub mod cubic;
+pub mod dctcp;
 pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
@@ -557,6 +558,7 @@ pub const KINDS: &[CcKind] = &[
     cdg::KIND,
     compound::KIND,
     copa::KIND,
+    dctcp::KIND,
     highspeed::KIND,
     htcp::KIND,
     hybla::KIND,
