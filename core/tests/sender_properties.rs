@@ -174,7 +174,7 @@ proptest! {
 
     #[test]
     fn no_answer_makes_a_sender_lose_its_mind(
-        cc in prop::sample::select(&["reno", "cubic", "bbr", "dctcp"][..]),
+        cc in prop::sample::select(&["reno", "cubic", "bbr", "dctcp", "prague"][..]),
         size in prop::option::of(1u64..3_000_000),
         silent: bool,
         ecn: bool,

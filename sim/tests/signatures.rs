@@ -34,6 +34,8 @@ mod illinois;
 mod ledbat;
 #[path = "signatures/nv.rs"]
 mod nv;
+#[path = "signatures/prague.rs"]
+mod prague;
 #[path = "signatures/scalable.rs"]
 mod scalable;
 #[path = "signatures/timely.rs"]

@@ -23,6 +23,7 @@ pub mod hystart;
 pub mod illinois;
 pub mod ledbat;
 pub mod nv;
+pub mod prague;
 pub mod reno;
 pub mod scalable;
 pub mod timely;
@@ -565,6 +566,7 @@ pub const KINDS: &[CcKind] = &[
     illinois::KIND,
     ledbat::KIND,
     nv::KIND,
+    prague::KIND,
     scalable::KIND,
     timely::KIND,
     vegas::KIND,
