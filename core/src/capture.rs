@@ -249,6 +249,7 @@ pub fn segment(ends: Ends, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
         psh: s.psh,
         ece: s.syn && s.cwr,
         cwr: s.cwr,
+        ae: s.syn && s.cwr && s.ecn == Ecn::Ect1,
     };
     tcp(ends, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out)
 }
@@ -285,10 +286,12 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
         syn: a.syn,
         ack: true,
         psh: false,
-        ece: a.ece,
-        cwr: false,
+        // The SYN-ACK of one who counts tells what the SYN came with; the other ACKs, three bits of the count.
+        ece: a.ece || a.marks.ace() & 1 != 0,
+        cwr: a.marks.ace() & 2 != 0 || (a.syn && a.marks.ecn() == Ecn::Ect1),
+        ae: a.marks.ace() & 4 != 0,
     };
-    tcp(ends, dscp, Ecn::NotEct, seq, ack, flags, window, &options, 0, out)
+    tcp(ends, dscp, a.marks.ecn(), seq, ack, flags, window, &options, 0, out)
 }
 
 /// Likewise of a probe of `len` bytes of payload.
@@ -308,6 +311,7 @@ struct Flags {
     psh: bool,
     ece: bool,
     cwr: bool,
+    ae: bool,
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -331,12 +335,13 @@ fn tcp(
     out.extend(seq.to_be_bytes());
     out.extend(ack.to_be_bytes());
     let bit = |set, bit: u8| if set { bit } else { 0 };
+    let accurate = bit(flags.ae, 0x01);
     let flags = bit(flags.cwr, 0x80)
         | bit(flags.ece, 0x40)
         | bit(flags.ack, 0x10)
         | bit(flags.psh, 0x08)
         | bit(flags.syn, 0x02);
-    out.extend([(head as u8 / 4) << 4, flags]);
+    out.extend([(head as u8 / 4) << 4 | accurate, flags]);
     out.extend(window.to_be_bytes());
     out.extend([0; 4]);
     out.extend(options);

@@ -186,6 +186,7 @@ fn replay_receiver(text: &'static str) -> usize {
                 sacks: blocks,
                 syn,
                 ece: words[0] == "AE",
+                tsval: 0,
                 ..AckSegment::default()
             };
             let ours = sent.get(compared).map(|(t, a)| (*t, AckSegment { tsval: 0, ..*a }));

@@ -2,7 +2,9 @@
 
 mod pair;
 
-use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
+use narrows_core::cc;
+use narrows_core::packet::Ecn;
+use narrows_core::tcp::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{Sender, MSS};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use pair::{config as ends, law, Pair};
@@ -157,6 +159,7 @@ impl Target {
             sacks,
             syn: h.syn,
             ece: h.ece,
+            marks: AckMarks::new(h.tsval as u8, Ecn::NotEct),
             ..AckSegment::default()
         };
         let mut sent = Vec::new();
@@ -171,13 +174,14 @@ proptest! {
 
     #[test]
     fn no_answer_makes_a_sender_lose_its_mind(
-        cc in prop::sample::select(&["reno", "cubic", "bbr"][..]),
+        cc in prop::sample::select(&["reno", "cubic", "bbr", "dctcp", "prague"][..]),
         size in prop::option::of(1u64..3_000_000),
         silent: bool,
         ecn: bool,
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
-        let sender = Sender::new(&ends(), law(cc), size.map(Bytes::new));
+        let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
+        let sender = Sender::new(&ends().under(kind, true), law(cc), size.map(Bytes::new));
         let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0, established: false };
         let mut sent = Vec::new();
         t.sender.connect(t.now, &mut |s| sent.push(s));

@@ -584,3 +584,39 @@ class Xcp(Choice):
 
     kind = "xcp"
     rate: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dctcp(Choice):
+    """Shrinks by the share of packets that were marked (RFC 8257), as Linux has it.
+
+    >>> Dctcp(shift_g=5).tree()
+    {'kind': 'dctcp', 'shift_g': 5}
+
+    Attributes:
+        shift_g: The share that a new window has in alpha: a half to the power of this.
+        alpha_on_init: Alpha before anything is known, in 1/1024.
+    """
+
+    kind = "dctcp"
+    shift_g: int | None = None
+    alpha_on_init: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prague(Choice):
+    """DCTCP for the Internet (L4S): two marks per round trip, whatever the rate.
+
+    >>> Prague(rtt_target="0s").tree()
+    {'kind': 'prague', 'rtt_target': '0s'}
+
+    Attributes:
+        shift_g: The share that a new round trip has in alpha: a half to the power of this.
+        rtt_target: Flows with a shorter round trip act as if theirs were this long; `"0s"`: every flow by its own.
+        rtt_transition: Round trips before they do.
+    """
+
+    kind = "prague"
+    shift_g: int | None = None
+    rtt_target: str | None = None
+    rtt_transition: int | None = None

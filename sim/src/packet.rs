@@ -67,17 +67,11 @@ impl Packet {
     /// A segment of `flow`.
     pub fn data(flow: u32, segment: &Segment) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
-        let ecn = match segment.ecn {
-            Ecn::NotEct => 0,
-            Ecn::Ect1 => 1,
-            Ecn::Ect0 => 2,
-            Ecn::Ce => ECN,
-        };
         let flags = flag(segment.syn, SYN)
             | flag(segment.psh, PSH)
             | flag(segment.joined, JOINED)
             | flag(segment.cwr, CWR)
-            | ecn;
+            | bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
         let (seq, word, tsecr, bytes) = (segment.seq, segment.tsval, segment.tsecr, segment.len as u16);
         Packet {
@@ -96,7 +90,10 @@ impl Packet {
             // What the network may read of it, as the header has it.
             seq: ack.ack & u64::from(u32::MAX) | u64::from(ack.tsval) << 32,
             tsecr: ack.tsecr,
-            flags: flag(ack.syn, SYN) | flag(ack.ece, ECE),
+            flags: flag(ack.syn, SYN)
+                | flag(ack.ece || ack.marks.ace() & 1 != 0, ECE)
+                | flag(ack.marks.ace() & 2 != 0, CWR)
+                | bits(ack.marks.ecn()),
             word: place,
             bytes: ack.size().get() as u16,
             ..Packet::blank(flow, Kind::Ack)
@@ -229,7 +226,7 @@ impl packet::Packet for Packet {
             pure: u64::from(self.bytes) == HEADERS,
             next: self.seq as u32,
             timestamps: Some(((self.seq >> 32) as u32, self.tsecr)),
-            ecn: (self.flags & ECE != 0, false),
+            ecn: (self.flags & ECE != 0, self.flags & CWR != 0),
             ..packet::Ack::default()
         })
     }
@@ -255,6 +252,16 @@ impl packet::Packet for Packet {
     }
     fn damage(&mut self) {
         self.flags |= DAMAGED;
+    }
+}
+
+/// The ECN bits of a header.
+fn bits(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => ECN,
     }
 }
 

@@ -18,6 +18,8 @@ mod compound;
 mod copa;
 #[path = "signatures/cubic.rs"]
 mod cubic;
+#[path = "signatures/dctcp.rs"]
+mod dctcp;
 #[path = "signatures/epochs.rs"]
 mod epochs;
 #[path = "signatures/highspeed.rs"]
@@ -34,6 +36,8 @@ mod ledbat;
 mod newreno;
 #[path = "signatures/nv.rs"]
 mod nv;
+#[path = "signatures/prague.rs"]
+mod prague;
 #[path = "signatures/remy.rs"]
 mod remy;
 #[path = "signatures/scalable.rs"]

@@ -15,6 +15,7 @@ pub mod cdg;
 pub mod compound;
 pub mod copa;
 pub mod cubic;
+pub mod dctcp;
 pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
@@ -23,6 +24,7 @@ pub mod illinois;
 pub mod ledbat;
 pub mod newreno;
 pub mod nv;
+pub mod prague;
 pub mod remy;
 pub mod reno;
 pub mod scalable;
@@ -109,7 +111,7 @@ pub struct Sample {
     pub pacing: Rate,
     /// Are packets really paced?
     pub paced: bool,
-    /// Did it report marks (ECE)?
+    /// Did it report marks?
     pub ece: bool,
     /// Did it only acknowledge more in order: nothing selected, no mark, the peer's window as it was? (Linux's fast path.)
     pub plain: bool,
@@ -120,7 +122,8 @@ pub struct Sample {
     /// Packets delivered so far, as Linux shows them here: what this ACK selected is counted, what it acknowledged in order
     /// is not yet.
     pub delivered: u64,
-    /// Of them those that ACKs with marks told of, this one not yet counted.
+    /// Of them those marked: by ECE all that an ACK delivered, what this one selected included; by a counter, those of this
+    /// one not yet.
     pub delivered_ce: u64,
     /// The peer's timestamp in it and the echo of ours, ms.
     pub stamps: (u32, u32),
@@ -155,8 +158,11 @@ pub struct Ack {
     pub lost: u32,
     /// The state of recovery after it.
     pub state: State,
-    /// Did it report marks (ECE)? All that it delivered counts as marked then, as in Linux's `delivered_ce`.
+    /// Did it report marks?
     pub ece: bool,
+    /// Packets marked, as it told: by ECE all that it delivered, as in Linux's `delivered_ce`; by a counter what that grew
+    /// by, which may be more than this ACK delivered.
+    pub marked: u32,
     /// What it told of delivery, for laws that ask ([`CongestionControl::needs_delivery`]).
     pub delivery: Option<Delivery>,
 }
@@ -279,6 +285,8 @@ pub struct Start {
     pub min_rtt: Span,
     /// The SYN has been delivered.
     pub totals: Totals,
+    /// Did both ends agree on ECN? A law that needs it and does not get it falls back to Reno.
+    pub ecn: bool,
 }
 
 /// Data is about to leave while nothing is in flight.
@@ -360,11 +368,11 @@ event_at! {
     }
     Ack {
         delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
-        ece: false, delivery: None,
+        ece: false, marked: 0, delivery: None,
     }
     LostPacket { seq: 0, end: 0, in_flight: 0, lost: 0, app_limited: false, totals: Totals::default() }
     Loss { cause: Cause::Loss, in_flight: 0 }
-    Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default() }
+    Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default(), ecn: false }
     Sent { last_sent: None, app_limited: false, nxt: 0, totals: Totals::default() }
     Rto { totals: Totals::default() }
     Reduced {}
@@ -566,6 +574,7 @@ pub const KINDS: &[CcKind] = &[
     cdg::KIND,
     compound::KIND,
     copa::KIND,
+    dctcp::KIND,
     highspeed::KIND,
     htcp::KIND,
     hybla::KIND,
@@ -573,6 +582,7 @@ pub const KINDS: &[CcKind] = &[
     ledbat::KIND,
     newreno::KIND,
     nv::KIND,
+    prague::KIND,
     remy::KIND,
     scalable::KIND,
     timely::KIND,

@@ -326,7 +326,7 @@ pub struct FlowSpec {
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
-    /// Do its ends negotiate explicit congestion notification?
+    /// Do its ends negotiate explicit congestion notification, in the way that its law needs? Where not, such a law is Reno.
     pub ecn: bool,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,

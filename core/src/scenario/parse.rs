@@ -88,10 +88,12 @@ impl Known {
             .iter()
             .filter(|flow| counts(flow))
             .map(|flow| flow.cc.kind.as_str());
-        kinds.into_iter().find(|kind| {
-            let found = self.needs.iter().find(|(name, _)| name == kind);
-            found.is_some_and(|(_, needs)| needs.contains(&need))
-        })
+        kinds.into_iter().find(|kind| self.needs_of(kind).contains(&need))
+    }
+    /// What a congestion control needs.
+    fn needs_of(&self, cc: &str) -> &'static [Need] {
+        let found = self.needs.iter().find(|(name, _)| *name == cc);
+        found.map_or(&[], |(_, needs)| needs)
     }
 }
 
@@ -505,7 +507,12 @@ fn flow(
         out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
             .map(Some)
     });
-    let ecn = optional(s.field("ecn"), host_ecn == EcnMode::On, |f| {
+    let wants = cc.as_ref().is_some_and(|cc| {
+        let needs = known.needs_of(&cc.kind);
+        needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
+    });
+    let uses = host_ecn == EcnMode::On || (wants && host_ecn != EcnMode::Off);
+    let ecn = optional(s.field("ecn"), uses, |f| {
         let asks = out.switch(&f)?;
         if asks && host_ecn == EcnMode::Off {
             out.refuse(

@@ -98,16 +98,16 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For a connection under `kind`: what that needs, it gets; otherwise it asks for ECN if `asks`.
+    /// For a connection under `kind`. It uses ECN if it `asks`, in the way that `kind` needs.
     pub fn under(&self, kind: &CcKind, asks: bool) -> Config {
-        let ecn = if kind.needs(Need::EcnCount) {
+        let ecn = if !asks {
+            EcnUse::Off
+        } else if kind.needs(Need::EcnCount) {
             EcnUse::Counted
         } else if kind.needs(Need::EcnEcho) {
             EcnUse::Echoed
-        } else if asks {
-            EcnUse::Latched
         } else {
-            EcnUse::Off
+            EcnUse::Latched
         };
         Config {
             ecn,

@@ -1,6 +1,8 @@
 //! What an administrator may tell a host about its senders.
 
 use super::MSS;
+use crate::cc::CongestionControl;
+use crate::packet::Ecn;
 use crate::units::Bytes;
 
 /// Who is paced.
@@ -25,6 +27,14 @@ impl Pacing {
             Pacing::Auto => "auto",
             Pacing::Off => "off",
             Pacing::Fq => "fq",
+        }
+    }
+    /// Is a flow of this law paced?
+    pub(super) fn paces(self, cc: &dyn CongestionControl) -> bool {
+        match self {
+            Pacing::Auto => cc.needs_pacing(),
+            Pacing::Off => false,
+            Pacing::Fq => true,
         }
     }
 }
@@ -67,6 +77,24 @@ pub enum EcnUse {
     Echoed,
     /// Marks are counted, and what leaves has code point ECT(1) (RFC 9331, RFC 9768).
     Counted,
+}
+
+impl EcnUse {
+    /// The code point of new data.
+    pub fn data(self) -> Ecn {
+        match self {
+            EcnUse::Off => Ecn::NotEct,
+            EcnUse::Latched | EcnUse::Echoed => Ecn::Ect0,
+            EcnUse::Counted => Ecn::Ect1,
+        }
+    }
+    /// The code point of everything else: SYNs, ACKs, and what is sent again.
+    pub fn control(self) -> Ecn {
+        match self {
+            EcnUse::Off | EcnUse::Latched => Ecn::NotEct,
+            EcnUse::Echoed | EcnUse::Counted => self.data(),
+        }
+    }
 }
 
 /// The clock that round trips are measured with.

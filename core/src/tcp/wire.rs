@@ -70,6 +70,36 @@ impl Segment {
     }
 }
 
+/// ECN in an ACK beside ECE, in one byte: the ACE field and the bits of its IP header.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct AckMarks(u8);
+
+impl AckMarks {
+    /// `ace`: marked packets that have arrived, and five more, modulo eight, where they are counted (RFC 9768).
+    pub fn new(ace: u8, ecn: Ecn) -> AckMarks {
+        let bits = match ecn {
+            Ecn::NotEct => 0,
+            Ecn::Ect1 => 1,
+            Ecn::Ect0 => 2,
+            Ecn::Ce => 3,
+        };
+        AckMarks(ace & 0b111 | bits << 3)
+    }
+    /// The ACE field.
+    pub fn ace(self) -> u8 {
+        self.0 & 0b111
+    }
+    /// The ECN bits of its IP header.
+    pub fn ecn(self) -> Ecn {
+        match self.0 >> 3 & 0b11 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
 /// From the receiver to the sender, frozen when it was sent.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckSegment {
@@ -89,6 +119,8 @@ pub struct AckSegment {
     pub syn: bool,
     /// A marked segment has arrived (ECE). With `syn`: agrees to ECN.
     pub ece: bool,
+    /// What it says of counted marks, and its own ECN bits.
+    pub marks: AckMarks,
     /// What routers wrote into the segments that arrived since the last ACK, all together.
     pub feedback: Feedback,
 }
@@ -101,5 +133,17 @@ impl AckSegment {
             (_, 0) => HEADERS,
             (_, n) => HEADERS + 4 + 8 * u64::from(n),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thousands of them are under way at once.
+    #[test]
+    fn an_ack_has_not_grown() {
+        assert_eq!(core::mem::size_of::<AckSegment>(), 80);
+        assert!(core::mem::size_of::<Segment>() <= 32);
     }
 }

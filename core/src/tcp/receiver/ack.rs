@@ -191,6 +191,11 @@ impl Acks {
         false
     }
 
+    /// Does an ACK wait for the timer of delayed ones?
+    pub fn is_delayed(&self) -> bool {
+        self.delayed_owed
+    }
+
     /// Answers what makes an ACK due by now, if anything does.
     pub fn timer_fired(&mut self, now: Time, rto: u64) -> Option<Due> {
         let mut due = None;
@@ -213,6 +218,13 @@ impl Acks {
     }
     pub fn next_wakeup(&self) -> Option<Time> {
         Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
+    }
+
+    /// An ACK of less has left, to tell of marks before the one for all up to `nxt`, which is still owed.
+    pub fn sent_before(&mut self, nxt: u64) {
+        self.acked = nxt;
+        self.compressed = 0;
+        self.compress_timer = None;
     }
 
     /// An ACK up to `nxt` has left.

@@ -5,7 +5,7 @@
 //! | `ack` | when an ACK leaves: every second segment, quick ACKs, delayed ACKs, compressed ones |
 //! | `sack` | what arrived out of order, and the blocks that report it |
 //! | `window` | how much may come: auto-tuning of the buffer, the window offered |
-//! | `ecn` | marks, reported until they are answered |
+//! | `ecn` | marks: latched, echoed or counted |
 
 mod ack;
 mod ecn;
@@ -13,12 +13,13 @@ mod sack;
 mod window;
 
 use super::timer::Ticks;
-use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
+use super::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, EcnUse, MSS};
 use crate::packet::Feedback;
 use crate::units::Time;
 pub use ack::RULES;
 use ack::{Acks, Due};
+use ecn::Heed;
 use sack::Holes;
 use window::Window;
 
@@ -60,8 +61,8 @@ pub struct Receiver {
     /// Does it select what it acknowledges (SACK)?
     sack: bool,
     dsack: Option<Range>,
-    /// Is it willing to use ECN?
-    ecn: bool,
+    /// How it is willing to use ECN.
+    ecn: EcnUse,
     marks: ecn::Marks,
     /// What routers have written, and the next ACK tells.
     feedback: Feedback,
@@ -93,7 +94,7 @@ impl Receiver {
             window: Window::new(cfg),
             sack: cfg.sack,
             dsack: None,
-            ecn: cfg.ecn != EcnUse::Off,
+            ecn: cfg.ecn,
             marks: ecn::Marks::default(),
             feedback: Feedback::default(),
             unread: None,
@@ -122,7 +123,7 @@ impl Receiver {
                 self.ts_recent = seg.tsval;
                 // Of several SYNs the first to arrive decides.
                 if self.phase == Phase::Listen {
-                    self.marks.on = self.ecn && seg.cwr;
+                    self.marks.on_syn(self.ecn, seg);
                 }
                 self.phase = Phase::SynReceived;
                 self.send_syn_ack(now, wire);
@@ -143,6 +144,7 @@ impl Receiver {
             }
             Phase::Established => {}
         }
+        self.acks.now |= self.marks.on_packet(seg.ecn);
         if seg.len > 0 {
             self.on_data(now, seg, wire);
         } else if seg.seq < self.nxt {
@@ -183,7 +185,7 @@ impl Receiver {
         }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
-            self.read_marks(seg);
+            self.read_marks(seg, wire);
             self.on_out_of_order(now, seg.len, range, wire);
         } else {
             self.on_in_order(now, seg, range.end, wire);
@@ -208,7 +210,7 @@ impl Receiver {
             || self.window.quick_acks(ack::MAX_QUICK),
             || rto_ticks(self.ticks, self.rtt_us),
         );
-        self.read_marks(seg);
+        self.read_marks(seg, wire);
         self.window.measure_rtt_by_window(now, self.nxt);
         if self.window.grow(seg.len, unread) {
             self.acks.quick |= 1;
@@ -248,9 +250,18 @@ impl Receiver {
     }
 
     /// What data says of marks.
-    fn read_marks(&mut self, seg: &Segment) {
-        if self.marks.on_data(seg.ecn) {
-            self.acks.enter_quick(self.window.quick_acks(ecn::QUICK));
+    fn read_marks(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        match self.marks.on_data(seg.ecn, self.nxt) {
+            Heed::Nothing => {}
+            Heed::Quick => self.acks.enter_quick(self.window.quick_acks(ecn::QUICK)),
+            Heed::After(nxt, echo) => {
+                if self.acks.is_delayed() {
+                    let ack = self.ack(nxt, echo);
+                    self.acks.sent_before(self.nxt);
+                    wire(ack);
+                }
+                self.acks.now = true;
+            }
         }
     }
 
@@ -371,12 +382,19 @@ impl Receiver {
             window: self.window.offered(),
             tsval: super::sender::stamp(now),
             tsecr: self.ts_recent,
-            ece: self.marks.on,
+            ece: self.marks.on(),
+            marks: AckMarks::new(0, self.marks.control()),
             ..AckSegment::default()
         });
     }
 
     fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
+        wire(self.ack(self.nxt, self.marks.echo()));
+        self.acks.sent(self.nxt);
+    }
+
+    /// An ACK up to `ack`.
+    fn ack(&mut self, ack: u64, ece: bool) -> AckSegment {
         let window = self.window.offer(self.acks.acked, self.nxt, &mut self.acks.quick);
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
@@ -386,18 +404,18 @@ impl Receiver {
                 n += 1;
             }
         }
-        wire(AckSegment {
-            ack: self.nxt,
+        AckSegment {
+            ack,
             window,
             tsval: super::sender::stamp(self.clock),
             tsecr: self.ts_recent,
             n_sacks: n as u8,
             sacks,
             syn: false,
-            ece: self.marks.echo(),
+            ece,
+            marks: AckMarks::new(self.marks.ace(), self.marks.control()),
             feedback: core::mem::take(&mut self.feedback),
-        });
-        self.acks.sent(self.nxt);
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct News {
     pub window_update: bool,
     /// It reported marks.
     pub ece: bool,
+    /// So many.
+    pub marked: u32,
     /// A retransmission was found lost.
     pub retrans_lost: bool,
     /// The retransmission timer starts anew.
@@ -123,7 +125,7 @@ impl Sender {
         }
         // What laws are shown as delivered, in Linux's order: selected, not yet acknowledged in order.
         let shown = self.delivered.packets + u64::from(news.delivered);
-        let shown_ce = self.delivered_ce;
+        let shown_ce = self.delivered_ce + if news.ece { u64::from(news.delivered) } else { 0 };
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
             acked = self.clean(now, ack.ack, &mut news, &mut times);
@@ -134,7 +136,7 @@ impl Sender {
                 self.limit_ends(now, Limit::Busy);
             }
         }
-        self.count_delivered(&news);
+        self.count_delivered(ack, &mut news);
         let prior = times.newest.as_ref().map(|n| n.snapshot.delivered);
         self.rack.update_window(prior, self.delivered.packets);
         let mut rtt = None;
@@ -436,6 +438,7 @@ impl Sender {
         ev.delivery = delivery;
         ev.delivered = news.delivered;
         ev.ece = news.ece;
+        ev.marked = news.marked;
         ev.cwnd_limited = self.window_is_limit();
         ev.una = self.board.una();
         ev.nxt = self.board.nxt();

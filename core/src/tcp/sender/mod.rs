@@ -46,11 +46,12 @@ use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
 use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
-use super::{Config, EcnUse, Info, Pacing, State, MSS};
+use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
 use crate::kernel::Rule;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
+pub(super) use ecn::FIRST_ACE;
 use limits::Limits;
 use output::Push;
 use pacing::Pacer;
@@ -105,6 +106,17 @@ struct Needs {
     needs_delivery: bool,
     needs_feedback: bool,
     send_buffer_windows: u32,
+}
+
+impl Needs {
+    fn of(cc: &dyn CongestionControl) -> Needs {
+        Needs {
+            owns_recovery: cc.owns_recovery(),
+            needs_delivery: cc.needs_delivery(),
+            needs_feedback: cc.needs_feedback(),
+            send_buffer_windows: cc.send_buffer_windows(),
+        }
+    }
 }
 
 /// One sender.
@@ -190,11 +202,7 @@ impl Sender {
     pub fn new(cfg: &Config, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Ticks::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
-        let paced = match cfg.pacing {
-            Pacing::Auto => cc.needs_pacing(),
-            Pacing::Off => false,
-            Pacing::Fq => true,
-        };
+        let paced = cfg.pacing.paces(&*cc);
         let records = cc.needs_flight_record();
         let mut board = Scoreboard::new(MSS);
         if records {
@@ -204,12 +212,7 @@ impl Sender {
             cfg: cfg.clone(),
             ticks,
             phase: Phase::Closed,
-            law: Needs {
-                owns_recovery: cc.owns_recovery(),
-                needs_delivery: cc.needs_delivery(),
-                needs_feedback: cc.needs_feedback(),
-                send_buffer_windows: cc.send_buffer_windows(),
-            },
+            law: Needs::of(&*cc),
             cc,
             w: Window::new(cfg.iw),
             board,
@@ -231,7 +234,7 @@ impl Sender {
             reordering: REORDERING,
             dsack_dups: 0,
             probe: None,
-            ecn: ecn::Ecn::new(cfg.ecn != EcnUse::Off),
+            ecn: ecn::Ecn::new(cfg.ecn),
             timer: None,
             timeouts: 0,
             window_probes: 0,
@@ -432,6 +435,7 @@ impl Sender {
             seq: self.board.nxt(),
             tsval: stamp(now),
             tsecr: self.ts_recent,
+            ecn: self.ecn.control,
             ..Segment::default()
         }
     }
@@ -462,7 +466,11 @@ impl Sender {
         ev.srtt = Span::us(self.rtt.srtt_us());
         ev.min_rtt = Span::us(us);
         ev.totals = self.totals();
+        ev.ecn = self.ecn.on();
         self.cc.on_start(&mut self.w, &ev);
+        // A law that has not got what it needs may be another from now on.
+        self.law = Needs::of(&*self.cc);
+        self.pacer.on = self.cfg.pacing.paces(&*self.cc);
         self.take_pacing();
     }
 }

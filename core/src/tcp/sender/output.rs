@@ -332,6 +332,7 @@ impl Sender {
             tsval: stamp(now),
             tsecr: self.ts_recent,
             psh,
+            ecn: self.ecn.control,
             congestion: self.law.needs_feedback.then(|| self.cc.congestion(&self.w)).flatten(),
             ..Segment::default()
         }

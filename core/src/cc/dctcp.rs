@@ -1,0 +1,313 @@
+//! DCTCP: where switches mark early, the window shrinks by how much of it was marked, not by half.
+//!
+//! Law, `F` the share of packets marked among those delivered in one window of data:
+//! `α = (1 − g) α + g F` with `g = 1/16`, `α = 1` at first; on a mark, once per window, `ssthresh = cwnd (1 − α/2)`; on loss
+//! `ssthresh = cwnd/2`; growth is Reno's. Without ECN it is Reno.
+//!
+//! Marks have to be echoed one by one ([`Need::EcnEcho`]), and the queue has to mark what finds more than `K` before it.
+//! Then `N` flows hold the queue between `K + N` and `K + N − ½ √(2N (C·RTT + K))`: it never runs dry with `K > C·RTT/7`.
+//!
+//! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue; Linux 6.12 for what
+//! differs from the RFC:
+//! - `α` is an integer of 1024ths, and what it loses is `α >> 4`, all of it once that is 0;
+//! - `F` counts packets, not bytes, selected ones included; an ACK with ECE marks all that it delivers;
+//! - what an ACK selects counts before the window is judged that it ends, what it acknowledges in order after;
+//! - a loss found while the window is shrinking for a mark shrinks it again, from what it has come down to.
+
+use super::reno::Reno;
+use super::{
+    Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, StateChange, Window,
+};
+use crate::param::{Kind, Param, Params};
+use crate::tcp::State;
+use alloc::boxed::Box;
+
+/// `α` is counted in 1/1024.
+const ONE: u32 = 1 << SCALE;
+const SCALE: u32 = 10;
+/// The least window.
+const LEAST: u32 = 2;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "shift_g",
+        kind: Kind::Count(4, 0, SCALE as u64),
+        help: "the share that a new window has in alpha: a half to the power of this",
+        source: "Linux 6.12 tcp_dctcp: dctcp_shift_g = 4; RFC 8257 section 4.2",
+    },
+    Param {
+        name: "alpha_on_init",
+        kind: Kind::Count(ONE as u64, 0, ONE as u64),
+        help: "alpha before anything is known, in 1/1024",
+        source: "Linux 6.12 tcp_dctcp: dctcp_alpha_on_init = 1024; RFC 8257 section 4.2",
+    },
+];
+
+/// DCTCP's state.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    shift_g: u32,
+    alpha: u32,
+    /// When everything below is acknowledged, the window of data is over.
+    window_end: u64,
+    /// Packets delivered before it, and of them those marked.
+    before: (u64, u64),
+    /// The window before the last reduction.
+    prior_cwnd: u32,
+    /// The path has no ECN.
+    reno: bool,
+}
+
+impl Dctcp {
+    /// At the start of a connection.
+    pub fn new(params: &Params) -> Dctcp {
+        Dctcp {
+            shift_g: params.count("shift_g") as u32,
+            alpha: params.count("alpha_on_init") as u32,
+            window_end: 0,
+            before: (0, 0),
+            prior_cwnd: 0,
+            reno: false,
+        }
+    }
+
+    /// A window of data has delivered so many packets, and of them so many were marked.
+    fn observe(&mut self, delivered: u64, marked: u64) {
+        let share = self.alpha >> self.shift_g;
+        // What is too small to have a share vanishes.
+        self.alpha -= if share == 0 { self.alpha } else { share };
+        let new = (marked << (SCALE - self.shift_g.min(SCALE))) / delivered.max(1);
+        self.alpha = u64::from(self.alpha).saturating_add(new).min(u64::from(ONE)) as u32;
+    }
+
+    fn halve(&mut self, w: &mut Window) {
+        self.prior_cwnd = w.cwnd;
+        w.ssthresh = (w.cwnd / 2).max(LEAST);
+    }
+}
+
+impl CongestionControl for Dctcp {
+    fn on_start(&mut self, _w: &mut Window, ev: &Start) {
+        self.reno = !ev.ecn;
+        self.before = (ev.totals.delivered, 0);
+    }
+
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        if ev.una < self.window_end {
+            return;
+        }
+        let (delivered, marked) = self.before;
+        self.observe(
+            ev.delivered.saturating_sub(delivered),
+            ev.delivered_ce.saturating_sub(marked),
+        );
+        self.window_end = ev.nxt;
+        self.before = (ev.delivered, ev.delivered_ce);
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        Reno.on_ack(w, ev);
+    }
+
+    fn on_loss(&mut self, w: &mut Window, ev: &Loss) {
+        if self.reno || ev.cause == Cause::Timeout {
+            return self.halve(w);
+        }
+        self.prior_cwnd = w.cwnd;
+        let cut = (u64::from(w.cwnd) * u64::from(self.alpha)) >> (SCALE + 1);
+        w.ssthresh = w.cwnd.saturating_sub(cut as u32).max(LEAST);
+    }
+
+    fn on_state(&mut self, w: &mut Window, ev: &StateChange) {
+        if ev.to == State::Recovery && ev.from != State::Recovery && !self.reno {
+            self.halve(w);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
+        let prior = if self.reno { ev.prior_cwnd } else { self.prior_cwnd };
+        w.cwnd = w.cwnd.max(prior);
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("alpha", f64::from(self.alpha) / f64::from(ONE));
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "dctcp",
+    help: "for data centres: shrinks by the share of packets that the switches marked",
+    source: "RFC 8257; Linux 6.12",
+    family: Family::Switch,
+    year: 2010,
+    needs: &[Need::EcnEcho],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, _| Box::new(Dctcp::new(params)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    fn dctcp() -> (Dctcp, Window) {
+        let mut law = Dctcp::new(&Params::defaults(PARAMS));
+        let mut w = Window::new(100);
+        let mut start = Start::at(Time::ZERO);
+        start.ecn = true;
+        law.on_start(&mut w, &start);
+        (law, w)
+    }
+
+    fn sample(una: u64, nxt: u64, delivered: u64, delivered_ce: u64) -> Sample {
+        let mut ev = Sample::at(Time::ZERO);
+        (ev.una, ev.nxt, ev.delivered, ev.delivered_ce) = (una, nxt, delivered, delivered_ce);
+        ev
+    }
+
+    fn loss(cause: Cause) -> Loss {
+        let mut ev = Loss::at(Time::ZERO);
+        ev.cause = cause;
+        ev
+    }
+
+    fn enters(law: &mut Dctcp, w: &mut Window, from: State, to: State) {
+        let mut ev = StateChange::at(Time::ZERO);
+        (ev.from, ev.to) = (from, to);
+        law.on_state(w, &ev);
+    }
+
+    /// RFC 8257 section 4.2: α starts at 1. Of it a sixteenth goes with every window, in integers.
+    #[test]
+    fn alpha_falls_by_a_sixteenth_per_window_without_marks() {
+        let (mut law, _) = dctcp();
+        let alphas = [(); 7].map(|()| {
+            law.observe(100, 0);
+            law.alpha
+        });
+        assert_eq!(alphas, [960, 900, 844, 792, 743, 697, 654]);
+    }
+
+    #[test]
+    fn what_is_left_below_a_sixteenth_vanishes() {
+        let (mut law, _) = dctcp();
+        law.alpha = 16;
+        let alphas = [(); 3].map(|()| {
+            law.observe(100, 0);
+            law.alpha
+        });
+        assert_eq!(alphas, [15, 0, 0]);
+    }
+
+    /// RFC 8257 section 3.3: α = (1 − g) α + g F.
+    #[test]
+    fn alpha_takes_a_sixteenth_of_the_share_of_marks() {
+        let (mut law, _) = dctcp();
+        law.alpha = 0;
+        let alphas = [(10, 3), (10, 10), (1000, 1), (0, 0), (7, 7), (3, 2)].map(|(delivered, marked)| {
+            law.observe(delivered, marked);
+            law.alpha
+        });
+        assert_eq!(alphas, [19, 82, 77, 73, 133, 167]);
+        // A constant share is where it goes, rounded down by up to a sixteenth of sixteen.
+        (0..200).for_each(|_| law.observe(100, 25));
+        assert!((256..272).contains(&law.alpha), "{}", law.alpha);
+        (0..200).for_each(|_| law.observe(100, 100));
+        assert_eq!(law.alpha, ONE);
+        // A mark may be told of before the packet counts as delivered.
+        law.observe(10, 11);
+        assert_eq!(law.alpha, ONE);
+    }
+
+    #[test]
+    fn alpha_is_worked_out_once_per_window_of_data() {
+        let (mut law, mut w) = dctcp();
+        // The first ACK ends the window of nothing that began with the connection.
+        law.on_sample(&mut w, &sample(10, 100, 1, 0));
+        assert_eq!(law.alpha, 960);
+        for una in 11..100 {
+            law.on_sample(&mut w, &sample(una, una + 90, una - 9, (una - 9) / 2));
+            assert_eq!(law.alpha, 960);
+        }
+        // 90 delivered, 45 of them marked.
+        law.on_sample(&mut w, &sample(100, 190, 91, 45));
+        assert_eq!(law.alpha, 960 - 60 + 45 * 64 / 90);
+    }
+
+    /// RFC 8257 section 3.4: cwnd = cwnd (1 − α/2).
+    #[test]
+    fn a_mark_takes_half_of_alpha() {
+        let (mut law, mut w) = dctcp();
+        let cuts = [(1024, 100), (512, 100), (102, 100), (20, 100), (1024, 2), (0, 100)].map(|(alpha, cwnd)| {
+            (law.alpha, w.cwnd) = (alpha, cwnd);
+            law.on_loss(&mut w, &loss(Cause::Mark));
+            w.ssthresh
+        });
+        assert_eq!(cuts, [50, 75, 96, 100, 2, 100]);
+    }
+
+    /// RFC 8257 section 3.5.
+    #[test]
+    fn a_loss_takes_half_however_little_was_marked() {
+        let (mut law, mut w) = dctcp();
+        law.alpha = 0;
+        law.on_loss(&mut w, &loss(Cause::Loss));
+        enters(&mut law, &mut w, State::Disorder, State::Recovery);
+        assert_eq!(w.ssthresh, 50);
+        // Again the same state: nothing new.
+        w.cwnd = 60;
+        enters(&mut law, &mut w, State::Recovery, State::Recovery);
+        assert_eq!(w.ssthresh, 50);
+        w.cwnd = 30;
+        law.on_loss(&mut w, &loss(Cause::Timeout));
+        assert_eq!(w.ssthresh, 15);
+    }
+
+    #[test]
+    fn a_loss_while_the_window_shrinks_for_a_mark_takes_half_of_what_is_left() {
+        let (mut law, mut w) = dctcp();
+        law.on_loss(&mut w, &loss(Cause::Mark));
+        w.cwnd = 80;
+        enters(&mut law, &mut w, State::Cwr, State::Recovery);
+        assert_eq!(w.ssthresh, 40);
+    }
+
+    #[test]
+    fn a_mistaken_reduction_is_taken_back_whole() {
+        let (mut law, mut w) = dctcp();
+        law.on_loss(&mut w, &loss(Cause::Loss));
+        enters(&mut law, &mut w, State::Disorder, State::Recovery);
+        w.cwnd = 50;
+        law.on_spurious_loss(&mut w, &SpuriousLoss::at(Time::ZERO));
+        assert_eq!(w.cwnd, 100);
+    }
+
+    #[test]
+    fn without_ecn_it_is_reno() {
+        let (mut law, mut w) = dctcp();
+        law.on_start(&mut w, &Start::at(Time::ZERO));
+        law.alpha = 0;
+        law.on_loss(&mut w, &loss(Cause::TailProbe));
+        assert_eq!(w.ssthresh, 50);
+        w.cwnd = 60;
+        enters(&mut law, &mut w, State::Cwr, State::Recovery);
+        assert_eq!(w.ssthresh, 50);
+    }
+
+    #[test]
+    fn between_marks_it_grows_like_reno() {
+        let (mut law, mut w) = dctcp();
+        w.ssthresh = 100;
+        let mut ack = Ack::at(Time::ZERO);
+        ack.delivered = 2;
+        (0..50).for_each(|_| law.on_ack(&mut w, &ack));
+        assert_eq!(w.cwnd, 101);
+    }
+}

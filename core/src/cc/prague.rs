@@ -1,0 +1,468 @@
+//! Prague: DCTCP for the Internet. Marks are counted, the window moves by parts of packets, and short paths take no more.
+//!
+//! Law, `p` the share of packets marked: `α = (1 − g) α + g p`, `g = 1/16`, once per round trip from the first mark on,
+//! `α = 1` until then. A mark takes `α/2` of the window, once per round trip; a loss takes half, once per recovery. Every
+//! packet acknowledged without a mark adds `s / cwnd`, while the window shrinks, too. At rest two packets per round trip are
+//! marked: `cwnd = 2/p`. Packets leave at `cwnd / srtt`, in bursts of a quarter of a millisecond.
+//!
+//! Round trips below 25 ms: after 500 of them a flow acts as one of 25 ms. `s = (srtt / 25 ms)²` instead of 1, and `α` and
+//! reductions move once in 25 ms: its rate, not its window, grows as that of the other.
+//!
+//! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for what is asked of it; the Linux
+//! implementation (L4STeam, version 0.6) for numbers and for the order of things: the window is fractional in 2⁻²⁰ of a packet,
+//! `α` is kept with 20 bits and `1/g` times as large, so that no remainder is lost; the rate counts packets of 1500 bytes.
+//! Without ECN that counts ([`Need::EcnCount`]) it is Reno.
+//!
+//! Deviations: in a recovery the window stands still until it is over, as in Linux, but after a timeout it grows like
+//! Reno's, where Linux's waits for the end of the episode. No fallback to Reno on a suspicion of a queue that marks like
+//! RFC 3168: Linux's is off by default.
+
+use super::reno::{self, Reno};
+use super::{
+    Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, StateChange, Window,
+};
+use crate::param::{Kind, Param, Params};
+use crate::tcp::State;
+use crate::units::{Rate, Span, Time};
+use alloc::boxed::Box;
+
+/// Parts of a packet, and of `α`, are counted in 2⁻²⁰.
+const BITS: u32 = 20;
+const ONE: i64 = 1 << BITS;
+/// The least window.
+const LEAST: u32 = 2;
+/// Bytes of a packet, for the rate.
+const MTU: u64 = 1500;
+/// A burst carries this share of a second of the rate: 2⁻¹², a quarter of a millisecond.
+const BURST_SHIFT: u32 = 12;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[
+    Param {
+        name: "shift_g",
+        kind: Kind::Count(4, 0, 10),
+        help: "the share that a new round trip has in alpha: a half to the power of this",
+        source: "draft-briscoe-iccrg-prague-congestion-control-04; TCP Prague 0.6: PRAGUE_SHIFT_G",
+    },
+    Param {
+        name: "rtt_target",
+        kind: Kind::Span(Span::ms(25), Span::ZERO, Span::s(1)),
+        help: "flows with a shorter round trip act as if theirs were this long; 0s: every flow by its own",
+        source: "draft-briscoe-iccrg-prague-congestion-control-04; TCP Prague 0.6: prague_rtt_target",
+    },
+    Param {
+        name: "rtt_transition",
+        kind: Kind::Count(500, 0, 1_000_000),
+        help: "round trips before they do",
+        source: "TCP Prague 0.6: prague_rtt_transition",
+    },
+];
+
+/// Prague's state.
+#[derive(Clone, Debug)]
+pub struct Prague {
+    shift_g: u32,
+    rtt_target: Span,
+    rtt_transition: u64,
+
+    /// What the window is more than whole packets, in 2⁻²⁰.
+    part: i64,
+    /// `α`, in 2⁻²⁰, times `1/g`.
+    alpha_g: u64,
+    seen_mark: bool,
+    /// Since `α` was last worked out.
+    delivered: u64,
+    marked: u64,
+    worked_out: Option<Time>,
+    reduced: Option<Time>,
+    /// When everything below is acknowledged, the round trip is over.
+    round_end: u64,
+    rounds: u64,
+    srtt: Span,
+    /// The window before the last loss.
+    prior_cwnd: u32,
+    /// The path has no ECN that counts.
+    reno: bool,
+}
+
+impl Prague {
+    /// At the start of a connection.
+    pub fn new(params: &Params) -> Prague {
+        let shift_g = params.count("shift_g") as u32;
+        Prague {
+            shift_g,
+            rtt_target: params.span("rtt_target"),
+            rtt_transition: params.count("rtt_transition"),
+            part: 0,
+            alpha_g: (ONE as u64) << shift_g,
+            seen_mark: false,
+            delivered: 0,
+            marked: 0,
+            worked_out: None,
+            reduced: None,
+            round_end: 0,
+            rounds: 0,
+            srtt: Span::ZERO,
+            prior_cwnd: 0,
+            reno: false,
+        }
+    }
+
+    /// `α` in 2⁻²⁰.
+    fn alpha(&self) -> u64 {
+        self.alpha_g >> self.shift_g
+    }
+
+    /// Does it act as a flow of the target's round trip?
+    fn acts_slower(&self) -> bool {
+        self.rounds >= self.rtt_transition && self.srtt < self.rtt_target
+    }
+    /// Is it too soon after `last` to act again?
+    fn too_soon(&self, now: Time, last: Option<Time>) -> bool {
+        self.acts_slower() && last.is_some_and(|last| now.since(last) < self.rtt_target)
+    }
+    /// What a round trip without marks adds to the window, in 2⁻²⁰ of a packet.
+    fn increase(&self) -> u64 {
+        if !self.acts_slower() {
+            return ONE as u64;
+        }
+        let (rtt, target) = (u128::from(self.srtt.as_us()), u128::from(self.rtt_target.as_us()));
+        (((rtt * rtt) << BITS) / (target * target).max(1)) as u64
+    }
+
+    /// A round trip is over: α follows what was marked in it.
+    fn end_round(&mut self, ev: &Ack) {
+        self.round_end = ev.nxt;
+        self.rounds += 1;
+        if self.too_soon(ev.now, self.worked_out) {
+            return;
+        }
+        self.worked_out = Some(ev.now);
+        if self.seen_mark {
+            let share = (self.marked.min(self.delivered) << BITS) / self.delivered.max(1);
+            self.alpha_g = self.alpha_g - self.alpha() + share;
+        }
+        (self.delivered, self.marked) = (0, 0);
+    }
+
+    /// Whole packets of what the window is more, or less, become the window's.
+    fn settle(&mut self, w: &mut Window) {
+        let whole = self.part >> BITS;
+        self.part -= whole << BITS;
+        let cwnd = i64::from(w.cwnd) + whole;
+        if cwnd < i64::from(LEAST) {
+            self.part = 0;
+        }
+        w.cwnd = cwnd.clamp(i64::from(LEAST), i64::from(w.clamp)) as u32;
+    }
+
+    fn grow(&mut self, w: &mut Window, unmarked: u32) {
+        let mut acked = unmarked;
+        if w.in_slow_start() {
+            acked = reno::slow_start(w, acked);
+        }
+        if acked > 0 {
+            let cwnd = u64::from(w.cwnd.max(1));
+            self.part += ((u64::from(acked) * self.increase() + cwnd / 2) / cwnd) as i64;
+            self.settle(w);
+        }
+    }
+
+    fn shrink(&mut self, w: &mut Window, alpha: u64) {
+        let cwnd = ((i128::from(w.cwnd) << BITS) + i128::from(self.part)).max(0) as u128;
+        self.part -= ((cwnd * u128::from(alpha)) >> (BITS + 1)) as i64;
+        self.settle(w);
+        w.ssthresh = w.cwnd;
+    }
+
+    fn halve(&mut self, w: &mut Window) {
+        self.prior_cwnd = w.cwnd;
+        self.shrink(w, ONE as u64);
+    }
+
+    /// How fast packets leave, and how many at once.
+    fn pace(&self, w: &mut Window, in_flight: u32) {
+        let us = self.srtt.as_us();
+        if us == 0 {
+            return;
+        }
+        let twice = if w.cwnd < w.ssthresh / 2 { 2 } else { 1 };
+        let bytes = u64::from(w.cwnd.max(in_flight)) * MTU * twice;
+        let per_s = bytes.saturating_mul(1_000_000) / us;
+        w.pacing = Some(Rate::bit(per_s.saturating_mul(8)));
+        w.max_burst = ((per_s >> BURST_SHIFT) / MTU).clamp(1, u64::from(u32::MAX)) as u32;
+        w.min_burst = 1;
+    }
+}
+
+impl CongestionControl for Prague {
+    fn on_start(&mut self, w: &mut Window, ev: &Start) {
+        self.reno = !ev.ecn;
+        self.srtt = ev.srtt;
+        if !self.reno {
+            self.pace(w, 0);
+        }
+    }
+
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        self.srtt = Span::us(ev.srtt8_us >> 3);
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if self.reno {
+            return Reno.on_ack(w, ev);
+        }
+        self.delivered += u64::from(ev.delivered);
+        self.marked += u64::from(ev.marked);
+        self.seen_mark |= ev.marked > 0;
+        let unmarked = ev.delivered.saturating_sub(ev.marked);
+        if ev.may_grow && ev.cwnd_limited && ev.state != State::Recovery {
+            self.grow(w, unmarked);
+        }
+        if ev.una >= self.round_end {
+            self.end_round(ev);
+        }
+        self.pace(w, ev.in_flight);
+    }
+
+    fn on_loss(&mut self, w: &mut Window, ev: &Loss) {
+        if self.reno {
+            return Reno.on_loss(w, ev);
+        }
+        if ev.cause != Cause::Mark {
+            return self.halve(w);
+        }
+        if !self.too_soon(ev.now, self.reduced) {
+            self.reduced = Some(ev.now);
+            self.shrink(w, self.alpha());
+        }
+    }
+
+    fn on_state(&mut self, w: &mut Window, ev: &StateChange) {
+        // A loss after a mark: the transport takes both for one.
+        if !self.reno && ev.to == State::Recovery && ev.from == State::Cwr {
+            self.halve(w);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
+        let prior = if self.reno { ev.prior_cwnd } else { self.prior_cwnd };
+        w.cwnd = w.cwnd.max(prior);
+    }
+
+    fn owns_recovery(&self) -> bool {
+        !self.reno
+    }
+    fn needs_pacing(&self) -> bool {
+        !self.reno
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("alpha", self.alpha() as f64 / ONE as f64);
+        visit("increase", self.increase() as f64 / ONE as f64);
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "prague",
+    help: "DCTCP for the Internet (L4S): two marks per round trip, whatever the rate",
+    source: "draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331",
+    family: Family::Switch,
+    year: 2019,
+    needs: &[Need::EcnCount, Need::Pacing],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, _| Box::new(Prague::new(params)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CWND: u32 = 100;
+
+    fn prague() -> (Prague, Window) {
+        let mut law = Prague::new(&Params::defaults(PARAMS));
+        let mut w = Window::new(CWND);
+        w.ssthresh = CWND;
+        let mut start = Start::at(Time::ZERO);
+        start.ecn = true;
+        start.srtt = Span::ms(50);
+        law.on_start(&mut w, &start);
+        (law, w)
+    }
+
+    /// `n` ACKs of a packet each, the last `marked` of them marked; the round trip ends with the first.
+    fn acks(law: &mut Prague, w: &mut Window, at: Time, n: u32, marked: u32) {
+        for i in 0..n {
+            let mut ev = Ack::at(at);
+            (ev.delivered, ev.marked) = (1, u32::from(i + marked >= n));
+            ev.una = law.round_end.saturating_sub(u64::from(i > 0));
+            ev.nxt = law.round_end + 1;
+            law.on_ack(w, &ev);
+        }
+    }
+
+    fn lost(law: &mut Prague, w: &mut Window, at: Time, cause: Cause) {
+        let mut ev = Loss::at(at);
+        ev.cause = cause;
+        law.on_loss(w, &ev);
+    }
+
+    fn of_rtt(law: &mut Prague, w: &mut Window, rtt: Span) {
+        let mut ev = Sample::at(Time::ZERO);
+        ev.srtt8_us = rtt.as_us() << 3;
+        law.on_sample(w, &ev);
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::ms(ms)
+    }
+
+    #[test]
+    fn a_window_without_marks_adds_a_packet_and_marked_packets_add_nothing() {
+        let (mut law, mut w) = prague();
+        acks(&mut law, &mut w, ms(0), 100, 0);
+        assert_eq!(w.cwnd, 101);
+        let (mut law, mut w) = prague();
+        acks(&mut law, &mut w, ms(0), 100, 50);
+        assert_eq!(w.cwnd, 100);
+        assert!((law.part - ONE / 2).abs() < 100, "{}", law.part);
+    }
+
+    #[test]
+    fn it_grows_on_while_the_window_shrinks_and_not_in_recovery() {
+        let (mut law, mut w) = prague();
+        for (state, cwnd) in [(State::Cwr, 101), (State::Recovery, 101)] {
+            for _ in 0..101 {
+                let mut ev = Ack::at(Time::ZERO);
+                (ev.delivered, ev.state) = (1, state);
+                law.on_ack(&mut w, &ev);
+            }
+            assert_eq!(w.cwnd, cwnd, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn alpha_is_one_until_the_first_mark() {
+        let (mut law, mut w) = prague();
+        (0..50).for_each(|i| acks(&mut law, &mut w, ms(50 * i), 10, 0));
+        assert_eq!(law.alpha(), ONE as u64);
+        lost(&mut law, &mut w, ms(5000), Cause::Mark);
+        assert_eq!((w.cwnd, w.ssthresh), (52, 52));
+    }
+
+    /// Twenty bits, and the remainder kept: a share of one in a million is not lost.
+    #[test]
+    fn alpha_follows_the_share_of_marks() {
+        let (mut law, mut w) = prague();
+        law.seen_mark = true;
+        acks(&mut law, &mut w, ms(0), 1, 0);
+        // That round trip had no marks, and its end found one packet delivered.
+        assert_eq!(law.alpha(), ONE as u64 * 15 / 16);
+        (law.delivered, law.marked) = (100, 25);
+        acks(&mut law, &mut w, ms(50), 1, 0);
+        assert_eq!(law.alpha_g, 16 * 983_040 - 983_040 + ((25 << BITS) / 101));
+        for i in 0..400 {
+            (law.delivered, law.marked) = (999_999, 1);
+            acks(&mut law, &mut w, ms(100 + 50 * i), 1, 0);
+        }
+        assert_eq!(law.alpha(), 1);
+    }
+
+    #[test]
+    fn a_mark_takes_half_of_alpha_in_parts_of_packets() {
+        let (mut law, mut w) = prague();
+        law.alpha_g = 16 * ONE as u64 / 100;
+        lost(&mut law, &mut w, ms(0), Cause::Mark);
+        assert_eq!((w.cwnd, w.ssthresh), (99, 99));
+        assert!((law.part - ONE / 2).abs() < 100, "{}", law.part);
+        lost(&mut law, &mut w, ms(50), Cause::Mark);
+        assert_eq!(w.cwnd, 99);
+    }
+
+    #[test]
+    fn a_loss_takes_half_and_a_loss_after_a_mark_too() {
+        let (mut law, mut w) = prague();
+        law.alpha_g = 0;
+        lost(&mut law, &mut w, ms(0), Cause::Loss);
+        assert_eq!((w.cwnd, w.ssthresh), (50, 50));
+        let mut ev = StateChange::at(ms(10));
+        (ev.from, ev.to) = (State::Disorder, State::Recovery);
+        law.on_state(&mut w, &ev);
+        assert_eq!(w.cwnd, 50);
+        ev.from = State::Cwr;
+        law.on_state(&mut w, &ev);
+        assert_eq!(w.cwnd, 25);
+        (0..9).for_each(|_| lost(&mut law, &mut w, ms(90), Cause::Timeout));
+        assert_eq!(w.cwnd, LEAST);
+        w.cwnd = 20;
+        law.prior_cwnd = 40;
+        law.on_spurious_loss(&mut w, &SpuriousLoss::at(ms(100)));
+        assert_eq!(w.cwnd, 40);
+    }
+
+    /// 5 ms: a twenty-fifth of a packet per round trip, and α and reductions once in 25 ms.
+    #[test]
+    fn a_short_path_acts_like_one_of_25_ms_after_500_round_trips() {
+        let (mut law, mut w) = prague();
+        of_rtt(&mut law, &mut w, Span::ms(5));
+        law.rounds = 499;
+        assert_eq!(law.increase(), ONE as u64);
+        acks(&mut law, &mut w, ms(1000), 1, 1);
+        assert_eq!((law.rounds, law.increase()), (500, ONE as u64 / 25));
+        let alpha = law.alpha_g;
+        acks(&mut law, &mut w, ms(1024), 1, 0);
+        assert_eq!(law.alpha_g, alpha);
+        acks(&mut law, &mut w, ms(1025), 1, 0);
+        assert_ne!(law.alpha_g, alpha);
+        let cwnds = [1030, 1054, 1055].map(|at| {
+            lost(&mut law, &mut w, ms(at), Cause::Mark);
+            w.cwnd
+        });
+        assert!(
+            cwnds[0] < CWND && cwnds[1] == cwnds[0] && cwnds[2] < cwnds[1],
+            "{cwnds:?}"
+        );
+        of_rtt(&mut law, &mut w, Span::ms(25));
+        assert_eq!(law.increase(), ONE as u64);
+    }
+
+    #[test]
+    fn it_paces_at_a_window_per_round_trip_in_bursts_of_a_quarter_of_a_millisecond() {
+        let (mut law, mut w) = prague();
+        of_rtt(&mut law, &mut w, Span::ms(10));
+        acks(&mut law, &mut w, ms(0), 1, 0);
+        assert_eq!(w.pacing, Some(Rate::mbit(120)));
+        // 15 MB/s: 3662 bytes.
+        assert_eq!((w.min_burst, w.max_burst), (1, 2));
+        w.ssthresh = 1000;
+        acks(&mut law, &mut w, ms(0), 1, 0);
+        assert_eq!(w.pacing, Some(Rate::bit(2 * 101 * 1500 * 8 * 100)));
+    }
+
+    #[test]
+    fn slow_start_ends_with_the_first_mark() {
+        let (mut law, mut w) = prague();
+        w.ssthresh = crate::cc::INFINITE_SSTHRESH;
+        acks(&mut law, &mut w, ms(0), 100, 0);
+        assert_eq!(w.cwnd, 200);
+        lost(&mut law, &mut w, ms(50), Cause::Mark);
+        acks(&mut law, &mut w, ms(60), 100, 0);
+        assert_eq!(w.cwnd, 101);
+    }
+
+    #[test]
+    fn without_counted_marks_it_is_reno() {
+        let (mut law, mut w) = prague();
+        law.on_start(&mut w, &Start::at(Time::ZERO));
+        assert!(!law.owns_recovery() && !law.needs_pacing());
+        lost(&mut law, &mut w, ms(0), Cause::Loss);
+        assert_eq!((w.cwnd, w.ssthresh), (100, 50));
+    }
+}
