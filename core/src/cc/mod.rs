@@ -198,7 +198,8 @@ pub struct FlightSample {
     pub delivered_ce: u64,
     /// Packets found lost since.
     pub lost: u64,
-    /// Was the window what limited the flow when it last sent? (Slow start has no say in it, other than in [`Ack`].)
+    /// Was the window used up at any time in the last round trip? (Slow start has no say in it, other than in [`Ack`], nor
+    /// has the kernel's release.)
     pub cwnd_limited: bool,
 }
 

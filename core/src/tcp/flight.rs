@@ -21,6 +21,9 @@ pub struct Flight {
 #[derive(Clone, Debug, Default)]
 pub struct Flights {
     ring: Vec<Flight>,
+    limited: bool,
+    /// Until everything below is acknowledged.
+    limited_to: u64,
 }
 
 impl Flights {
@@ -40,6 +43,17 @@ impl Flights {
         let mask = self.ring.len() - 1;
         self.ring[number as usize & mask] = flight;
     }
+    /// Something was sent, or the window did not let it: is that the `limit`? `una` and `nxt` are the scoreboard's.
+    pub fn used(&mut self, limit: bool, una: u64, nxt: u64) {
+        if limit || una >= self.limited_to {
+            (self.limited, self.limited_to) = (limit, nxt);
+        }
+    }
+    /// Was the window used up at any time in the last round trip? So the draft of BBR defines it (C.is_cwnd_limited). Linux
+    /// before 6.1 forgets it too soon; by the published maps of version 2, that did not.
+    pub fn window_limits(&self) -> bool {
+        self.limited
+    }
     /// What was so when packet `number` left.
     pub fn of(&self, number: u64) -> Flight {
         let mask = self.ring.len().wrapping_sub(1);
@@ -50,6 +64,16 @@ impl Flights {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn that_the_window_was_used_up_holds_for_a_round_trip() {
+        let mut flights = Flights::default();
+        flights.used(true, 0, 100);
+        flights.used(false, 50, 150);
+        assert!(flights.window_limits());
+        flights.used(false, 100, 200);
+        assert!(!flights.window_limits());
+    }
 
     #[test]
     fn a_record_is_kept_while_the_ring_grows() {

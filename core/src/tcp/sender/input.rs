@@ -426,7 +426,7 @@ impl Sender {
             delivered: self.delivered.packets - newest.snapshot.delivered,
             delivered_ce: self.delivered_ce - then.delivered_ce,
             lost: self.board.lost_total() - then.lost,
-            cwnd_limited: self.cwnd_limited,
+            cwnd_limited: flights.window_limits(),
         })
     }
 

@@ -428,6 +428,9 @@ impl Sender {
 
     /// Remembers whether the window or the application limits us, over one window's worth of data.
     pub(super) fn validate_window(&mut self, now: Time, limited: bool) {
+        if let Some(flights) = &mut self.flights {
+            flights.used(limited, self.board.una(), self.board.nxt());
+        }
         let out = self.board.packets_out();
         let stronger = if self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW) {
             limited || (!self.cwnd_limited && out > self.max_packets_out)
