@@ -375,17 +375,16 @@ mod tests {
         lose(&mut c, &mut w);
         assert_eq!((w.ssthresh, c.dwnd, c.reno(&w)), (50, 30.0, 20));
         // With a smaller β it is the delay window alone that keeps the difference: 0.8 · 50 less 10.
+        let halved = c.clone();
         c.beta = 0.2;
         lose(&mut c, &mut w);
         assert_eq!((w.ssthresh, c.dwnd, c.reno(&w)), (40, 30.0, 10));
-        c.on_spurious_loss(
-            &mut w,
-            &SpuriousLoss {
-                prior_cwnd: 50,
-                ..SpuriousLoss::at(Time::ZERO)
-            },
-        );
-        assert_eq!((w.cwnd, c.dwnd), (50, 30.0));
+        // And what was a mistake is undone for both.
+        let mut undo = SpuriousLoss::at(Time::ZERO);
+        undo.prior_cwnd = 100;
+        c = halved;
+        c.on_spurious_loss(&mut w, &undo);
+        assert_eq!((w.cwnd, c.dwnd), (100, 60.0));
     }
 
     #[test]
