@@ -403,6 +403,22 @@ class Cdg(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lp(Choice):
+    """Gives way as soon as one-way delays grow: TCP-LP, as Linux has it.
+
+    >>> Lp(stamp_offset="none").tree()
+    {'kind': 'lp', 'stamp_offset': 'none'}
+
+    Attributes:
+        stamp_offset: Where the peer's timestamps begin: `"random"`, as in Linux, where seven of eight flows then never give
+            way, or `"none"`.
+    """
+
+    kind = "lp"
+    stamp_offset: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Nv(Choice):
     """Ten packets in the queue, decided only after enough samples: TCP-NV (New Vegas), as Linux has it.
 

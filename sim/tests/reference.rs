@@ -44,6 +44,7 @@ const STORED: &[&str] = &[
     include_str!("data/reference/linux-6.12-bic.txt"),
     include_str!("data/reference/linux-6.12-dctcp.txt"),
     include_str!("data/reference/linux-6.12-newreno.txt"),
+    include_str!("data/reference/linux-6.12-nv.txt"),
     include_str!("data/reference/linux-6.12-queues.txt"),
     include_str!("data/reference/linux-6.12-vegas.txt"),
     include_str!("data/reference/linux-6.12-westwood.txt"),

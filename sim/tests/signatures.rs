@@ -32,6 +32,8 @@ mod hybla;
 mod illinois;
 #[path = "signatures/ledbat.rs"]
 mod ledbat;
+#[path = "signatures/lp.rs"]
+mod lp;
 #[path = "signatures/newreno.rs"]
 mod newreno;
 #[path = "signatures/nv.rs"]

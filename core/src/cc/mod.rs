@@ -22,6 +22,7 @@ pub mod hybla;
 pub mod hystart;
 pub mod illinois;
 pub mod ledbat;
+pub mod lp;
 pub mod newreno;
 pub mod nv;
 pub mod prague;
@@ -581,6 +582,7 @@ pub const KINDS: &[CcKind] = &[
     hybla::KIND,
     illinois::KIND,
     ledbat::KIND,
+    lp::KIND,
     newreno::KIND,
     nv::KIND,
     prague::KIND,

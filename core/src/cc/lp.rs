@@ -1,0 +1,427 @@
+//! TCP-LP, low priority, as Linux runs it: gives way as soon as one-way delays grow.
+//!
+//! Law, per sample of the one-way delay (the peer's timestamp less the echo of ours): `owd = 7/8 owd + 1/8 sample`. While
+//! `owd ≤ min + 0.15 (max − min)`: Reno. Beyond: `cwnd` is halved, and an *inference* of three round trips begins in which
+//! the window does not grow; beyond again before it is over: `cwnd = 1`. Each time the least begins anew at `owd` and the
+//! greatest at `2 owd`. On loss as Reno.
+//!
+//! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control" (IEEE/ACM ToN 14(4), 2006; first
+//! at INFOCOM 2003); Linux 6.12 for what follows, all of it kept because it decides what the law does:
+//! - stamps count milliseconds: nothing finer is seen, and on a short path a delay of 1 after one of 0 is a queue;
+//! - the rate of the peer's clock is estimated from the stamps of successive ACKs, 63/64 old and 1/64 new, in whole hertz, so
+//!   that it falls by 1 with any lower value and rises with one higher by 64 at least; its stamps then count for 1000/rate ms
+//!   in whole numbers: 1 from 501 to 1000 Hz, and above not at all;
+//! - the greatest delay is forgotten: the greatest but one takes its place;
+//! - the arithmetic has 32 bits, and eighths of a delay have to fit. Linux's stamps begin anywhere (`tcp_timestamps = 1`), so
+//!   for seven of eight connections what should be a delay does not: they never see it grow, and are Reno.
+//!   `stamp_offset = "none"` is what `tcp_timestamps = 2` on both hosts makes of it: the law of the paper.
+//!
+//! Deviation: stamps begin with the run, not with the host; which matters where the peer's clock is misjudged only.
+
+use super::reno::Reno;
+use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Window};
+use crate::param::{Kind, Param, Params};
+use crate::rng::Rng;
+use alloc::boxed::Box;
+
+/// Stamps per second.
+const STAMP_HZ: u32 = 1000;
+/// The estimate of the peer's clock takes in 1/2⁶ of a new one.
+const CLOCK_BITS: u32 = 6;
+/// The smoothed delay takes in 1/2³ of a new one, and is kept in such parts.
+const DELAY_BITS: u32 = 3;
+/// How far from the least delay to the greatest a queue is not believed, in hundredths.
+const THRESHOLD: u32 = 15;
+/// Round trips that an inference lasts.
+const INFERENCE: u32 = 3;
+
+/// The parameters.
+pub const PARAMS: &[Param] = &[Param {
+    name: "stamp_offset",
+    kind: Kind::Word(&["random", "none"]),
+    help: "where the peer's timestamps begin: anywhere (then seven of eight flows never give way), or with its clock",
+    source: "Linux 6.12: tcp_timestamps = 1 (random), 2 (none)",
+}];
+
+/// What one-way delays have been, in ms beyond an unknown offset, modulo 2³².
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Delays {
+    /// Smoothed, in eighths; 0 before the first.
+    smoothed8: u32,
+    least: u32,
+    most: u32,
+    /// The greatest of all: it becomes `most` when a greater one comes.
+    most_reserve: u32,
+}
+
+/// TCP-LP's state.
+#[derive(Clone, Debug)]
+pub struct Lp {
+    /// Added to the peer's stamps.
+    offset: u32,
+    delays: Delays,
+    /// The estimated rate of the peer's clock, Hz.
+    remote_hz: u32,
+    /// The stamps of the ACK before: the peer's and ours.
+    last_stamps: (u32, u32),
+    /// When the window was last cut, ms; `None` before the first time.
+    last_cut_ms: Option<u32>,
+    /// How long an inference lasts, ms.
+    inference_ms: u32,
+    inferring: bool,
+}
+
+impl Lp {
+    /// At the start of a connection.
+    pub fn new(params: &Params, host: &Host) -> Lp {
+        let offset = match params.word("stamp_offset") {
+            "none" => 0,
+            _ => (Rng::named(host.seed, "lp").next_u64() >> 32) as u32,
+        };
+        Lp {
+            offset,
+            delays: Delays {
+                smoothed8: 0,
+                least: u32::MAX,
+                most: 0,
+                most_reserve: 0,
+            },
+            remote_hz: 0,
+            last_stamps: (0, 0),
+            last_cut_ms: None,
+            inference_ms: 0,
+            inferring: false,
+        }
+    }
+
+    /// Takes in the stamps of an ACK: does the peer's clock run as fast as ours?
+    fn judge_clock(&mut self, theirs: u32, ours: u32) {
+        let (their_last, our_last) = core::mem::replace(&mut self.last_stamps, (theirs, ours));
+        let moved = their_last != 0 && our_last != 0 && theirs != their_last && ours != our_last;
+        let scaled = i64::from(self.remote_hz) << CLOCK_BITS;
+        let hz = if moved {
+            i64::from(STAMP_HZ.wrapping_mul(theirs.wrapping_sub(their_last)) / ours.wrapping_sub(our_last))
+        } else {
+            0
+        };
+        self.remote_hz = match (self.remote_hz, moved) {
+            (0, _) => hz as u32,
+            (_, true) => ((scaled + hz - (scaled >> CLOCK_BITS)) >> CLOCK_BITS) as u32,
+            // Nothing new.
+            (_, false) => self.remote_hz,
+        };
+    }
+
+    /// The one-way delay that these stamps tell.
+    fn delay(&mut self, theirs: u32, ours: u32) -> Option<u32> {
+        self.judge_clock(theirs, ours);
+        let step = STAMP_HZ.checked_div(self.remote_hz)?;
+        Some(theirs.wrapping_mul(step).wrapping_sub(ours))
+    }
+
+    /// Is the delay near the least?
+    fn within_threshold(&self) -> bool {
+        let d = &self.delays;
+        let share = THRESHOLD.wrapping_mul(d.most.wrapping_sub(d.least)) / 100;
+        d.smoothed8 >> DELAY_BITS <= d.least.wrapping_add(share)
+    }
+}
+
+impl Delays {
+    fn take(&mut self, owd: u32) {
+        self.least = self.least.min(owd);
+        if owd > self.most {
+            if owd > self.most_reserve {
+                self.most = if self.most_reserve == 0 { owd } else { self.most_reserve };
+                self.most_reserve = owd;
+            } else {
+                self.most = owd;
+            }
+        }
+        self.smoothed8 = if self.smoothed8 == 0 {
+            owd << DELAY_BITS
+        } else {
+            let error = owd.wrapping_sub(self.smoothed8 >> DELAY_BITS);
+            self.smoothed8.wrapping_add(error)
+        };
+    }
+
+    /// The window was cut: what comes is measured from here.
+    fn begin_anew(&mut self) {
+        self.least = self.smoothed8 >> DELAY_BITS;
+        self.most = self.smoothed8 >> (DELAY_BITS - 1);
+        self.most_reserve = self.most;
+    }
+}
+
+impl CongestionControl for Lp {
+    fn on_sample(&mut self, w: &mut Window, ev: &Sample) {
+        let now_ms = (ev.now.as_us() / 1000) as u32;
+        let (theirs, ours) = ev.stamps;
+        if ev.rtt.is_some_and(|rtt| rtt.as_us() > 0) {
+            if let Some(owd) = self.delay(theirs.wrapping_add(self.offset), ours) {
+                self.delays.take(owd);
+            }
+        }
+        let round_ms = now_ms.wrapping_sub(ours) as i32;
+        if round_ms > 0 {
+            self.inference_ms = (round_ms as u32).wrapping_mul(INFERENCE);
+        }
+        self.inferring = self
+            .last_cut_ms
+            .is_some_and(|cut| now_ms.wrapping_sub(cut) < self.inference_ms);
+        if self.within_threshold() {
+            return;
+        }
+        self.delays.begin_anew();
+        w.cwnd = if self.inferring { 1 } else { (w.cwnd / 2).max(1) };
+        self.last_cut_ms = Some(now_ms);
+    }
+
+    fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
+        if !self.inferring {
+            Reno.on_ack(w, ev);
+        }
+    }
+
+    fn on_loss(&mut self, w: &mut Window, ev: &Loss) {
+        Reno.on_loss(w, ev);
+    }
+
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        let d = &self.delays;
+        visit("owd_ms", f64::from(d.smoothed8 >> DELAY_BITS));
+        visit("owd_min_ms", f64::from(d.least));
+        visit("remote_hz", f64::from(self.remote_hz));
+    }
+
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// Its line in the registry.
+pub const KIND: CcKind = CcKind {
+    name: "lp",
+    help: "low priority: halves its window as soon as one-way delays grow",
+    source: "Kuzmanovic, Knightly, ToN 2006; Linux 6.12",
+    family: Family::Delay,
+    year: 2003,
+    needs: &[],
+    default_in: &[],
+    params: PARAMS,
+    make: |params, host| Box::new(Lp::new(params, host)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::param::Value;
+    use crate::units::{Span, Time};
+
+    fn lp() -> Lp {
+        let mut params = Params::defaults(PARAMS);
+        params.set("stamp_offset", Value::Word("none".into()));
+        Lp::new(&params, &Host::default())
+    }
+
+    /// A path of 50 ms whose queue adds `queue_ms`; an ACK per millisecond.
+    struct Flow {
+        law: Lp,
+        w: Window,
+        now_ms: u64,
+    }
+    impl Flow {
+        fn new(cwnd: u32) -> Flow {
+            let mut w = Window::new(cwnd);
+            w.ssthresh = 2;
+            Flow {
+                law: lp(),
+                w,
+                now_ms: 1000,
+            }
+        }
+        fn ack(&mut self, queue_ms: u32) {
+            self.now_ms += 1;
+            let now = Time::from_ns(self.now_ms * 1_000_000);
+            let mut ev = Sample::at(now);
+            let ours = self.now_ms as u32 - 50 - queue_ms;
+            // The delay of the way back is 40 ms.
+            ev.stamps = (self.now_ms as u32 - 40, ours);
+            ev.rtt = Some(Span::ms(u64::from(50 + queue_ms)));
+            self.law.on_sample(&mut self.w, &ev);
+            let mut ev = Ack::at(now);
+            ev.delivered = 1;
+            self.law.on_ack(&mut self.w, &ev);
+        }
+        fn acks(&mut self, n: usize, queue_ms: u32) {
+            (0..n).for_each(|_| self.ack(queue_ms));
+        }
+    }
+
+    #[test]
+    fn a_delay_that_stays_is_reno() {
+        let mut f = Flow::new(100);
+        f.acks(100, 0);
+        assert_eq!((f.w.cwnd, f.law.remote_hz), (101, 1000));
+        assert_eq!((f.law.delays.smoothed8 >> 3, f.law.delays.least), (10, 10));
+    }
+
+    /// Delays from 10 to 110 ms have been seen: 25 ms is not believed to be a queue, 26 ms is.
+    #[test]
+    fn beyond_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
+        let cwnd = |owd: u32| {
+            let mut law = lp();
+            law.delays = Delays {
+                smoothed8: owd * 8,
+                least: 10,
+                most: 110,
+                most_reserve: 110,
+            };
+            let mut w = Window::new(100);
+            law.on_sample(&mut w, &Sample::at(Time::ZERO));
+            (w.cwnd, law.delays.least, law.delays.most)
+        };
+        assert_eq!(cwnd(25), (100, 10, 110));
+        assert_eq!(cwnd(26), (50, 26, 52), "and what follows is measured from there");
+    }
+
+    #[test]
+    fn a_second_time_within_three_round_trips_leaves_one_packet() {
+        let cut = |after_ms: u64| {
+            let mut f = Flow::new(100);
+            f.w.credit = 0;
+            f.law.last_cut_ms = Some(1000);
+            f.law.delays = Delays {
+                smoothed8: 800,
+                least: 10,
+                most: 20,
+                most_reserve: 20,
+            };
+            let mut ev = Sample::at(Time::from_ns((1000 + after_ms) * 1_000_000));
+            ev.stamps = (0, (1000 + after_ms - 50) as u32);
+            f.law.on_sample(&mut f.w, &ev);
+            f.w.cwnd
+        };
+        assert_eq!([149, 150].map(cut), [1, 50]);
+    }
+
+    #[test]
+    fn an_inference_of_three_round_trips_has_no_growth() {
+        let mut f = Flow::new(10);
+        f.acks(2, 0);
+        f.law.last_cut_ms = Some(f.now_ms as u32);
+        let (cwnd, credit) = (f.w.cwnd, f.w.credit);
+        f.acks(149, 0);
+        assert_eq!((f.w.cwnd, f.w.credit), (cwnd, credit));
+        f.acks(10, 0);
+        assert_eq!(f.w.cwnd, cwnd + 1);
+    }
+
+    #[test]
+    fn a_queue_that_grows_is_noticed() {
+        let mut f = Flow::new(100);
+        f.acks(50, 0);
+        let least = (0..40).map(|q| {
+            f.ack(q);
+            f.w.cwnd
+        });
+        assert!(least.min() < Some(60));
+    }
+
+    #[test]
+    fn delays_are_smoothed_by_eighths() {
+        let mut d = lp().delays;
+        d.take(80);
+        d.take(160);
+        assert_eq!((d.smoothed8, d.least), (8 * 90, 80));
+    }
+
+    #[test]
+    fn the_greatest_delay_is_the_greatest_but_one() {
+        let mut d = lp().delays;
+        d.take(10);
+        d.take(200);
+        assert_eq!((d.most, d.most_reserve), (10, 200));
+        d.take(100);
+        assert_eq!((d.most, d.most_reserve), (100, 200));
+        d.take(300);
+        assert_eq!((d.most, d.most_reserve), (200, 300));
+    }
+
+    /// Eleven stamps of the peer's in ten of ours: 1100 Hz is taken as it is at first, then counts for 1/64, rounded down.
+    #[test]
+    fn the_peers_clock_is_estimated_by_sixty_fourths() {
+        let mut law = lp();
+        law.judge_clock(5, 5);
+        assert_eq!(law.remote_hz, 0);
+        law.judge_clock(16, 15);
+        assert_eq!(law.remote_hz, 1100);
+        law.judge_clock(26, 25);
+        assert_eq!(law.remote_hz, 1098, "100 too many: 100/64 less, rounded down");
+        law.judge_clock(26, 30);
+        law.judge_clock(30, 30);
+        assert_eq!(law.remote_hz, 1098, "one of the two stood still");
+        law.judge_clock(53, 50);
+        assert_eq!(law.remote_hz, 1098, "1150: 52/64 more, rounded down");
+    }
+
+    #[test]
+    fn a_peers_stamp_counts_for_whole_milliseconds() {
+        let owd = |hz| {
+            let mut law = lp();
+            law.remote_hz = hz;
+            law.last_stamps = (1000, 900);
+            law.delay(1000, 990)
+        };
+        assert_eq!([501, 1000].map(owd), [Some(10); 2]);
+        assert_eq!(owd(500), Some(1010));
+        assert_eq!(owd(1001), Some(0u32.wrapping_sub(990)));
+        assert_eq!(owd(0), None);
+    }
+
+    #[test]
+    fn a_delay_of_nothing_is_the_least() {
+        let mut law = lp();
+        law.remote_hz = 1000;
+        assert_eq!(law.delay(1000, 1000), Some(0));
+        let mut w = Window::new(24);
+        for (i, late) in [0_u32, 0, 1].into_iter().enumerate() {
+            let mut ev = Sample::at(Time::from_ns(1_000_000_000));
+            let stamp = 1001 + i as u32;
+            ev.stamps = (stamp, stamp - late);
+            ev.rtt = Some(Span::ms(1));
+            law.on_sample(&mut w, &ev);
+        }
+        assert_eq!(w.cwnd, 12);
+    }
+
+    /// Of stamps that begin anywhere, those below 2²⁹ let a delay be seen: one in eight. The others never give way.
+    #[test]
+    fn seven_of_eight_random_offsets_blind_it() {
+        let gives_way = |offset: u32| {
+            let mut f = Flow::new(100);
+            f.law.offset = offset;
+            f.acks(50, 0);
+            (0..100).for_each(|q| f.ack(q));
+            f.law.last_cut_ms.is_some()
+        };
+        assert!(gives_way(0x1000_0000));
+        assert!((1..8).all(|top| !gives_way(top << 29)));
+        let blind = (0..800).filter(|&seed| {
+            let host = Host {
+                seed,
+                ..Host::default()
+            };
+            Lp::new(&Params::defaults(PARAMS), &host).offset >> 29 > 0
+        });
+        assert!((670..730).contains(&blind.count()));
+    }
+
+    #[test]
+    fn a_loss_takes_half() {
+        let mut f = Flow::new(100);
+        f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
+        assert_eq!(f.w.ssthresh, 50);
+    }
+}
