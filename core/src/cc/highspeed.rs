@@ -189,7 +189,10 @@ mod tests {
             let (mut h, _) = at(cwnd, 1);
             lose(&mut h, cwnd)
         };
-        assert_eq!([3, 38, 1000, 80_000].map(left), [2, 19, 1000 - 324, 80_000 - 7812]);
+        assert_eq!(
+            [1, 3, 38, 1000, 80_000].map(left),
+            [2, 2, 19, 1000 - 324, 80_000 - 7812]
+        );
         // What Linux 6.12 did in virtual time (the window before the loss to a few packets, the threshold exactly).
         assert_eq!(
             [2347, 7374, 60_232, 82_131, 87_125, 90_248, 94_202].map(left),
@@ -203,11 +206,11 @@ mod tests {
         let (mut h, _) = at(1000, 1);
         assert_eq!(lose(&mut h, 30), 30 - 9);
         // In slow start no row is looked for.
-        let mut w = Window::new(1000);
+        let mut w = Window::new(30);
         h.on_ack(&mut w, &Ack::at(Time::ZERO));
         assert_eq!(h.row, 7);
-        w.ssthresh = 100;
-        w.cwnd = 100;
+        w.ssthresh = 118;
+        w.cwnd = 118;
         h.on_ack(&mut w, &Ack::at(Time::ZERO));
         assert_eq!(h.row, 1);
     }
