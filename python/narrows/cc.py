@@ -373,9 +373,6 @@ class Yeah(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
-@dataclass
-
-@dataclass(frozen=True, kw_only=True)
 class Cdg(Choice):
     """Backs off by chance when round trips grow longer: CAIA delay gradient, as Linux has it.
 

@@ -8,6 +8,7 @@ use super::limits::Limit;
 use super::{Sender, State, Time};
 use crate::cc::{Sent, INFINITE_SSTHRESH};
 use crate::kernel::{Kernel, Rule};
+use crate::packet::Congestion;
 use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::{GLUED, PUSHED};
 use crate::tcp::sender::stamp;
@@ -325,6 +326,12 @@ impl Sender {
         }
     }
 
+    /// The congestion header of what leaves now. Apart, for hardly any law has one.
+    #[cold]
+    fn header(&self) -> Option<Congestion> {
+        self.cc.congestion(&self.w)
+    }
+
     fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         Segment {
             seq,
@@ -333,7 +340,7 @@ impl Sender {
             tsecr: self.ts_recent,
             psh,
             ecn: self.ecn.control,
-            congestion: self.law.needs_feedback.then(|| self.cc.congestion(&self.w)).flatten(),
+            congestion: if self.law.needs_feedback { self.header() } else { None },
             ..Segment::default()
         }
     }
