@@ -52,15 +52,15 @@ const STORED: &[&str] = &[
 ];
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
 const AGREED: [(&str, usize); 10] = [
-    ("A", 54),
-    ("B", 32),
-    ("C", 35),
+    ("A", 94),
+    ("B", 46),
+    ("C", 43),
     ("D", 11),
     ("E", 36),
     ("F", 19),
     ("G", 31),
-    ("H", 38),
-    ("I", 7),
+    ("H", 40),
+    ("I", 8),
     ("O", 4),
 ];
 const SEEDS: u64 = 3;
