@@ -407,8 +407,8 @@ class Lp(Choice):
     {'kind': 'lp', 'stamp_offset': 'none'}
 
     Attributes:
-        stamp_offset: Where the peer's timestamps begin: `"random"`, as in Linux, where seven of eight flows then never give
-            way, or `"none"`.
+        stamp_offset: Where the peer's timestamps begin: `"random"`, as in Linux, where seven of eight flows then never
+            give way, or `"none"`.
     """
 
     kind = "lp"

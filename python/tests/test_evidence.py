@@ -76,7 +76,7 @@ def test_several_hops_are_not_one() -> None:
 def test_what_the_senders_do_counts() -> None:
     marking: dict[str, object] = {"queue": {"kind": "codel", "ecn": True}}
     assert "F-codel-ecn-c4" in [c["case"] for c in told(marking, ecn=True)]
-    assert not any("codel" in c["case"] and "ecn" not in c["case"] and c["case"][0] == "F" for c in told(marking, ecn=True))
+    assert "F-codel-c4" not in [c["case"] for c in told(marking, ecn=True)]
     assert told({"buffer": "100kB"}, ecn=True) == []
     assert told({"buffer": "100kB"}) != []
     assert told({"buffer": "100kB"}, "reno bbr")[0]["cc"] == ["bbr", "reno"]
