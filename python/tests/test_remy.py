@@ -27,16 +27,19 @@ def double(number: int, x: float) -> bytes:
     return varint(number << 3 | 1) + struct.pack("<d", x)
 
 
-def leaf(low: float, high: float, increment: int, intersend: float) -> bytes:
+def domain(low: float, high: float) -> bytes:
     def memory(ratio: float, others: float) -> bytes:
         return double(21, others) + double(22, others) + double(23, ratio)
 
-    domain = field(11, memory(low, 0.0)) + field(12, memory(high, 163840.0))
+    return field(1, field(11, memory(low, 0.0)) + field(12, memory(high, 163840.0)))
+
+
+def leaf(low: float, high: float, increment: int, intersend: float) -> bytes:
     whisker = varint(31 << 3) + varint(2 * increment) + double(32, 1.0) + double(33, intersend)
-    return field(1, domain) + field(3, whisker)
+    return domain(low, high) + field(3, whisker)
 
 
-DNA = field(2, leaf(0.0, 2.0, 1, 3.0)) + field(2, leaf(2.0, 163840.0, 0, 6.0))
+DNA = domain(0.0, 163840.0) + field(2, leaf(0.0, 2.0, 1, 3.0)) + field(2, leaf(2.0, 163840.0, 0, 6.0))
 TREE = """\
 remy-tree 1
 rtt_ratio < 2
