@@ -20,6 +20,7 @@ DATA = HERE.parent / "sim/tests/data/reference"
 GRID = frozenset(
     {("A", 10.0, 20.0), ("A", 50.0, 40.0), ("A", 50.0, 100.0), ("B", 50.0, 100.0), ("C", 40.0, 40.0)}
     | {("D", 100.0, 40.0), ("H", 20.0, 200.0), ("I", 40.0, 40.0), ("F", 20.0, 40.0)}
+    | {("G", 100.0, 1.0), ("G", 100.0, 5.0), ("G", 20.0, 40.0)}
     | {("E", rate, rtt) for rate in (2.0, 4.0) for rtt in (10.0, 50.0)}
 )
 """Family, rate and RTT of the cases that were recorded first and that the criteria are about; the others were added
