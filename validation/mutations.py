@@ -35,6 +35,7 @@ PAGE = ROOT / "docs/reference/mutations.md"
 ROOMS = ("cc", "queue")
 FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
 LONGEST_S = 240
+LONGEST_ALONE_S = 90
 SHOWN = 2
 """So many tests are named in a row of the page."""
 
@@ -93,7 +94,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
     """The unit tests of core in the copy, or these of `core/tests`."""
     command = ["cargo", "test", "--package", "narrows-core", "--no-fail-fast"]
     if also:
-        command += ["--release", *(word for name in also for word in ("--test", name))]
+        command += [word for name in also for word in ("--test", name)]
     else:
         command += ["--lib", "--", "cc::", "queue::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
@@ -102,7 +103,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
         command, cwd=copy, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     ) as child:
         try:
-            out, errors = child.communicate(timeout=LONGEST_S)
+            out, errors = child.communicate(timeout=LONGEST_ALONE_S if also else LONGEST_S)
         except subprocess.TimeoutExpired:
             # Without a law a test may wait for ever; what it started goes, too.
             os.killpg(child.pid, signal.SIGKILL)

@@ -118,6 +118,7 @@ impl<'a> Nic<'a> {
             self.let_out(&segment);
         }
     }
+    #[inline]
     fn let_out(&mut self, segment: &Segment) {
         let packet = match &segment.congestion {
             None => Packet::data(self.flow, segment),

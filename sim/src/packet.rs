@@ -159,6 +159,7 @@ impl Packet {
         self.flags & HEADER != 0 && self.kind() == Kind::Data
     }
     /// The segment that a data packet carries; one with a header is [`Headers`]'s to know.
+    #[inline]
     pub fn segment(&self) -> Segment {
         let [syn, psh, joined, cwr] = [SYN, PSH, JOINED, CWR].map(|bit| self.flags & bit != 0);
         Segment {
@@ -352,12 +353,18 @@ impl Headers {
         }
     }
     /// The same of one that is under way no longer: its place is free.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, packet: &Packet) -> Segment {
-        let segment = self.segment(packet);
         if packet.has_header() {
-            self.0.take(packet.word);
+            self.take_header(packet)
+        } else {
+            packet.segment()
         }
+    }
+    #[cold]
+    fn take_header(&mut self, packet: &Packet) -> Segment {
+        let segment = self.segment(packet);
+        self.0.take(packet.word);
         segment
     }
 }

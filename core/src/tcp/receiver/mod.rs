@@ -394,6 +394,7 @@ impl Receiver {
     }
 
     /// An ACK up to `ack`.
+    #[inline(always)]
     fn ack(&mut self, ack: u64, ece: bool) -> AckSegment {
         let window = self.window.offer(self.acks.acked, self.nxt, &mut self.acks.quick);
         let mut sacks = [Range::default(); MAX_SACKS];

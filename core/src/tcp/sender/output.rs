@@ -332,6 +332,7 @@ impl Sender {
         self.cc.congestion(&self.w)
     }
 
+    #[inline(always)]
     fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         Segment {
             seq,
