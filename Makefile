@@ -103,6 +103,7 @@ bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and t
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
+	$(BIN)/python bench/laws.py
 
 bench-live: setup ## What the live engine carries on this machine, three minutes
 	$(BIN)/python bench/live.py

@@ -1,0 +1,77 @@
+"""What each congestion control costs: instructions per segment of the whole engine (callgrind), beside CUBIC's. Run by `make bench`.
+
+    python bench/laws.py [--seconds N] [NAME ...]
+
+One flow over 100 Mbit/s and 40 ms, one bandwidth-delay product of buffer; where a law needs marks or routers that write into its packets,
+the queue that has them. Asked: none above 1.5 times CUBIC's, a tree of rules 3. Without valgrind: CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+MSS = 1448
+STEP = '{ kind = "codel", ecn = true, ce_threshold = "2ms" }'
+QUEUES = {"xcp": '"xcp"', "dctcp": STEP, "prague": STEP}
+MOST = {"remy": 3.0}
+SECONDS = {"newreno": 120}
+"""Without SACK one loss is repaired per round trip: the first recovery takes ten seconds in which little else is sent."""
+
+
+def driver() -> str:
+    """The engine alone, without Python around it."""
+    subprocess.run(
+        ["cargo", "build", "--quiet", "--release", "--package", "narrows-sim", "--example", "run"],
+        check=True,
+        cwd=HERE.parent,
+    )
+    return str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "release/examples/run")
+
+
+def cost(run: str, cc: str, seconds: int) -> float:
+    """Per segment that arrived, instructions or nanoseconds."""
+    queue = QUEUES.get(cc, '"fifo"\nbuffer = "1bdp"')
+    text = f'duration = "{seconds}s"\n[path]\nrate = "100Mbit"\nrtt = "40ms"\nqueue = {queue}\n[[flow]]\ncc = "{cc}"\n'
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        begin = time.process_time_ns()
+        command = [run, file.name]
+        if shutil.which("valgrind"):
+            command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        spent = time.process_time_ns() - begin
+    segments = json.loads(done.stdout)["flows"][0]["series"][-1][1] / MSS
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    return (int(found[1]) if found else spent) / segments
+
+
+def main() -> None:
+    """Prints a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seconds", type=int, default=5)
+    asked = parser.parse_args()
+    listed = subprocess.run([sys.executable, "-m", "narrows", "list", "cc", "--json"], capture_output=True, check=True)
+    names = asked.names or [kind["name"] for kind in json.loads(listed.stdout)["cc"]]
+    run = driver()
+    of_cubic = cost(run, "cubic", asked.seconds)
+    for name in names:
+        spent = cost(run, name, SECONDS.get(name, asked.seconds))
+        limit = MOST.get(name, 1.5)
+        over = f"  above {limit}" if spent > limit * of_cubic else ""
+        print(f"{name:10} {spent:7.0f} per segment  {spent / of_cubic:5.2f}{over}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
