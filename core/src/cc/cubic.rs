@@ -327,6 +327,17 @@ mod tests {
         assert_eq!((w.ssthresh, c.w_max), (56, 68));
     }
 
+    #[test]
+    fn a_window_grows_by_half_in_a_round_trip_at_most() {
+        let mut c = cubic();
+        let mut w = Window::new(10);
+        c.on_loss(&mut w, &Loss::at(Time::ZERO));
+        // Long after, the curve is far above: it asks for everything at once.
+        c.update(Time::ZERO + Span::s(1), 10, 1);
+        c.update(Time::ZERO + Span::s(100), 10, 1);
+        assert_eq!(c.cnt, 2);
+    }
+
     /// RFC 9438 section 4.2: the window is back at `W_max` after `K = cbrt(W_max (1 − β)/C)` seconds.
     #[test]
     fn the_window_returns_to_its_maximum_after_k() {

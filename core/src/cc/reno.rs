@@ -85,6 +85,28 @@ pub const KIND: CcKind = CcKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Time;
+
+    #[test]
+    fn a_loss_takes_half_and_leaves_two_packets() {
+        for (cwnd, left) in [(100, 50), (5, 2), (3, 2), (1, 2)] {
+            let mut w = Window::new(cwnd);
+            Reno.on_loss(&mut w, &Loss::at(Time::ZERO));
+            assert_eq!(w.ssthresh, left);
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow() {
+        let mut w = Window::new(10);
+        let mut ev = Ack::at(Time::ZERO);
+        (ev.delivered, ev.cwnd_limited) = (10, false);
+        Reno.on_ack(&mut w, &ev);
+        assert_eq!(w.cwnd, 10);
+        ev.cwnd_limited = true;
+        Reno.on_ack(&mut w, &ev);
+        assert_eq!(w.cwnd, 20);
+    }
 
     #[test]
     fn an_ack_that_crosses_the_threshold_spends_the_rest_in_avoidance() {
