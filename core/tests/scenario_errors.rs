@@ -242,7 +242,6 @@ fn what_is_to_come_is_refused_by_name() {
     let later = |text: String| assert!(text.contains("not supported yet by this version"), "{text}");
     later(path("queue = \"bfifo\""));
     later(told("", "workload = { kind = \"web\" }"));
-    assert!(told("cc = \"reno\"", "cc = \"nv\"").contains("not supported yet by this version"));
 }
 
 #[test]

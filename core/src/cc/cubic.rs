@@ -338,6 +338,51 @@ mod tests {
         assert_eq!(c.cnt, 2);
     }
 
+    #[test]
+    fn before_the_first_loss_it_looks_for_more_by_a_twentieth_per_round_trip() {
+        let mut c = cubic();
+        c.update(Time::ZERO + Span::s(1), 100, 1);
+        assert_eq!(c.cnt, 20);
+    }
+
+    #[test]
+    fn time_without_anything_in_flight_does_not_count() {
+        let mut c = cubic();
+        let mut w = Window::new(100);
+        c.on_loss(&mut w, &Loss::at(Time::ZERO));
+        c.update(Time::ZERO + Span::s(1), 70, 1);
+        let mut sent = Sent::at(Time::ZERO + Span::s(11));
+        sent.last_sent = Some(Time::ZERO + Span::s(3));
+        c.on_sent(&mut w, &sent);
+        assert_eq!(c.epoch.map(|epoch| epoch.start), Some(9000));
+    }
+
+    #[test]
+    fn a_timeout_forgets_the_maximum() {
+        let mut c = cubic();
+        let mut w = Window::new(100);
+        c.on_loss(&mut w, &Loss::at(Time::ZERO));
+        c.on_rto(&mut w, &Rto::at(Time::ZERO));
+        assert_eq!((c.w_max, c.cnt), (0, 0));
+    }
+
+    /// The second round's round trips are half as long again as the first's: a queue.
+    #[test]
+    fn slow_start_ends_where_a_queue_begins() {
+        let mut c = cubic();
+        let mut w = Window::new(20);
+        for n in 1..=60 {
+            let mut ev = Sample::at(Time::ZERO + Span::ms(3 * n));
+            (ev.una, ev.nxt) = (n, n + 20);
+            ev.rtt = Some(Span::ms(if n <= 20 { 40 } else { 60 }));
+            c.on_sample(&mut w, &ev);
+            let mut ack = Ack::at(ev.now);
+            (ack.una, ack.nxt, ack.delivered, ack.cwnd_limited) = (n, n + 20, 1, false);
+            c.on_ack(&mut w, &ack);
+        }
+        assert_eq!(w.ssthresh, 20);
+    }
+
     /// RFC 9438 section 4.2: the window is back at `W_max` after `K = cbrt(W_max (1 − β)/C)` seconds.
     #[test]
     fn the_window_returns_to_its_maximum_after_k() {

@@ -655,6 +655,18 @@ mod tests {
         assert!((45_000..50_000).contains(&f.law.min_rtt_us));
     }
 
+    #[test]
+    fn after_a_reduction_growth_waits_for_a_decision() {
+        for to in [State::Cwr, State::Recovery, State::Loss] {
+            let mut f = Flow::new(100);
+            assert!(f.law.may_grow);
+            let mut ev = StateChange::at(Time::ZERO);
+            ev.to = to;
+            f.law.on_state(&mut f.w, &ev);
+            assert!(!f.law.may_grow);
+        }
+    }
+
     /// Round trips with one sample only make the small window larger, and growth is allowed.
     #[test]
     fn a_round_trip_with_one_sample_calls_for_a_larger_window() {

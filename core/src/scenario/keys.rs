@@ -466,8 +466,6 @@ pub const KEYS: &[Key] = &[
 
 /// Names that the format knows and this version does not: refused as such, unless a registry has them.
 pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
-/// As [`LATER_QUEUES`], for congestion controls.
-pub(super) const LATER_CCS: &[&str] = &["bbr2", "bbr3"];
 
 /// Keys of `[path]` that are no hop's own.
 const WHOLE_PATH: &[&str] = &["hop", "reverse", "offload"];

@@ -3,7 +3,7 @@
 use super::dscp;
 use super::error::{show, Collector, Errors, Fix};
 use super::hop::path;
-use super::keys::{self, LATER_CCS};
+use super::keys;
 use super::read::{Field, Offer, Section};
 use super::value::{Tree, Value};
 use super::varying::{no_files, Files};
@@ -448,7 +448,7 @@ fn flow(
         reverse,
     } = ends;
     let cc = match s.field("cc") {
-        Some(f) => out.choice(&f, "congestion control", &known.ccs, LATER_CCS),
+        Some(f) => out.choice(&f, "congestion control", &known.ccs, &[]),
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_FLOWS));
