@@ -10,7 +10,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -39,8 +40,6 @@ def run(
 ) -> _core.Run:
     """Runs the scenario of a text that is called `name`."""
     _core.check_toml(toml, name)
-    if not sys.platform.startswith("linux"):
-        raise EngineError("the live engine needs Linux: its network namespaces and its TCP")
     command = [str(HOST), "run", "-", "--name", name, "--stream", "--tied", "--verdicts", str(verdicts)]
     if seed is not None:
         command += ["--seed", str(seed)]
@@ -48,30 +47,14 @@ def run(
         command += ["--sample-interval", sample_interval]
     if record is not None:
         command += ["--record", record]
-    try:
-        pipe = subprocess.PIPE
-        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
-    except OSError as error:
-        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
-    with child:
-        try:
-            assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
-            child.stdin.write(toml.encode())
-            child.stdin.close()
-            answer = _listen(child.stdout, progress)
-            said = child.stderr.read().decode(errors="replace").strip()
-            code = child.wait()
-        except BaseException:
-            child.send_signal(signal.SIGINT)
-            try:
-                child.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-            raise
-    if code == _STOPPED:
-        raise KeyboardInterrupt
-    if code != 0 or answer is None:
-        raise EngineError(said or f"the live engine ended with {code}")
+    with _started(command) as child:
+        assert child.stdin is not None and child.stdout is not None  # noqa: PT018
+        child.stdin.write(toml.encode())
+        child.stdin.close()
+        answer = _listen(child.stdout, progress)
+        said = _end(child)
+    if answer is None:
+        raise EngineError(said or "the live engine ended without an answer")
     return _core.run_elsewhere(*answer)
 
 
@@ -81,25 +64,29 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
     Raises:
         EngineError: Its answer, when that is no.
     """
+    answer = []
+    with _started([str(HOST), *question]) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if not _progressed(line, progress):
+                answer.append(line.decode())
+        _end(child)
+    return "".join(answer)
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at work; whatever ends this early ends it, too."""
     if not sys.platform.startswith("linux"):
         raise EngineError("the live engine needs Linux: its network namespaces and its TCP")
+    pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen([str(HOST), *question], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
     except OSError as error:
         raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
-    answer = []
     with child:
         try:
-            assert child.stdout is not None and child.stderr is not None  # noqa: PT018
-            for line in child.stdout:
-                match line.split():
-                    case ["progress", now, end]:
-                        if progress is not None:
-                            progress(float(now), float(end))
-                    case _:
-                        answer.append(line)
-            said = child.stderr.read().strip()
-            code = child.wait()
+            yield child
         except BaseException:
             child.send_signal(signal.SIGINT)
             try:
@@ -107,20 +94,36 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
             except subprocess.TimeoutExpired:
                 child.kill()
             raise
+
+
+def _end(child: subprocess.Popen[bytes]) -> str:
+    """Waits for its end; answers what it said beside its answer, and raises what it ended with."""
+    assert child.stderr is not None
+    said = child.stderr.read().decode(errors="replace").strip()
+    code = child.wait()
     if code == _STOPPED:
         raise KeyboardInterrupt
     if code != 0:
         raise EngineError(said or f"the live engine ended with {code}")
-    return "".join(answer)
+    return said
+
+
+def _progressed(line: bytes, progress: Callable[[float, float], object] | None) -> bool:
+    """Is it a line of progress? It is told then."""
+    match line.split():
+        case [b"progress", now, end]:
+            if progress is not None:
+                progress(float(now), float(end))
+            return True
+    return False
 
 
 def _listen(out: IO[bytes], progress: Callable[[float, float], object] | None) -> tuple[str, bytes] | None:
     """Tells the progress, and answers what the run came to; None when it came to nothing."""
     for line in out:
+        if _progressed(line, progress):
+            continue
         match line.split():
-            case [b"progress", now, end]:
-                if progress is not None:
-                    progress(float(now), float(end))
             case [b"run", json, samples]:
                 return out.read(int(json)).decode(), out.read(int(samples))
     return None
