@@ -15,7 +15,7 @@
 //! - before the first loss at least 5 % per round trip (times that ratio);
 //! - the reduction takes `cwnd`, not the flight size; a timeout forgets all but the ratio.
 
-use super::reno::{avoid, slow_start};
+use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Window};
 use crate::param::{Kind, Param, Params};
 use crate::tcp::State;
@@ -161,16 +161,7 @@ impl CongestionControl for Bic {
     }
 
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        if !ev.may_grow || !ev.cwnd_limited {
-            return;
-        }
-        let mut acked = ev.delivered;
-        if w.in_slow_start() {
-            acked = slow_start(w, acked);
-            if acked == 0 {
-                return;
-            }
-        }
+        let Some(acked) = beyond_slow_start(w, ev) else { return };
         self.update(ev.now, w.cwnd);
         avoid(w, self.cnt, acked);
     }

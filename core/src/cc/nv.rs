@@ -19,7 +19,7 @@
 //!
 //! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in 6.12 enters it).
 
-use super::reno::{avoid, slow_start};
+use super::reno::{avoid, beyond_slow_start};
 use super::{
     Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Start, StateChange, Window, INFINITE_SSTHRESH,
 };
@@ -378,16 +378,10 @@ impl CongestionControl for Nv {
     }
 
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        if !ev.may_grow || !ev.cwnd_limited || !self.may_grow {
+        if !self.may_grow {
             return;
         }
-        let mut acked = ev.delivered;
-        if w.in_slow_start() {
-            acked = slow_start(w, acked);
-            if acked == 0 {
-                return;
-            }
-        }
+        let Some(acked) = beyond_slow_start(w, ev) else { return };
         let per = if self.growth < 0 {
             w.cwnd.saturating_mul(1 << -self.growth)
         } else {

@@ -17,6 +17,17 @@ pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
     rest
 }
 
+/// Slow start where it is due; answers the acknowledged packets that are left for avoidance. None: this ACK grows nothing more.
+pub fn beyond_slow_start(w: &mut Window, ev: &Ack) -> Option<u32> {
+    if !ev.may_grow || !ev.cwnd_limited {
+        return None;
+    }
+    if !w.in_slow_start() {
+        return Some(ev.delivered);
+    }
+    Some(slow_start(w, ev.delivered)).filter(|left| *left > 0)
+}
+
 /// Additive increase: one packet for every `per` packets acknowledged.
 pub fn avoid(w: &mut Window, per: u32, acked: u32) {
     let per = per.max(1);
@@ -39,14 +50,7 @@ pub struct Reno;
 
 impl CongestionControl for Reno {
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        if !ev.may_grow || !ev.cwnd_limited {
-            return;
-        }
-        let mut acked = ev.delivered;
-        if w.in_slow_start() {
-            acked = slow_start(w, acked);
-        }
-        if acked > 0 {
+        if let Some(acked) = beyond_slow_start(w, ev) {
             avoid(w, w.cwnd, acked);
         }
     }

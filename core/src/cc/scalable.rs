@@ -10,7 +10,7 @@
 //!   is an eighth everywhere);
 //! - the reduction takes `cwnd`, not the flight size.
 
-use super::reno::{avoid, slow_start};
+use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Window};
 use alloc::boxed::Box;
 
@@ -25,14 +25,7 @@ pub struct Scalable;
 
 impl CongestionControl for Scalable {
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        if !ev.may_grow || !ev.cwnd_limited {
-            return;
-        }
-        let mut acked = ev.delivered;
-        if w.in_slow_start() {
-            acked = slow_start(w, acked);
-        }
-        if acked > 0 {
+        if let Some(acked) = beyond_slow_start(w, ev) {
             avoid(w, w.cwnd.min(PER), acked);
         }
     }
