@@ -1,0 +1,165 @@
+"""Measurements in files: our own JSON, flent's, iperf's, tables, histograms.
+
+What a file is, is told by what is in it and not by its name; what is written, by the name. A file may come from
+anybody, so it is bounded: no more than `MOST_BYTES` of it, unpacked, are read.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from narrows.errors import OutputError
+from narrows.measurement import Measurement, MeasurementError, parse
+from narrows.scenario import name_of
+
+MOST_BYTES = 512 * 1024 * 1024
+"""Of a file, unpacked."""
+
+WRITTEN = (".json", ".flent.gz", ".flent", ".csv", ".jsonl", ".hlog", ".parquet")
+"""How the name of a file may end that is written."""
+
+
+def read(file: str | PathLike[str]) -> Measurement:
+    """The measurement in a file: narrows' JSON, `.flent.gz`, iperf3's `-J` or `--json-stream`, iperf2's text.
+
+    Raises:
+        MeasurementError: If it is none of these, or cannot be read.
+    """
+    name = name_of(file)
+    try:
+        raw = _unpacked(Path(file))
+    except (OSError, EOFError, zlib.error) as error:
+        problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise MeasurementError(f"{name}: {problem.lower()}") from error
+    if len(raw) > MOST_BYTES:
+        raise MeasurementError(f"{name}: more than {MOST_BYTES >> 20} MiB")
+    return of_text(raw, name)
+
+
+def of_text(raw: bytes, name: str) -> Measurement:
+    """The measurement that a text holds; see `read`."""
+    from narrows.files import flent, iperf2, iperf3  # noqa: PLC0415 - only what is asked for
+
+    text = raw.decode("utf-8", errors="replace").lstrip("\N{ZERO WIDTH NO-BREAK SPACE} \t\r\n")
+    if not text.startswith("{"):
+        if iperf2.is_iperf2(text):
+            return iperf2.read(text, name)
+        raise MeasurementError(
+            f"{name}: neither narrows' JSON, nor flent's, nor iperf3's (-J, --json-stream), nor iperf2's text"
+        )
+    first = text.split("\n", 1)[0]
+    if '"event"' in first and iperf3.is_event(first):
+        return iperf3.read_stream(text, name)
+    tree = parse(text, name)
+    if isinstance(tree, dict):
+        if "measurement" in tree:
+            return Measurement.of(tree, name)
+        if "x_values" in tree and "results" in tree:
+            return flent.read(tree, name)
+        if "start" in tree and "intervals" in tree:
+            return iperf3.read(tree, name)
+    raise MeasurementError(f"{name}: JSON, but neither narrows' nor flent's nor iperf3's")
+
+
+def write(measured: Measurement, file: str | PathLike[str]) -> None:
+    """Writes a measurement as what the name says, one of `WRITTEN`; all of it or nothing.
+
+    Raises:
+        OutputError: If it cannot be written, or the name says nothing.
+    """
+    writer = writer_of(file)
+    target = Path(file)
+    part = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(writer(measured))
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+
+
+def writer_of(file: str | PathLike[str]) -> Callable[[Measurement], bytes]:
+    """What writes a file of that name.
+
+    Raises:
+        OutputError: If the name says nothing that is known.
+    """
+    name = name_of(file)
+    ending = next((e for e in WRITTEN if name.endswith(e)), None)
+    if ending is None:
+        raise OutputError(f"{name}: a measurement is written as one of {', '.join(WRITTEN)}\n    write: {name}.json")
+    return _WRITERS[ending]
+
+
+def _unpacked(file: Path) -> bytes:
+    with file.open("rb") as raw:
+        magic = raw.read(3)
+        raw.seek(0)
+        packed = (
+            gzip.GzipFile(fileobj=raw) if magic[:2] == b"\x1f\x8b" else bz2.BZ2File(raw) if magic == b"BZh" else raw
+        )
+        return packed.read(MOST_BYTES + 1)
+
+
+def _json(measured: Measurement) -> bytes:
+    return json.dumps(measured.json, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
+
+
+def _flent(measured: Measurement) -> bytes:
+    from narrows.files import flent  # noqa: PLC0415
+
+    return flent.text(measured)
+
+
+def _flent_gz(measured: Measurement) -> bytes:
+    out = io.BytesIO()
+    # Without a name and a date, so that the same measurement is the same file.
+    with gzip.GzipFile(fileobj=out, mode="wb", filename="", mtime=0) as packed:
+        packed.write(_flent(measured))
+    return out.getvalue()
+
+
+def _csv(measured: Measurement) -> bytes:
+    from narrows.files import rows  # noqa: PLC0415
+
+    return rows.csv_text(measured).encode()
+
+
+def _jsonl(measured: Measurement) -> bytes:
+    from narrows.files import rows  # noqa: PLC0415
+
+    return rows.json_lines(measured).encode()
+
+
+def _hlog(measured: Measurement) -> bytes:
+    from narrows.files import hdr  # noqa: PLC0415
+
+    return hdr.log(measured).encode()
+
+
+def _parquet(measured: Measurement) -> bytes:
+    from narrows.files import rows  # noqa: PLC0415
+
+    return rows.parquet(measured)
+
+
+_WRITERS: dict[str, Callable[[Measurement], bytes]] = {
+    ".json": _json,
+    ".flent.gz": _flent_gz,
+    ".flent": _flent,
+    ".csv": _csv,
+    ".jsonl": _jsonl,
+    ".hlog": _hlog,
+    ".parquet": _parquet,
+}

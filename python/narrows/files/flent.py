@@ -1,0 +1,306 @@
+"""flent's data files (`.flent.gz`), read and written.
+
+Sources: flent's description of its format, version 4 (doc/data-format.rst); what flent 2.1.1 opens, tried. A file is
+a JSON object: series interpolated onto one grid of seconds (`x_values`, `results`; Mbit/s and ms), the samples
+themselves (`raw_values`, by Unix time), and `metadata`. flent opens only tests that it knows and draws only series that
+the test has, so a measurement is written as the nearest of its tests with that one's names. The whole measurement goes
+along under `NARROWS`, which flent leaves alone; reading such a file gives it back unharmed.
+
+A series is taken for a flow if its name says upload or download, for a ping if it says so; averages, sums and
+fairness are made from others and are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from typing import Any
+
+from narrows.measurement import Direction, Flow, Json, Measurement, MeasurementError, short
+
+VERSION = 4
+"""Of the format; flent refuses later ones, and so do we."""
+
+STEP_S = 0.2
+"""flent's own step."""
+
+MOST_POINTS = 1_000_000
+
+_CLASSES = ("BE", "BK", "CS5", "EF")
+_BE = ("BE", "BE2", "BE3", "BE4")
+_MADE = re.compile(r"\b(avg|sum|totals?|fairness|median|min|max|mean)\b", re.IGNORECASE)
+_DOWN = re.compile(r"\b(download|down)\b", re.IGNORECASE)
+_UP = re.compile(r"\b(upload|up)\b", re.IGNORECASE)
+_MBIT = 8e-6
+
+Points = list[tuple[float, float]]
+
+
+def text(measured: Measurement) -> bytes:
+    """The file's content, unpacked."""
+    begin = _begin(measured)
+    name, flows, pings = _named(measured)
+    end = max([f.to_s for f in measured.flows] + [p.to_s for p in measured.phases] + [_last(measured)])
+    steps = int(min(MOST_POINTS, max(1, end / STEP_S))) + 1
+    grid = [round(i * STEP_S, 6) for i in range(steps)]
+    series = {label: _goodput(flow) for label, flow in flows.items()}
+    series |= {label: [(t, r) for t, r in p.rtts() if r is not None] for label, p in pings.items()}
+    results: dict[str, list[float | None]] = {label: _on(points, grid) for label, points in series.items()}
+    results |= _sums(name, results, len(grid))
+    zero = begin.timestamp()
+    raw = {label: [{"t": zero + t, "val": short(v)} for t, v in points] for label, points in series.items()}
+    for label, train in pings.items():
+        for row, (seq, _) in zip(
+            raw[label], ((i, r) for i, (_, r) in enumerate(train.rtts()) if r is not None), strict=True
+        ):
+            row["seq"] = seq
+    metadata = {
+        "NAME": name,
+        "TITLE": "",
+        "NOTE": "",
+        "HOST": measured.host,
+        "HOSTS": [measured.host],
+        "LOCAL_HOST": str((measured.json.get("host") or {}).get("name", "")),
+        "LENGTH": round(end),
+        "TOTAL_LENGTH": round(end),
+        "STEP_SIZE": STEP_S,
+        "T0": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "TIME": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "TEST_PARAMETERS": {},
+        "SERIES_META": {label: {"UNITS": "Mbits/s" if label in flows else "ms"} for label in series},
+    }
+    whole = {
+        "version": VERSION,
+        "x_values": grid,
+        "results": results,
+        "raw_values": raw,
+        "metadata": metadata,
+        "NARROWS": measured.json,
+    }
+    return json.dumps(whole, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
+
+
+def _begin(measured: Measurement) -> datetime:
+    try:
+        begin = datetime.fromisoformat(measured.started.replace("Z", "+00:00"))
+    except ValueError:
+        return datetime.fromtimestamp(0, timezone.utc)
+    return begin if begin.tzinfo else begin.replace(tzinfo=timezone.utc)
+
+
+def _last(measured: Measurement) -> float:
+    return max((t for train in measured.pings for t, _ in train.rtts()), default=STEP_S)
+
+
+def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Any]]:
+    """The test of flent's, and its names for flows and for trains of pings."""
+    downs, ups = ([f for f in measured.flows if f.direction == way] for way in ("down", "up"))
+    trains = measured.pings
+    both = bool(downs and ups)
+    if both and max(len(downs), len(ups)) <= len(_CLASSES):
+        classed = len({_class(f) for f in measured.flows}) > 1
+        names = _CLASSES if classed else _BE
+        test = "rrul" if classed else "rrul_be"
+        udp = ("Ping (ms) UDP EF", "Ping (ms) UDP BK", "Ping (ms) UDP BE") if classed else (
+            "Ping (ms) UDP BE1", "Ping (ms) UDP BE2", "Ping (ms) UDP BE3")  # fmt: skip
+        flows = {f"TCP {way} {n}": f for way, group in (("download", downs), ("upload", ups))
+                 for n, f in zip(_places(group, names), group, strict=True)}  # fmt: skip
+        return test, flows, dict(zip(("Ping (ms) ICMP", *udp), trains, strict=False))
+    if not measured.flows:
+        return "ping", {}, dict(zip(("Ping (ms) ICMP", "Ping (ms) UDP"), trains, strict=False))
+    way, group = ("download", downs) if len(downs) >= len(ups) else ("upload", ups)
+    flows = {f"TCP {way}::{i + 1}": f for i, f in enumerate(group)}
+    return f"tcp_n{way.removesuffix('load')}", flows, dict(zip(("Ping (ms) ICMP",), trains, strict=False))
+
+
+def _class(flow: Flow) -> str:
+    told = str(flow.told.get("dscp") or "BE").upper()
+    return {"CS1": "BK", "0": "BE", "CS0": "BE"}.get(told, told)
+
+
+def _places(group: list[Flow], names: tuple[str, ...]) -> list[str]:
+    """Each flow's place: its class where that is free, else the next one that is."""
+    free, out = list(names), []
+    for flow in group:
+        out.append(free.pop(free.index(_class(flow)) if _class(flow) in free else 0))
+    return out
+
+
+def _goodput(flow: Flow) -> Points:
+    acked = flow.acked()
+    if not acked and flow.goodput_mbit is not None:
+        return [(flow.from_s, flow.goodput_mbit), (flow.to_s, flow.goodput_mbit)]
+    return [(t1, (b1 - b0) * _MBIT / (t1 - t0)) for (t0, b0), (t1, b1) in pairwise(acked) if t1 > t0]
+
+
+def _on(points: Points, grid: list[float]) -> list[float | None]:
+    """Straight lines between the samples, and nothing before the first and after the last."""
+    out: list[float | None] = []
+    at = 0
+    for x in grid:
+        while at < len(points) and points[at][0] < x:
+            at += 1
+        if at == len(points) or (at == 0 and points[0][0] > x):
+            out.append(None)
+        elif at == 0:
+            out.append(short(points[0][1]))
+        else:
+            (x0, y0), (x1, y1) = points[at - 1], points[at]
+            out.append(short(y0 + (y1 - y0) * (x - x0) / (x1 - x0) if x1 > x0 else y1))
+    return out
+
+
+def _sums(test: str, results: dict[str, list[float | None]], points: int) -> dict[str, list[float | None]]:
+    """The series that flent's test makes of the others."""
+
+    def over(pick: Callable[[str], bool], make: Callable[[list[float]], float]) -> list[float | None]:
+        chosen = [values for label, values in results.items() if pick(label)]
+        known = [[v[i] for v in chosen if v[i] is not None] for i in range(points)]
+        return [short(make([v for v in row if v is not None])) if row else None for row in known]
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values)
+
+    def jain(values: list[float]) -> float:
+        squares = sum(v * v for v in values)
+        return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+    made: dict[str, list[float | None]] = {}
+    for way in ("download", "upload"):
+        label = f"TCP {way}"
+        if any(name.startswith(label) for name in results):
+            made[f"{label} avg"] = over(lambda name, label=label: name.startswith(label), mean)  # type: ignore[misc]
+            made[f"{label} sum"] = over(lambda name, label=label: name.startswith(label), sum)  # type: ignore[misc]
+            if test.startswith("tcp_n"):
+                made[f"{label} fairness"] = over(lambda name, label=label: name.startswith(label), jain)  # type: ignore[misc]
+    if test.startswith("rrul"):
+        made["TCP totals"] = over(lambda name: name.startswith("TCP"), sum)
+        made["Ping (ms) avg"] = over(lambda name: name.startswith("Ping"), mean)
+    return made
+
+
+def read(tree: Json, name: str) -> Measurement:
+    """A file's content as a measurement.
+
+    Raises:
+        MeasurementError: If it is not right.
+    """
+    try:
+        return _read(tree, name)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise MeasurementError(f"{name}: a flent file, but not a right one: {error!r}") from error
+
+
+def _read(tree: Json, name: str) -> Measurement:
+    version = tree.get("version", 1)
+    if not isinstance(version, int) or version > VERSION:
+        raise MeasurementError(f"{name}: version {version!r} of flent's format; {VERSION} is the last that is known")
+    if isinstance(tree.get("NARROWS"), dict):
+        return Measurement.of(tree["NARROWS"], name)
+    about = tree.get("metadata") or {}
+    grid = [float(x) for x in tree["x_values"]]
+    raw = tree.get("raw_values") or {}
+    zero = _zero(about)
+    flows, pings = [], []
+    counts = {"down": 0, "up": 0}
+    for label, values in tree["results"].items():
+        if len(values) != len(grid):
+            raise MeasurementError(f"{name}: results[{label!r}] has {len(values)} values for {len(grid)} x_values")
+        points = _points(values, grid, raw.get(label) if version == VERSION else None, zero)
+        if not points or (_MADE.search(label) and label not in raw):
+            continue
+        meta = (about.get("SERIES_META") or {}).get(label) or {}
+        if "ping" in label.lower() or "rtt" in label.lower():
+            pings.append(_ping(label, points))
+        elif (_DOWN.search(label) or _UP.search(label)) and not label.lower().endswith("loss"):
+            way: Direction = "down" if _DOWN.search(label) else "up"
+            counts[way] += 1
+            flows.append(_flow(label, way, points, meta))
+    end = max([grid[-1] if grid else 0.0, *(f["to_s"] for f in flows)])
+    phases = _phases(flows, end)
+    whole = {
+        "measurement": 1,
+        "id": str(about.get("DATA_FILENAME") or name),
+        "started": str(about.get("T0") or about.get("TIME") or ""),
+        "asked": {"host": about.get("HOST"), "test": about.get("NAME"), "duration_s": about.get("LENGTH")},
+        "peer": {"address": about.get("HOST"), "speaks": "flent"},
+        "phases": phases,
+        "flows": flows,
+        "pings": pings,
+        "host": {"kernel": about.get("KERNEL_RELEASE"), "name": about.get("LOCAL_HOST")},
+    }
+    return Measurement.of(whole, name)
+
+
+def _zero(about: Json) -> float | None:
+    told = str(about.get("T0") or "").replace("Z", "+00:00")
+    try:
+        zero = datetime.fromisoformat(told)
+    except ValueError:
+        return None
+    return (zero if zero.tzinfo else zero.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _points(values: list[Any], grid: list[float], own: object, zero: float | None) -> Points:
+    """The samples themselves where their time is known, else those on the grid."""
+    day = timedelta(days=1).total_seconds()
+    if isinstance(own, list) and own and zero is not None:
+        points = [
+            (float(row["t"]) - zero, float(row["val"]))
+            for row in own
+            if isinstance(row, dict) and row.get("val") is not None and row.get("t") is not None
+        ]
+        if points and all(-1 <= t < day for t, _ in points):
+            return sorted((max(0.0, t), v) for t, v in points)
+    return [(x, float(v)) for x, v in zip(grid, values, strict=True) if v is not None]
+
+
+def _ping(label: str, points: Points) -> Json:
+    rtts = [[round(t, 6), v] for t, v in points]
+    return {
+        "id": label,
+        "protocol": "icmp" if "ICMP" in label else "udp",
+        "columns": ["t_s", "rtt_ms"],
+        "samples": rtts,
+    }
+
+
+def _flow(label: str, way: str, points: Points, meta: Json) -> Json:
+    """Rates become bytes so far: each holds since the sample before."""
+    begin = max(0.0, points[0][0] - (points[1][0] - points[0][0] if len(points) > 1 else 0.0))
+    so_far, last = 0.0, begin
+    samples: list[list[float]] = [[round(begin, 6), 0]]
+    for t, rate in points:
+        so_far += max(0.0, rate) / _MBIT * max(0.0, t - last)
+        last = t
+        samples.append([round(t, 6), round(so_far)])
+    took = last - begin
+    return {
+        "id": label,
+        "direction": way,
+        "protocol": "udp" if "UDP" in label.upper() else "tcp",
+        "cc": meta.get("CONG_CONTROL"),
+        "dscp": (re.findall(r"\b(BE|BK|CS\d|EF|AF\d\d)\d?\b", label) or [None])[-1],
+        "from_s": round(begin, 6),
+        "to_s": round(last, 6) if last > begin else round(begin + STEP_S, 6),
+        "bytes": round(so_far),
+        "goodput_mbit": short(so_far * _MBIT / took) if took > 0 else None,
+        "columns": ["t_s", "acked_bytes"],
+        "samples": samples,
+    }
+
+
+def _phases(flows: list[Json], end: float) -> list[Json]:
+    """Before the first flow it is idle, after the last one it recovers."""
+    if not flows:
+        return [{"name": "idle", "from_s": 0.0, "to_s": end, "cc": None}]
+    begin, last = min(f["from_s"] for f in flows), max(f["to_s"] for f in flows)
+    out = [{"name": "loaded", "from_s": begin, "to_s": last, "cc": flows[0]["cc"]}]
+    if begin > 0:
+        out.insert(0, {"name": "idle", "from_s": 0.0, "to_s": begin, "cc": None})
+    if end > last:
+        out.append({"name": "recovery", "from_s": last, "to_s": end, "cc": None})
+    return out

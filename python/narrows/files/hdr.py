@@ -1,0 +1,92 @@
+"""Histograms of latency for HdrHistogram's tools: its log, version 1.3, with V2 compressed payloads.
+
+Source: the HdrHistogram project's description of its log and of its V2 encoding; what the package hdrhistogram 0.10
+decodes, tried. Values are microseconds with three significant digits. A histogram has buckets of twice the width each,
+of 2048 counts (the first one whole, of the others the upper half): a value stands for all that agree with it in its
+leading 11 bits. The payload is the counts as ZigZag LEB128 varints, where a negative one says how many zeros follow one
+another; before it a header of seven fields, all big-endian; then zlib and base64.
+
+Ours has a line for each phase and direction, tagged (`Tag=idle`, `Tag=loaded`), so that HdrHistogram's plotters and
+processors show them apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+
+from narrows.measurement import Measurement
+
+DIGITS = 3
+"""Significant digits: 2 × 10³ units are told apart singly."""
+
+HALF = 1024
+"""Half of the counts of a bucket: 2048 is the power of two that holds 2 × 10³."""
+
+HIGHEST_US = 3_600_000_000
+"""An hour, in µs; what takes longer counts as that."""
+
+_COOKIE, _PACKED = 0x1C849303 | 0x10, 0x1C849304 | 0x10
+_HALF_BITS = HALF.bit_length() - 1
+
+
+def log(measured: Measurement) -> str:
+    """The log: a line for each phase that had pings."""
+    lines = [
+        "#[narrows: round-trip times of pings, unit: microseconds]",
+        "#[Histogram log format version 1.3]",
+        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
+    ]
+    for phase in measured.phases:
+        values = [rtt for rtt in measured.rtts([(phase.from_s, phase.to_s)]) if rtt is not None]
+        if values:
+            most = min(max(values), HIGHEST_US / 1000)
+            lines.append(
+                f"Tag={''.join(c if c.isalnum() else '_' for c in phase.name)},{phase.from_s:.3f},"
+                f"{phase.to_s - phase.from_s:.3f},{most:.3f},{encode(round(1000 * v) for v in values)}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def place(value_us: int) -> int:
+    """Where a value is counted.
+
+    >>> place(0), place(2047), place(2048), place(2049), place(4096)
+    (0, 2047, 2048, 2048, 3072)
+    """
+    bucket = max(0, value_us.bit_length() - _HALF_BITS - 1)
+    return bucket * HALF + (value_us >> bucket)
+
+
+def encode(values_us: Iterable[int]) -> str:
+    """A histogram of these values, packed, in base64."""
+    counts = Counter(place(min(max(0, value), HIGHEST_US)) for value in values_us)
+    words = bytearray()
+    last = -1
+    for at in sorted(counts):
+        zeros = at - last - 1
+        if zeros:
+            words += _varint(-zeros if zeros > 1 else 0)
+        words += _varint(counts[at])
+        last = at
+    header = struct.pack(">IIIIQQd", _COOKIE, len(words), 0, DIGITS, 1, HIGHEST_US, 1.0)
+    packed = zlib.compress(header + bytes(words))
+    return base64.b64encode(struct.pack(">II", _PACKED, len(packed)) + packed).decode()
+
+
+def _varint(value: int) -> bytes:
+    r"""ZigZag, then seven bits to a byte, the least first.
+
+    >>> _varint(0), _varint(-1), _varint(64)
+    (b'\x00', b'\x01', b'\x80\x01')
+    """
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:  # noqa: PLR2004 - seven bits
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

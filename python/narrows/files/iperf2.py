@@ -1,0 +1,109 @@
+"""iperf2's text as a measurement.
+
+Source: what iperf 2.0 and 2.1 print (2.1.8 tried). Lines of a stream have its number in brackets, an interval, what was
+transferred and the rate, with units that change from line to line; with `-e` a client also prints what it sent again,
+its window and its RTT. A client sends up. A report of the whole stream ends it, and is left out of the samples.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from narrows.measurement import Direction, Json, Measurement, MeasurementError, Spread, short
+
+_LINE = re.compile(
+    r"^\[ *(?P<id>\d+|SUM)\] +(?P<from>\d+\.\d+) *- *(?P<to>\d+\.\d+) sec +"
+    r"(?P<amount>[\d.]+) (?P<amount_unit>[KMGT]?)(?P<of>Bytes|bits|bytes) +"
+    r"(?P<rate>[\d.]+) (?P<rate_unit>[KMGT]?)(?P<rate_of>Bytes|bits|bytes)/sec(?P<more>.*)$",
+    re.MULTILINE,
+)
+_MORE = re.compile(r"(?:\d+/\d+ +)?(?P<again>\d+) +(?P<window>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us")
+_PEER = re.compile(
+    r"^(?P<who>Client connecting to|Server listening on) ?(?P<host>[^,\s]*).*?port (?P<port>\d+)", re.MULTILINE
+)
+_UDP = re.compile(r"^.*\bUDP port\b", re.MULTILINE)
+
+_LINES = 1_000_000
+_AMOUNT = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_RATE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_MSS = 1448
+
+
+def is_iperf2(text: str) -> bool:
+    """Does it look like that?
+
+    >>> is_iperf2("[  3]  0.0- 1.0 sec  1.12 MBytes  9.44 Mbits/sec"), is_iperf2("hello")
+    (True, False)
+    """
+    return _LINE.search(text) is not None
+
+
+def read(text: str, name: str) -> Measurement:
+    """What iperf2 printed.
+
+    Raises:
+        MeasurementError: If it is too much.
+    """
+    peer = _PEER.search(text)
+    server = peer is not None and peer["who"].startswith("Server")
+    way: Direction = "down" if server else "up"
+    streams: dict[str, list[re.Match[str]]] = {}
+    for at, line in enumerate(_LINE.finditer(text)):
+        if at > _LINES:
+            raise MeasurementError(f"{name}: more than {_LINES} lines")
+        if line["id"] != "SUM":
+            streams.setdefault(line["id"], []).append(line)
+    protocol = "udp" if _UDP.search(text) else "tcp"
+    flows = [_flow(f"{way}{number}", way, protocol, lines) for number, lines in streams.items()]
+    host = peer["host"] if peer and not server else None
+    whole = {
+        "measurement": 1,
+        "id": name,
+        "started": "",
+        "asked": {"host": host, "test": f"{protocol}_{way}", "streams": len(flows)},
+        "peer": {"address": host, "port": int(peer["port"]) if peer else None, "speaks": "iperf2"},
+        "phases": [{"name": "loaded", "from_s": 0.0, "to_s": max((f["to_s"] for f in flows), default=0.0), "cc": None}],
+        "flows": flows,
+        "pings": [],
+    }
+    return Measurement.of(whole, name)
+
+
+def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -> Json:
+    total = lines[-1]
+    whole = len(lines) > 1 and float(total["from"]) == 0 and float(lines[-2]["from"]) > 0
+    parts = lines[:-1] if whole else lines
+    so_far, again = 0.0, 0
+    rtts: list[float | None] = []
+    samples: list[list[Any]] = [[float(parts[0]["from"]), 0, None, None, None]]
+    for line in parts:
+        # The rate has three digits as the amount has, but counts in tens.
+        took = float(line["to"]) - float(line["from"])
+        bits = float(line["rate"]) * _RATE[line["rate_unit"]] * (1 if line["rate_of"] == "bits" else 8)
+        amount = float(line["amount"]) * _AMOUNT[line["amount_unit"]] / (8 if line["of"] == "bits" else 1)
+        so_far += bits * took / 8 if took > 0 else amount
+        more = _MORE.search(line["more"])
+        if more:
+            again += int(more["again"])
+            rtts.append(int(more["rtt"]) / 1000)
+        window = short(int(more["window"]) * 1024 / _MSS) if more else None
+        samples.append([float(line["to"]), round(so_far), window, rtts[-1] if more else None, again if more else None])
+    begin, last = float(parts[0]["from"]), float(parts[-1]["to"])
+    return {
+        "id": id_,
+        "direction": way,
+        "protocol": protocol,
+        "cc": None,
+        "dscp": None,
+        "ecn": None,
+        "from_s": begin,
+        "to_s": last,
+        "bytes": round(so_far),
+        "goodput_mbit": short(so_far * 8e-6 / (last - begin)) if last > begin else None,
+        "retransmits": again if rtts else None,
+        "retransmit_rate": None,
+        "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
+        "columns": ["t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
+        "samples": samples,
+    }

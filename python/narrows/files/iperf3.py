@@ -1,0 +1,180 @@
+"""iperf3's output, `-J` and `--json-stream`, as a measurement.
+
+Sources: what iperf3 3.12 prints; for later versions its release notes (`--json-stream` since 3.17: an object with
+`event` and `data` on each line). RTTs are the kernel's smoothed ones, in µs, and the window is in bytes, of the
+sender and only where the sender printed it. iperf3 has no pings, so nothing is known of latency beside what its own
+connections saw. Version 3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are therefore not known.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from narrows.measurement import Direction, Json, Measurement, MeasurementError, Spread, parse, short
+
+MOST_STREAMS = 10_000
+_UNKNOWN = 2.0**63
+_MSS = 1448
+
+
+def is_event(line: str) -> bool:
+    """Is it a line of `--json-stream`?
+
+    >>> is_event('{"event":"start","data":{}}'), is_event('{"start":{}}'), is_event('{"event"')
+    (True, False, False)
+    """
+    try:
+        row = parse(line, "")
+    except MeasurementError:
+        return False
+    return isinstance(row, dict) and row.get("event") in ("start", "interval", "end", "error") and "data" in row
+
+
+def read_stream(text: str, name: str) -> Measurement:
+    """A measurement of `--json-stream`; one that was cut off is as good as it goes.
+
+    Raises:
+        MeasurementError: If it is not right.
+    """
+    tree: Json = {"start": {}, "intervals": [], "end": {}}
+    lines = [line for line in text.splitlines() if line.strip()]
+    for at, line in enumerate(lines):
+        try:
+            row = parse(line, f"{name}:{at + 1}")
+        except MeasurementError:
+            if at == len(lines) - 1:
+                break  # Cut off in the middle of a line.
+            raise
+        if not isinstance(row, dict):
+            raise MeasurementError(f"{name}:{at + 1}: an object is needed")
+        if row.get("event") == "interval":
+            tree["intervals"].append(row.get("data"))
+        elif row.get("event") in ("start", "end", "error"):
+            tree[row["event"]] = row.get("data")
+    return read(tree, name)
+
+
+def read(tree: Json, name: str) -> Measurement:
+    """A measurement of `-J`.
+
+    Raises:
+        MeasurementError: If it is not right.
+    """
+    try:
+        return Measurement.of(_tree(tree, name), name)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise MeasurementError(f"{name}: iperf3's JSON, but not right: {error!r}") from error
+
+
+def _tree(tree: Json, name: str) -> Json:
+    start, end = tree.get("start") or {}, tree.get("end") or {}
+    asked = start.get("test_start") or {}
+    if not tree["intervals"] and not end.get("streams"):
+        told = tree.get("error") or "neither an interval nor an end"
+        raise MeasurementError(f"{name}: iperf3 measured nothing: {told}")
+    streams: dict[tuple[int, bool], list[Json]] = {}
+    for interval in tree["intervals"]:
+        for row in interval["streams"]:
+            if len(streams) > MOST_STREAMS:
+                raise MeasurementError(f"{name}: more than {MOST_STREAMS} streams")
+            # The one who printed this is the near end: it is `sender` of what goes up.
+            streams.setdefault((int(row["socket"]), bool(row.get("sender", not asked.get("reverse")))), []).append(row)
+    ends = {int(who["socket"]): row for row in end.get("streams", ()) for who in row.values() if "socket" in who}
+    protocol = str(asked.get("protocol", "TCP")).lower()
+    mss = start.get("tcp_mss_default") or _MSS
+    about = {"protocol": protocol, "cc": end.get("sender_tcp_congestion"), "mss_bytes": mss}
+    flows = []
+    for at, ((socket, up), rows) in enumerate(streams.items()):
+        way: Direction = "up" if up else "down"
+        flows.append(_flow(f"{way}{at}", way, rows, ends.get(socket, {}), about))
+    stamp = (start.get("timestamp") or {}).get("timesecs")
+    began = datetime.fromtimestamp(float(stamp), timezone.utc).isoformat().replace("+00:00", "Z") if stamp else ""
+    to = start.get("connecting_to") or start.get("accepted_connection") or {}
+    directions = {f["direction"] for f in flows}
+    cpu = end.get("cpu_utilization_percent") or {}
+    return {
+        "measurement": 1,
+        "id": str(start.get("cookie") or name),
+        "started": began,
+        "asked": {
+            "host": to.get("host"),
+            "port": to.get("port"),
+            "test": "bidir" if len(directions) == 2 else f"{protocol}_{next(iter(directions), 'up')}",  # noqa: PLR2004
+            "duration_s": asked.get("duration"),
+            "streams": asked.get("num_streams"),
+        },
+        "peer": {
+            "address": to.get("host"),
+            "port": to.get("port"),
+            "speaks": "iperf3",
+            "version": start.get("version"),
+        },
+        "phases": [
+            {
+                "name": "loaded",
+                "from_s": min(f["from_s"] for f in flows),
+                "to_s": max(f["to_s"] for f in flows),
+                "cc": None,
+            }
+        ]
+        if flows
+        else [],
+        "flows": flows,
+        "pings": [],
+        "own_error": {
+            "lateness_ms": None,
+            "socket_drops": None,
+            "cpu_pct": _known(cpu.get("host_total")),
+            "clock": None,
+        },
+        "host": {"kernel": start.get("system_info")},
+    }
+
+
+def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) -> Json:
+    mss = about["mss_bytes"]
+    so_far, again = 0.0, 0.0
+    samples: list[list[float | None]] = [[float(rows[0]["start"]), 0, None, None, None]]
+    rtts = []
+    for row in rows:
+        so_far += _known(row["bytes"]) or 0
+        more = _known(row.get("retransmits"))
+        again = again + more if more is not None else again
+        rtt, window = _known(row.get("rtt")), _known(row.get("snd_cwnd"))
+        ms = rtt / 1000 if rtt else None
+        rtts.append(ms)
+        cwnd = short(window / mss) if window else None
+        samples.append([float(row["end"]), so_far, cwnd, ms, again if more is not None else None])
+    begin, last = float(rows[0]["start"]), float(rows[-1]["end"])
+    # What arrived counts and not what was sent, where the other end told it.
+    receiver = end.get("receiver") or end.get("udp") or {}
+    rate = _known(receiver.get("bits_per_second"))
+    measured = rate / 1e6 if rate else so_far * 8e-6 / (last - begin) if last > begin else None
+    sent = _known((end.get("sender") or {}).get("bytes")) or so_far
+    known = any("retransmits" in row for row in rows)
+    udp = end.get("udp") or {}
+    return {
+        "id": id_,
+        "direction": way,
+        **about,
+        "dscp": None,
+        "ecn": None,
+        "from_s": begin,
+        "to_s": last,
+        "bytes": so_far,
+        "goodput_mbit": short(measured),
+        "retransmits": again if known else None,
+        "retransmit_rate": short(again * mss / sent) if known and sent else None,
+        "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
+        "lost_share": short((_known(udp.get("lost_percent")) or 0) / 100) if udp else None,
+        "jitter_ms": _known(udp.get("jitter_ms")),
+        "columns": ["t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
+        "samples": samples,
+    }
+
+
+def _known(value: Any) -> float | None:  # noqa: ANN401 - whatever the file has
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _UNKNOWN:
+        return None
+    return float(value)

@@ -1,0 +1,389 @@
+"""A measurement of a path: what the near end sent, got and saw, as it stands in one JSON object (version 1).
+
+`narrows-host measure` writes that object, files of other tools are read into it, and everything that is shown, compared
+or inferred starts from it. What was not measured is None and never zero. A file may come from anybody: it is checked
+once, here, and what is wrong is told with its place.
+
+docs/reference/measurement.md has every key with its unit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from narrows.errors import NarrowsError
+
+Json = dict[str, Any]
+Direction = Literal["up", "down"]
+
+VERSION = 1
+"""Of the JSON; a later one is refused."""
+
+MOST_SAMPLES = 20_000_000
+"""So many numbers may a measurement hold: a day of pings each 20 ms is four million rows."""
+
+QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+FLOW_COLUMNS = (
+    "t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "min_rtt_ms", "retransmits", "lost", "delivery_mbit",
+    "pacing_mbit", "busy_s", "rwnd_limited_s", "sndbuf_limited_s", "delivered_ce",
+)  # fmt: skip
+"""What a flow's samples may have."""
+
+PING_COLUMNS = ("t_s", "rtt_ms", "forward_ms", "back_ms")
+"""What a ping's samples may have."""
+
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+
+Column = list[float | None]
+
+
+class MeasurementError(NarrowsError):
+    """A file is not a measurement, or not a right one."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A distribution in a few numbers, in ms; a percentile of n sorted values is the one of rank `min(n - 1, ⌊q n⌋)`.
+
+    >>> Spread.of([1.0, 2.0, 3.0, None])
+    Spread(n=3, min=1.0, mean=2.0, p50=2.0, p95=3.0, p99=3.0, max=3.0)
+    """
+
+    n: int
+    min: float | None
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+    @staticmethod
+    def of(values: Iterable[float | None]) -> Spread:
+        """Of those that are known."""
+        known = sorted(v for v in values if v is not None)
+        if not known:
+            return Spread(0, None, None, None, None, None, None)
+        n = len(known)
+        at = {name: known[min(n - 1, math.floor(q * n))] for name, q in QUANTILES.items()}
+        return Spread(n, known[0], math.fsum(known) / n, at["p50"], at["p95"], at["p99"], known[-1])
+
+    def json(self) -> Json:
+        """As it stands in the JSON, six significant digits."""
+        return {name: _short(getattr(self, name)) for name in ("n", "min", "mean", "p50", "p95", "p99", "max")}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the measurement: `idle`, `loaded` or `recovery`, in s; and the congestion control that loads it."""
+
+    name: str
+    from_s: float
+    to_s: float
+    cc: str | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One load: who sent how much which way, and its samples over time by column.
+
+    Attributes:
+        id: Its name.
+        direction: `up` from the near end to the far one, or `down`.
+        protocol: `tcp` or `udp`.
+        cc: The sender's congestion control.
+        from_s: When it began.
+        to_s: When it ended.
+        told: Everything else that its JSON says, as it says it.
+        columns: The samples; a column that is not there was not measured.
+    """
+
+    id: str
+    direction: Direction
+    protocol: str
+    cc: str | None
+    from_s: float
+    to_s: float
+    told: Json = field(default_factory=dict, repr=False)
+    columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
+
+    @property
+    def goodput_mbit(self) -> float | None:
+        """Payload over its time, Mbit/s."""
+        return _number(self.told.get("goodput_mbit"))
+
+    @property
+    def segment_bytes(self) -> int:
+        """Payload of a full packet; 1448 where it was not told."""
+        return int(_number(self.told.get("mss_bytes")) or 1448)
+
+    def figure(self, name: str) -> float | None:
+        """A number of its JSON, such as `retransmits`."""
+        return _number(self.told.get(name))
+
+    def acked(self) -> list[tuple[float, float]]:
+        """Time in s and bytes delivered so far, in the order of time, never falling."""
+        times, counts = self.columns.get("t_s", []), self.columns.get("acked_bytes", [])
+        out: list[tuple[float, float]] = []
+        for t, count in zip(times, counts, strict=False):
+            if t is not None and count is not None and (not out or (t > out[-1][0] and count >= out[-1][1])):
+                out.append((t, count))
+        return out
+
+
+@dataclass(frozen=True)
+class Pings:
+    """One train of probes with its samples by column; an rtt of None was never answered."""
+
+    id: str
+    protocol: str
+    dscp: str | None
+    interval_ms: float | None
+    sent: int
+    received: int
+    columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
+
+    def rtts(self) -> Iterator[tuple[float, float | None]]:
+        """When each was sent, s, and its round trip, ms."""
+        for t, rtt in zip(self.columns.get("t_s", []), self.columns.get("rtt_ms", []), strict=False):
+            if t is not None:
+                yield t, rtt
+
+
+class Measurement:
+    """One measurement.
+
+    >>> bare = Measurement.of({"measurement": 1, "flows": [], "pings": []})
+    >>> bare.latency("idle").n
+    0
+    """
+
+    def __init__(self, tree: Json, phases: list[Phase], flows: list[Flow], pings: list[Pings]) -> None:
+        """Made by `of`, from a tree that has been checked."""
+        self.json = tree
+        self.phases = phases
+        self.flows = flows
+        self.pings = pings
+
+    @staticmethod
+    def of(tree: object, name: str = "measurement") -> Measurement:
+        """Checks a tree of JSON.
+
+        Raises:
+            MeasurementError: If it is not a measurement.
+        """
+        check = _Check(name)
+        top = check.table(tree, "")
+        version = check.number(top.get("measurement"), "measurement")
+        if version != VERSION:
+            check.wrong("measurement", f"version {version:g} is not {VERSION}, the one that this narrows knows")
+        phases = [check.phase(p, f"phases[{i}]") for i, p in enumerate(check.rows(top.get("phases"), "phases"))]
+        flows = [check.flow(f, f"flows[{i}]") for i, f in enumerate(check.rows(top.get("flows"), "flows"))]
+        pings = [check.pings(p, f"pings[{i}]") for i, p in enumerate(check.rows(top.get("pings"), "pings"))]
+        for key in ("asked", "peer", "own_error", "data", "host", "voip", "page", "udp_load"):
+            if top.get(key) is not None:
+                check.table(top[key], key)
+        return Measurement(top, phases, flows, pings)
+
+    @staticmethod
+    def parse(text: str | bytes, name: str = "measurement") -> Measurement:
+        """Reads JSON text; see `of`."""
+        return Measurement.of(parse(text, name), name)
+
+    def text(self) -> str:
+        """The JSON, a line."""
+        return json.dumps(self.json, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @property
+    def id(self) -> str:
+        """Its own name, empty where it has none."""
+        return str(self.json.get("id") or "")
+
+    @property
+    def started(self) -> str:
+        """When, as ISO 8601 in UTC; empty where that is not known."""
+        return str(self.json.get("started") or "")
+
+    @property
+    def host(self) -> str:
+        """Whom it was asked to measure."""
+        return str((self.json.get("asked") or {}).get("host") or (self.json.get("peer") or {}).get("address") or "")
+
+    @property
+    def test(self) -> str:
+        """Which test it was."""
+        return str((self.json.get("asked") or {}).get("test") or "")
+
+    def spans(self, name: str) -> list[tuple[float, float]]:
+        """When a phase of that name was."""
+        return [(p.from_s, p.to_s) for p in self.phases if p.name == name]
+
+    def loaded(self, direction: Direction) -> list[tuple[float, float]]:
+        """When flows of this direction sent, joined where they overlap."""
+        spans = sorted((f.from_s, f.to_s) for f in self.flows if f.direction == direction)
+        out: list[tuple[float, float]] = []
+        for begin, end in spans:
+            if out and begin <= out[-1][1]:
+                out[-1] = (out[-1][0], max(out[-1][1], end))
+            elif end > begin:
+                out.append((begin, end))
+        return out
+
+    def rtts(self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0) -> list[float | None]:
+        """Round trips of all trains within spans, each without its first `settle_s`; None for the unanswered."""
+        inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
+        return [
+            rtt for train in self.pings for t, rtt in train.rtts() if any(begin <= t < end for begin, end in inside)
+        ]
+
+    def latency(self, phase: str) -> Spread:
+        """The distribution of the round trips of a phase: from the pings, or as it was told where there are none."""
+        spread = Spread.of(self.rtts(self.spans(phase)))
+        told = (self.json.get("latency_ms") or {}).get(phase)
+        if spread.n == 0 and isinstance(told, dict):
+            figures = {name: _number(told.get(name)) for name in ("min", "mean", "p50", "p95", "p99", "max")}
+            return Spread(int(_number(told.get("n")) or 0), **figures)
+        return spread
+
+    def rate_mbit(self, direction: Direction) -> float | None:
+        """What its flows got together, Mbit/s of payload, averaged over the time that any of them sent."""
+        flows = [f for f in self.flows if f.direction == direction and f.goodput_mbit is not None]
+        time = math.fsum(end - begin for begin, end in self.loaded(direction))
+        if not flows or time <= 0:
+            return None
+        bits = math.fsum((f.goodput_mbit or 0) * (f.to_s - f.from_s) for f in flows)
+        return bits / time
+
+    def __repr__(self) -> str:
+        """Whom, how and when."""
+        return f"<narrows.Measurement of {self.host or 'a path'}: {self.test or 'unknown test'}, {self.started}>"
+
+
+def parse(text: str | bytes, name: str) -> object:
+    """JSON of a stranger's file.
+
+    Raises:
+        MeasurementError: If it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MeasurementError(f"{name}: not JSON: {error}") from error
+
+
+class _Check:
+    """Reads untrusted values; says where something is not what it should be."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._numbers = 0
+
+    def wrong(self, place: str, problem: str) -> None:
+        raise MeasurementError(f"{self._name}: {f'{place}: ' if place else ''}{problem}")
+
+    def table(self, value: object, place: str) -> Json:
+        if not isinstance(value, dict):
+            raise MeasurementError(f"{self._name}: {f'{place}: ' if place else ''}an object is needed")
+        return value
+
+    def rows(self, value: object, place: str) -> list[object]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise MeasurementError(f"{self._name}: {place}: a list is needed")
+        return value
+
+    def number(self, value: object, place: str) -> float:
+        known = _number(value)
+        if known is None:
+            raise MeasurementError(f"{self._name}: {place}: a number is needed")
+        return known
+
+    def text(self, value: object, place: str) -> str:
+        if not isinstance(value, str):
+            raise MeasurementError(f"{self._name}: {place}: a text is needed")
+        return value
+
+    def phase(self, value: object, place: str) -> Phase:
+        row = self.table(value, place)
+        begin, end = (self.number(row.get(key), f"{place}.{key}") for key in ("from_s", "to_s"))
+        return Phase(self.text(row.get("name"), f"{place}.name"), begin, end, _word(row.get("cc")))
+
+    def flow(self, value: object, place: str) -> Flow:
+        row = self.table(value, place)
+        direction = row.get("direction")
+        if direction not in DIRECTIONS:
+            raise MeasurementError(f'{self._name}: {place}.direction: "up" or "down" is needed')
+        begin, end = (self.number(row.get(key), f"{place}.{key}") for key in ("from_s", "to_s"))
+        told = {k: v for k, v in row.items() if k not in {"columns", "samples"}}
+        return Flow(
+            self.text(row.get("id"), f"{place}.id"),
+            direction,
+            _word(row.get("protocol")) or "tcp",
+            _word(row.get("cc")),
+            begin,
+            end,
+            told,
+            self.columns(row, place),
+        )
+
+    def pings(self, value: object, place: str) -> Pings:
+        row = self.table(value, place)
+        columns = self.columns(row, place)
+        rtts = columns.get("rtt_ms", [])
+        sent, received = (_number(row.get(key)) for key in ("sent", "received"))
+        return Pings(
+            str(row.get("id", "")),
+            _word(row.get("protocol")) or "udp",
+            None if row.get("dscp") is None else str(row["dscp"]),
+            _number(row.get("interval_ms")),
+            int(sent) if sent is not None else len(rtts),
+            int(received) if received is not None else sum(rtt is not None for rtt in rtts),
+            columns,
+        )
+
+    def columns(self, row: Json, place: str) -> dict[str, Column]:
+        names = [self.text(name, f"{place}.columns") for name in self.rows(row.get("columns"), f"{place}.columns")]
+        out: dict[str, Column] = {name: [] for name in names}
+        lists = [out[name] for name in names]
+        for i, sample in enumerate(self.rows(row.get("samples"), f"{place}.samples")):
+            if not isinstance(sample, list) or len(sample) != len(names):
+                raise MeasurementError(f"{self._name}: {place}.samples[{i}]: {len(names)} values are needed")
+            self._numbers += len(sample)
+            if self._numbers > MOST_SAMPLES:
+                raise MeasurementError(f"{self._name}: more than {MOST_SAMPLES} samples")
+            for column, one in zip(lists, sample, strict=True):
+                column.append(_number(one))
+        return out
+
+
+def _number(value: object) -> float | None:
+    """A finite number, or None: NaN and infinity were not measured."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        known = float(value)
+    except OverflowError:
+        return None
+    return known if math.isfinite(known) else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _short(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
+
+
+def short(value: float | None) -> float | None:
+    """Six significant digits, as in all JSON of narrows.
+
+    >>> short(1 / 3)
+    0.333333
+    """
+    return _short(value)
