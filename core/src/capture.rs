@@ -288,7 +288,7 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
         psh: false,
         // The SYN-ACK of one who counts tells what the SYN came with; the other ACKs, three bits of the count.
         ece: a.ece || a.marks.ace() & 1 != 0,
-        cwr: a.marks.ace() & 2 != 0 || (a.syn && a.marks.ecn() == Ecn::Ect1),
+        cwr: a.marks.ace() & 2 != 0,
         ae: a.marks.ace() & 4 != 0,
     };
     tcp(ends, dscp, a.marks.ecn(), seq, ack, flags, window, &options, 0, out)

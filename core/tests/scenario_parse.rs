@@ -4,7 +4,7 @@ mod common;
 use common::*;
 use narrows_core::queue::Limit;
 use narrows_core::scenario::*;
-use narrows_core::tcp::{Clock, Config, EcnMode, EcnUse, Gso, Pacing};
+use narrows_core::tcp::{Clock, Config, EcnEnds, EcnMode, EcnUse, Gso, Pacing};
 use narrows_core::units::*;
 
 #[test]
@@ -55,7 +55,10 @@ fn a_full_file_means_what_it_says() {
         (h.wmem_default, h.wmem_max),
         (Bytes::new(16 << 10), Bytes::new(4 << 20))
     );
-    assert_eq!((h.ecn, s.flows[0].ecn, s.flows[2].ecn), (EcnMode::On, true, false));
+    assert_eq!(
+        (h.ecn, s.flows[0].ecn, s.flows[2].ecn),
+        (EcnMode::On, EcnEnds::Asked, EcnEnds::Off)
+    );
     assert!(!h.slow_start_after_idle && h.config().ecn == EcnUse::Latched && !h.config().slow_start_after_idle);
     assert_eq!(s.flows[3].restart, Some(Span::s(25)));
     let ids: Vec<&str> = s.flows.iter().map(|f| f.id.as_str()).collect();

@@ -5,7 +5,7 @@ mod pair;
 use narrows_core::cc;
 use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
-use narrows_core::tcp::{Sender, MSS};
+use narrows_core::tcp::{EcnEnds, Sender, MSS};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use pair::{config as ends, law, Pair};
 use proptest::prelude::*;
@@ -181,7 +181,7 @@ proptest! {
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
         let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
-        let sender = Sender::new(&ends().under(kind, true), law(cc), size.map(Bytes::new));
+        let sender = Sender::new(&ends().under(kind, EcnEnds::Both), law(cc), size.map(Bytes::new));
         let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0, established: false };
         let mut sent = Vec::new();
         t.sender.connect(t.now, &mut |s| sent.push(s));

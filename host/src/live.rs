@@ -18,7 +18,7 @@ use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
-use narrows_core::tcp::{EcnMode, Gso, Pacing};
+use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
 use narrows_core::units::{Span, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path as FilePath;
@@ -137,7 +137,7 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         id: flow.id.clone(),
         cc: flow.cc.kind.clone(),
         from: SocketAddrV4::new(address(port, false), SENDERS + place),
-        to: SocketAddrV4::new(address(other(port), flow.ecn), RECEIVERS + place),
+        to: SocketAddrV4::new(address(other(port), flow.ecn != EcnEnds::Off), RECEIVERS + place),
         dscp: flow.dscp,
         start: Time::ZERO + flow.start + jitter,
         stop: flow.stop.map(|at| Time::ZERO + at),
@@ -214,7 +214,11 @@ pub fn run(
         done
     });
     end_record(&mut emulator, writer)?;
-    Ok(parts.told(&emulator, seen?))
+    let notices = scenario.notices(registry);
+    Ok(Run {
+        notices,
+        ..parts.told(&emulator, seen?)
+    })
 }
 
 /// Every packet goes into the file `record`, if one is named.
@@ -314,11 +318,16 @@ impl<'p> Parts<'p> {
                 if sender_of(flow) == port {
                     out.push(flow_out);
                 } else {
-                    let (at, dscp) = (flow_out.to, flow.dscp);
-                    incoming.push(Incoming { at, dscp });
+                    incoming.push(Incoming {
+                        at: flow_out.to,
+                        dscp: flow.dscp,
+                        // What makes a listener do what such a law needs.
+                        cc: (flow.ecn == EcnEnds::Both).then_some(flow_out.cc),
+                    });
                 }
             }
-            let mut ccs: Vec<String> = out.iter().map(|flow| flow.cc.clone()).collect();
+            let listening = incoming.iter().filter_map(|flow: &Incoming| flow.cc.clone());
+            let mut ccs: Vec<String> = out.iter().map(|flow| flow.cc.clone()).chain(listening).collect();
             ccs.sort();
             ccs.dedup();
             hosts.push(self.start(
@@ -461,6 +470,7 @@ impl<'p> Parts<'p> {
             queues,
             probes: figures,
             samples,
+            notices: Vec::new(),
             instruments: Some(confess(&lateness, &conditions)),
         }
     }

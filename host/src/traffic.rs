@@ -59,12 +59,14 @@ pub struct Outgoing {
 }
 
 /// A flow that this host receives.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct Incoming {
     /// Where.
     pub at: SocketAddrV4,
     /// Of its ACKs.
     pub dscp: u8,
+    /// The congestion control of its listener, if not the host's own.
+    pub cc: Option<String>,
 }
 
 /// What a run asks of all flows.
@@ -146,6 +148,9 @@ impl Traffic {
         for (i, flow) in incoming.into_iter().enumerate() {
             let listener = sys::tcp(flow.at).map_err(HostError::failed("a listening socket"))?;
             sys::set_dscp(&listener, flow.dscp).map_err(HostError::failed("a code point"))?;
+            if let Some(cc) = &flow.cc {
+                sys::choose_cc(&listener, cc).map_err(HostError::failed("a congestion control"))?;
+            }
             sys::listen(&listener).map_err(HostError::failed("a listening socket"))?;
             epoll
                 .add(&listener, sys::READABLE, LISTENER | i as u64)

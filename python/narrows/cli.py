@@ -248,6 +248,8 @@ def compare(files: tuple[str, ...], seed: int | None, plot: str | None, page: st
         compare_report(runs, page, names=names)
     for called, done in zip(names, runs, strict=True):
         click.echo(f"{called}: {words.sentence(done.json)}")
+        for notice in done.json.get("notices", []):
+            click.echo(f"{called}: note: {notice}")
         if plot == _HERE:
             _sketch(done)
     if len(runs) > 1:

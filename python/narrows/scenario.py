@@ -128,7 +128,8 @@ class Flow:
         restart: When it writes again, on the same connection.
         direction: Which way its data goes: `"down"`, or `"up"` over the path's reverse hop.
         dscp: Differentiated-services code point of its packets (`"EF"` or `46`).
-        ecn: Its ends negotiate explicit congestion notification.
+        ecn: Its ends negotiate explicit congestion notification. `True`: with an ordinary far end, which knows RFC
+            3168's alone; without it, both ends do what the congestion control needs.
         size: A transfer of so much (`"1MB"`); unbounded by default.
     """
 

@@ -51,6 +51,8 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     """Prints a run: a sentence, a row per flow, the queue, the probes."""
     out = console(stream)
     out.print(sentence(figures), style="bold")
+    for notice in figures.get("notices", []):
+        out.print(f"Note: {notice}", style="yellow")
     out.print()
     table(out, tables.flows(figures))
     out.print()

@@ -116,6 +116,7 @@ def answer(figures: Figures) -> list[str]:
         done = [flow["fct_s"] for flow in flows if flow["fct_s"] is not None]
         sized = sum("size" in flow for flow in figures["scenario"]["flow"])
         told.append(f"{len(done)} of {sized} transfers finished, the slowest after {number(max(done), 3)} s.")
+    told += [f"Note: {notice}" for notice in figures.get("notices", [])]
     return [sentence for sentence in told if sentence]
 
 

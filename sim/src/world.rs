@@ -109,6 +109,7 @@ pub fn run_recorded(
         queues,
         probes,
         samples,
+        notices: scenario.notices(registry),
         instruments: None,
     })
 }
@@ -329,8 +330,11 @@ impl World {
                 gso: config.gso,
                 seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
             };
-            let config = config.under(kind, spec.ecn);
-            let sender = Sender::new(&config, (kind.make)(&spec.cc.params, &law), spec.size);
+            let sender = Sender::new(
+                &config.under(kind, spec.ecn),
+                (kind.make)(&spec.cc.params, &law),
+                spec.size,
+            );
             let mut meter = FlowMeter::new(warmup);
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
             let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));
@@ -352,7 +356,7 @@ impl World {
             };
             flows.push(Flow {
                 sender,
-                receiver: Receiver::new(&config),
+                receiver: Receiver::new(&config.facing(kind, spec.ecn)),
                 meter,
                 port: match spec.direction {
                     Direction::Down => NEAR,

@@ -11,6 +11,7 @@ use narrows_core::param::{Kind, Param};
 use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
+use narrows_core::tcp::EcnEnds;
 use narrows_core::units::{Bytes, Span, Time};
 use narrows_sim::{run, Options, Packet, Run};
 use std::collections::VecDeque;
@@ -172,5 +173,59 @@ fn short_paths_are_marked_as_in_linux() {
         assert!((goodput / mbit - 1.0).abs() < 0.04, "{told}");
         assert!((rtt / srtt_ms - 1.0).abs() < 0.01, "{told}");
         assert!((marked / marks - 1.0).abs() < 0.12, "{told}");
+    }
+}
+
+/// Linux 6.12 with DCTCP at the sender alone, whatever `tcp_ecn` is at either end: no packet is marked
+/// (validation/evidence/dctcp-without-ecn.md).
+#[test]
+fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
+    let told = |cc: &str, ecn: &str| {
+        let run = play(SLOW, "10ms", 10, &format!("[[flow]]\nid = \"f\"\ncc = \"{cc}\"\n{ecn}"));
+        (run.samples.flows, run.queue.marks, run.notices)
+    };
+    let reno = told("reno", "ecn = true");
+    assert!(reno.1 > 100 && reno.2.is_empty());
+
+    let dctcp = told("dctcp", "ecn = true");
+    assert_eq!((&dctcp.0, dctcp.1), (&told("reno", "").0, 0));
+    assert_eq!(
+        dctcp.2,
+        ["1 dctcp flow with ecn = true runs as Reno, without ECN: an ordinary host refuses it to a SYN that is ECN-capable \
+          itself; leave ecn out, and both ends do what dctcp needs."]
+    );
+    assert_eq!(told("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
+    assert!(told("dctcp", "").1 > 1000 && told("dctcp", "").2.is_empty());
+
+    // Who would count is agreed with, on less.
+    let prague = told("prague", "ecn = true");
+    assert_eq!((&prague.0, prague.1), (&reno.0, reno.1));
+    assert!(prague.2[0].starts_with("1 prague flow with ecn = true runs as Reno, with RFC 3168's ECN"));
+    assert!(told("prague", "").1 > 1000);
+}
+
+#[test]
+fn what_the_ends_were_told_is_read_back() {
+    let read = |text: &str| Scenario::from_toml(text, "ecn.toml", &with_marker()).unwrap_or_else(|e| panic!("{e}"));
+    for host in ["passive", "on", "off"] {
+        for (cc, needs) in [("cubic", false), ("dctcp", true), ("prague", true)] {
+            for ecn in ["", "ecn = false", "ecn = true"] {
+                if (host, ecn) == ("off", "ecn = true") {
+                    continue;
+                }
+                let told = read(&format!(
+                    "duration = \"1s\"\n[path]\n{SLOW}\n[host]\necn = \"{host}\"\n[[flow]]\ncc = \"{cc}\"\n{ecn}\n"
+                ));
+                let ends = match (ecn, host) {
+                    ("ecn = true", _) => EcnEnds::Asked,
+                    ("ecn = false", _) | (_, "off") => EcnEnds::Off,
+                    _ if needs => EcnEnds::Both,
+                    (_, "on") => EcnEnds::Asked,
+                    _ => EcnEnds::Off,
+                };
+                assert_eq!(told.flows[0].ecn, ends, "{host} {cc} {ecn}");
+                assert_eq!(read(&told.to_toml()), told, "{host} {cc} {ecn}");
+            }
+        }
     }
 }

@@ -287,7 +287,7 @@ pub struct Start {
     pub min_rtt: Span,
     /// The SYN has been delivered.
     pub totals: Totals,
-    /// Did both ends agree on ECN? A law that needs it and does not get it falls back to Reno.
+    /// Did both ends agree on ECN, in the way that the law needs? A law that needs it and does not get it falls back to Reno.
     pub ecn: bool,
 }
 

@@ -29,7 +29,7 @@ pub const KIND: CcKind = CcKind {
 mod tests {
     use super::*;
     use crate::tcp::wire::{AckSegment, Segment};
-    use crate::tcp::{Config, Receiver, Sender, State, MSS};
+    use crate::tcp::{Config, EcnEnds, Receiver, Sender, State, MSS};
     use crate::units::{Span, Time};
     use alloc::vec::Vec;
 
@@ -58,7 +58,7 @@ mod tests {
         }
         /// Likewise, where the peer offers `window` bytes.
         fn behind(window: u64) -> Test {
-            let config = Config::default().under(&KIND, false);
+            let config = Config::default().under(&KIND, EcnEnds::Off);
             let mut sender = Sender::new(&config, (KIND.make)(&Default::default(), &Default::default()), None);
             sender.connect(at(0), &mut |_| ());
             let syn_ack = AckSegment {
@@ -194,7 +194,7 @@ mod tests {
     /// before.
     #[test]
     fn the_receiver_selects_nothing_and_answers_every_segment() {
-        let mut receiver = Receiver::new(&Config::default().under(&KIND, false));
+        let mut receiver = Receiver::new(&Config::default().under(&KIND, EcnEnds::Off));
         let mut acks = Vec::new();
         let mut arrive = |ms: u64, seg: Segment| {
             receiver.on_segment(at(ms), &seg, &mut |a| {

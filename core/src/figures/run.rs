@@ -30,6 +30,8 @@ pub struct Run {
     pub fairness: Fairness,
     /// Columns over time.
     pub samples: Samples,
+    /// What the scenario says that its writer may not mean ([`Scenario::notices`]).
+    pub notices: Vec<String>,
     /// What an engine with a clock says of its own error; `None` from one in virtual time, which has none.
     pub instruments: Option<Value>,
 }
@@ -196,6 +198,8 @@ struct Document<'a> {
     queues: &'a [QueueFigures],
     probes: &'a [ProbeFigures],
     fairness: &'a Fairness,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notices: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     instruments: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,6 +221,7 @@ impl Run {
             queues: &self.queues,
             probes: &self.probes,
             fairness: &self.fairness,
+            notices: &self.notices,
             instruments: self.instruments.as_ref(),
             provenance,
         };

@@ -417,9 +417,9 @@ pub const KEYS: &[Key] = &[
         "flow",
         "ecn",
         "switch",
-        "false, true where the host's is on or its cc needs it",
+        "both ends as its cc needs; else true where the host's is on",
         "true, false",
-        "its ends negotiate explicit congestion notification",
+        "its ends negotiate explicit congestion notification; true: with an ordinary far end, which knows RFC 3168's alone",
     ),
     key(
         "flow",

@@ -15,6 +15,7 @@ use crate::packet::Packet;
 use crate::param::{Param, Params};
 use crate::queue::Limit;
 use crate::registry::Registry;
+use crate::tcp::EcnEnds;
 use crate::units::{Bytes, Rate, Span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -154,7 +155,11 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
         found.extend((flow.direction == super::Direction::Up).then(|| "flows that go up".into()));
         found.extend((flow.dscp > 0).then(|| "code points".into()));
-        found.extend(flow.ecn.then(|| "ecn".into()));
+        found.extend(match flow.ecn {
+            EcnEnds::Off => None,
+            EcnEnds::Asked => Some("ecn".into()),
+            EcnEnds::Both => Some("ecn as the law needs".into()),
+        });
     }
     found.sort_unstable();
     found.dedup();

@@ -12,6 +12,7 @@
 //! | `read` | one value: its type, unit and range, and what to write instead |
 //! | [`keys`] | every key, its default, range and help |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
+//! | `notices` | what it says that its writer may not mean |
 //! | `varying` | steps, outages, traces |
 //! | [`likeness`] | what decides whether a case that was run elsewhere says anything about it |
 //! | `write` | the way back: canonical TOML and JSON, every default explicit |
@@ -31,6 +32,7 @@ mod host;
 pub mod keys;
 pub mod likeness;
 pub mod list;
+mod notices;
 mod parse;
 mod read;
 pub mod value;
@@ -49,6 +51,7 @@ use crate::net::shape::Shaper;
 use crate::net::trace::Trace;
 use crate::param::{Param, Params, Value};
 use crate::queue::Limit;
+use crate::tcp::EcnEnds;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -326,8 +329,8 @@ pub struct FlowSpec {
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
-    /// Do its ends negotiate explicit congestion notification, in the way that its law needs? Where not, such a law is Reno.
-    pub ecn: bool,
+    /// Do its ends negotiate explicit congestion notification, and in the way that its law needs? Where not, such a law is Reno.
+    pub ecn: EcnEnds,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
 }

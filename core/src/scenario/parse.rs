@@ -13,7 +13,7 @@ use crate::cc::Need;
 use crate::packet::Packet;
 use crate::param::{no_check, Param, Params, Refusal};
 use crate::registry::Registry;
-use crate::tcp::{Clock, EcnMode, Pacing};
+use crate::tcp::{Clock, EcnEnds, EcnMode, Pacing};
 use crate::units::{Bytes, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -511,8 +511,13 @@ fn flow(
         let needs = known.needs_of(&cc.kind);
         needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
     });
-    let uses = host_ecn == EcnMode::On || (wants && host_ecn != EcnMode::Off);
-    let ecn = optional(s.field("ecn"), uses, |f| {
+    let unless_said = match host_ecn {
+        EcnMode::Off => EcnEnds::Off,
+        EcnMode::Passive | EcnMode::On if wants => EcnEnds::Both,
+        EcnMode::Passive => EcnEnds::Off,
+        EcnMode::On => EcnEnds::Asked,
+    };
+    let ecn = optional(s.field("ecn"), unless_said, |f| {
         let asks = out.switch(&f)?;
         if asks && host_ecn == EcnMode::Off {
             out.refuse(
@@ -522,7 +527,7 @@ fn flow(
             );
             return None;
         }
-        Some(asks)
+        Some(if asks { EcnEnds::Asked } else { EcnEnds::Off })
     });
     let named = optional(s.field("id"), None, |f| {
         let id = out.text(&f, 64)?;

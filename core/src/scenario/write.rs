@@ -6,6 +6,7 @@ use super::hop::path_node;
 use super::value::{Node, Table, Tree, Value};
 use super::{Choice, Direction, FlowSpec, ProbeKind, Scenario};
 use crate::param;
+use crate::tcp::EcnEnds;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -85,7 +86,10 @@ fn flow_node(flow: &FlowSpec) -> Node {
     if flow.dscp > 0 {
         put(&mut e, "dscp", dscp::node(flow.dscp));
     }
-    put(&mut e, "ecn", Node::bool(flow.ecn));
+    // That both ends do as the law needs is what no key means.
+    if flow.ecn != EcnEnds::Both {
+        put(&mut e, "ecn", Node::bool(flow.ecn == EcnEnds::Asked));
+    }
     if let Some(size) = flow.size {
         put(&mut e, "size", Node::string(format_bytes(size)));
     }

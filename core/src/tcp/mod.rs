@@ -24,7 +24,7 @@ pub mod sender;
 pub mod timer;
 pub mod wire;
 
-pub use options::{Clock, EcnMode, EcnUse, Gso, Pacing};
+pub use options::{Clock, EcnEnds, EcnMode, EcnUse, Gso, Pacing};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
@@ -67,7 +67,7 @@ pub struct Config {
     pub wmem_max: Bytes,
     /// The application writes while less than this waits unsent.
     pub notsent_lowat: Bytes,
-    /// How both ends use ECN.
+    /// How a sender asks for ECN; what a receiver agrees to.
     pub ecn: EcnUse,
     /// Does the receiver select what it acknowledges (SACK)?
     pub sack: bool,
@@ -98,9 +98,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For a connection under `kind`. It uses ECN if it `asks`, in the way that `kind` needs.
-    pub fn under(&self, kind: &CcKind, asks: bool) -> Config {
-        let ecn = if !asks {
+    /// For the sender of a connection under `kind`: how it asks for ECN, `kind` says.
+    pub fn under(&self, kind: &CcKind, ecn: EcnEnds) -> Config {
+        let ecn = if ecn == EcnEnds::Off {
             EcnUse::Off
         } else if kind.needs(Need::EcnCount) {
             EcnUse::Counted
@@ -114,6 +114,14 @@ impl Config {
             sack: !kind.needs(Need::NoSack),
             ..self.clone()
         }
+    }
+    /// Likewise for its receiver.
+    pub fn facing(&self, kind: &CcKind, ecn: EcnEnds) -> Config {
+        let mut config = self.under(kind, ecn);
+        if ecn == EcnEnds::Asked {
+            config.ecn = EcnUse::Latched;
+        }
+        config
     }
 }
 

@@ -65,6 +65,18 @@ impl EcnMode {
     }
 }
 
+/// What the two ends of a flow were told about explicit congestion notification.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum EcnEnds {
+    /// Neither uses it.
+    #[default]
+    Off,
+    /// The sender asks, as its law needs. The far end is an ordinary host: it agrees to what RFC 3168 has, and no more.
+    Asked,
+    /// Both do what the sender's law needs.
+    Both,
+}
+
 /// How the two ends of one connection use explicit congestion notification.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum EcnUse {

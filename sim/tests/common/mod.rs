@@ -6,6 +6,7 @@ use narrows_core::param::{Params, Value};
 use narrows_core::scenario::{
     Buffer, Choice, Direction, FlowSpec, HopSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario,
 };
+use narrows_core::tcp::EcnEnds;
 use narrows_core::units::{Rate, Span};
 use narrows_sim::{run, Options, Packet, Run};
 
@@ -37,7 +38,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         restart: None,
         direction: Direction::Down,
         dscp: 0,
-        ecn: false,
+        ecn: EcnEnds::Off,
         size: None,
     }
 }

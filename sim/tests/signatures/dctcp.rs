@@ -9,10 +9,10 @@ use narrows_sim::{run, Options, Run};
 fn play(cc: &str, flows: u32, path: &str, step: &str) -> Run {
     let mut text = format!(
         "duration = \"8s\"\nstart_jitter = \"0s\"\n[path]\n{path}\ndelay_forward = \"0s\"\nlink = \"htb\"\n\
-         queue = {{ kind = \"codel\", ecn = true, target = \"10s\", ce_threshold = \"{step}\" }}\n"
+         queue = {{ kind = \"codel\", ecn = true, target = \"10s\", ce_threshold = \"{step}\" }}\n[host]\necn = \"on\"\n"
     );
     for i in 0..flows {
-        text += &format!("[[flow]]\ncc = \"{cc}\"\necn = true\nstart = \"{}us\"\n", 500 * i);
+        text += &format!("[[flow]]\ncc = \"{cc}\"\nstart = \"{}us\"\n", 500 * i);
     }
     let scenario = Scenario::from_toml(&text, "dctcp.toml", &registry()).unwrap_or_else(|e| panic!("{e}"));
     let options = Options {

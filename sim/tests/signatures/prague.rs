@@ -74,7 +74,7 @@ fn two_packets_of_a_round_trip_are_marked_whatever_their_share() {
     let alone = |cc: &str| {
         play(&format!(
             "duration = \"20s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"30ms\"\nqueue = \"marker\"\n\
-             [[flow]]\ncc = \"{cc}\"\necn = true\n"
+             [host]\necn = \"on\"\n[[flow]]\ncc = \"{cc}\"\n"
         ))
     };
     let p = 1.0 / BETWEEN as f64;
@@ -94,7 +94,7 @@ fn near_and_far_get_the_same_rate() {
             "duration = \"25s\"\nwarmup = \"10s\"\n[path]\nrate = \"50Mbit\"\nrtt = \"5ms\"\n\
              queue = {{ kind = \"red\", ecn = true, limit = \"2MB\", min = \"3kB\", max = \"120kB\", \
              probability = 0.5, avpkt = \"1500B\", burst = 30 }}\n\
-             [[flow]]\ncc = \"{cc}\"\necn = true\n[[flow]]\ncc = \"{cc}\"\necn = true\nrtt = \"20ms\"\n"
+             [host]\necn = \"on\"\n[[flow]]\ncc = \"{cc}\"\n[[flow]]\ncc = \"{cc}\"\nrtt = \"20ms\"\n"
         ));
         run.flows[0].goodput_mbit / run.flows[1].goodput_mbit
     };

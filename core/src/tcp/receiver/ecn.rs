@@ -11,7 +11,8 @@
 //! Once ECN-capable segments have come, two quick ACKs go to each that is not: it is likely a retransmission.
 //!
 //! A listener whose own ECN is Latched refuses a SYN that is ECN-capable itself: it comes from a sender that expects more
-//! than a latch. One that echoes or counts agrees.
+//! than a latch. One that echoes or counts agrees. To a sender that would count (its SYN says so by AE, here by ECT(1), which
+//! nobody else uses) the latching one agrees as well: RFC 9768 has it fall back.
 //!
 //! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1; Linux 6.12, whose latch is
 //! followed packet by packet (`core/tests/replay.rs`).
@@ -23,6 +24,8 @@ use crate::tcp::EcnUse;
 
 /// Quick ACKs for a mark, and for a likely retransmission.
 pub(super) const QUICK: u32 = 2;
+/// RFC 9768 section 3.1.2, table 2.
+const SYN_CAME_WITH_ECT1: u8 = 0b011;
 /// So many marks are acknowledged at once.
 const HURRY: u8 = 2;
 
@@ -59,7 +62,7 @@ pub(super) struct Marks {
 impl Marks {
     /// A SYN arrives at an end that is `willing` to use ECN so.
     pub fn on_syn(&mut self, willing: EcnUse, syn: &Segment) {
-        let refused = willing == EcnUse::Latched && syn.ecn != Ecn::NotEct;
+        let refused = willing == EcnUse::Latched && matches!(syn.ecn, Ecn::Ect0 | Ecn::Ce);
         if syn.cwr && !refused {
             self.how = willing;
         }
@@ -122,6 +125,13 @@ impl Marks {
     pub fn echo(&self) -> bool {
         self.echo
     }
+    /// The SYN-ACK's counter field: that the SYN came with ECT(1), which says that marks will be counted, or nothing.
+    pub fn answer(&self) -> u8 {
+        match self.how {
+            EcnUse::Counted => SYN_CAME_WITH_ECT1,
+            _ => 0,
+        }
+    }
     /// An ACK leaves: its counter.
     pub fn ace(&mut self) -> u8 {
         self.untold = 0;
@@ -155,6 +165,7 @@ mod tests {
             (EcnUse::Latched, Ecn::NotEct, true),
             (EcnUse::Latched, Ecn::Ect0, false),
             (EcnUse::Latched, Ecn::Ce, false),
+            (EcnUse::Latched, Ecn::Ect1, true),
             (EcnUse::Echoed, Ecn::Ect0, true),
             (EcnUse::Echoed, Ecn::Ce, true),
             (EcnUse::Counted, Ecn::Ect1, true),

@@ -383,7 +383,7 @@ impl Receiver {
             tsval: super::sender::stamp(now),
             tsecr: self.ts_recent,
             ece: self.marks.on(),
-            marks: AckMarks::new(0, self.marks.control()),
+            marks: AckMarks::new(self.marks.answer(), self.marks.control()),
             ..AckSegment::default()
         });
     }

@@ -11,11 +11,13 @@
 //! | Echoed | all: SYN, ACKs, what is sent again | as many | likewise; it changes nothing |
 //! | Counted | all, as ECT(1) | what its counter (ACE) has grown by | nothing |
 //!
+//! Who asks to count and is answered as RFC 3168 has it falls back to that: Latched.
+//!
 //! The counter has three bits. When an ACK delivers more than seven packets it may have gone round, and the greatest growth
 //! is taken that has these bits and is not more than was delivered.
 //!
-//! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section 3.2.2.5.2 and appendix
-//! A.2; Linux 6.12, whose answer to a latch is followed packet by packet (`core/tests/replay.rs`). Of RFC 9768 there is the counter alone: no TCP option, and
+//! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section 3.1.2, 3.2.2.5.2 and
+//! appendix A.2; Linux 6.12, whose answer to a latch is followed packet by packet (`core/tests/replay.rs`). Of RFC 9768 there is the counter alone: no TCP option, and
 //! SYN and SYN-ACK say no more than whether marks will be counted. An ACK that delivers nothing new may be an old one: its
 //! counter is not read.
 
@@ -60,6 +62,10 @@ impl Ecn {
     pub fn on(&self) -> bool {
         self.how != EcnUse::Off
     }
+    /// Likewise, in the way that was asked for?
+    pub fn as_asked(&self) -> bool {
+        self.on() && self.how == self.asks
+    }
     /// What a SYN says that was sent `retransmits` times before.
     pub fn mark_syn(&self, retransmits: u32, syn: &mut Segment) {
         syn.cwr = self.asks != EcnUse::Off && retransmits == 0;
@@ -67,7 +73,10 @@ impl Ecn {
     }
     /// The SYN-ACK is here.
     pub fn on_syn_ack(&mut self, ack: &AckSegment) {
-        if ack.ece {
+        // Who will count says so in the counter's field.
+        if ack.ece && self.asks == EcnUse::Counted && ack.marks.ace() == 0 {
+            self.how = EcnUse::Latched;
+        } else if ack.ece {
             self.how = self.asks;
         }
         self.control = self.how.control();
@@ -152,6 +161,23 @@ mod tests {
         assert_eq!(ecn.counted(&ack(3), 16), 9);
     }
 
+    /// RFC 9768 section 3.1.2: an answer of ECE alone is RFC 3168's.
+    #[test]
+    fn who_would_count_falls_back_to_a_latch() {
+        for (ace, agreed, as_asked) in [(0, EcnUse::Latched, false), (3, EcnUse::Counted, true)] {
+            let mut ecn = Ecn::new(EcnUse::Counted);
+            ecn.on_syn_ack(&AckSegment {
+                syn: true,
+                ece: true,
+                ..ack(ace)
+            });
+            assert_eq!(
+                (ecn.how, ecn.control, ecn.as_asked()),
+                (agreed, agreed.control(), as_asked)
+            );
+        }
+    }
+
     #[test]
     fn what_both_agreed_on_decides_what_is_capable() {
         for (asks, agrees, control, data) in [
@@ -168,7 +194,7 @@ mod tests {
             let syn_ack = AckSegment {
                 syn: true,
                 ece: agrees,
-                ..AckSegment::default()
+                ..ack(FIRST_ACE)
             };
             ecn.on_syn_ack(&syn_ack);
             let mut segment = Segment::default();

@@ -466,7 +466,7 @@ impl Sender {
         ev.srtt = Span::us(self.rtt.srtt_us());
         ev.min_rtt = Span::us(us);
         ev.totals = self.totals();
-        ev.ecn = self.ecn.on();
+        ev.ecn = self.ecn.as_asked();
         self.cc.on_start(&mut self.w, &ev);
         // A law that has not got what it needs may be another from now on.
         self.law = Needs::of(&*self.cc);

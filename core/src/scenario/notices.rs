@@ -1,0 +1,36 @@
+//! What a scenario says that its writer may not mean: not a mistake, so it runs, and the run tells it.
+
+use super::Scenario;
+use crate::cc::Need;
+use crate::packet::Packet;
+use crate::registry::Registry;
+use crate::tcp::EcnEnds;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+impl Scenario {
+    /// In sentences, with what to write instead.
+    pub fn notices<P: Packet + Send + 'static>(&self, registry: &Registry<P>) -> Vec<String> {
+        let mut asking = BTreeMap::<&str, usize>::new();
+        for flow in self.flows.iter().filter(|flow| flow.ecn == EcnEnds::Asked) {
+            *asking.entry(&flow.cc.kind).or_default() += 1;
+        }
+        let told = asking.into_iter().filter_map(|(cc, n)| {
+            let kind = registry.cc(cc)?;
+            let why = if kind.needs(Need::EcnEcho) {
+                "without ECN: an ordinary host refuses it to a SYN that is ECN-capable itself"
+            } else if kind.needs(Need::EcnCount) {
+                "with RFC 3168's ECN: an ordinary host counts no marks"
+            } else {
+                return None;
+            };
+            let (flows, run) = if n == 1 { ("flow", "runs") } else { ("flows", "run") };
+            Some(format!(
+                "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; leave ecn out, and both ends do what {cc} needs."
+            ))
+        });
+        told.collect()
+    }
+}
