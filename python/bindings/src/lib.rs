@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use run::{
         beside_figure, check_toml, compare_figure, list_json, path_json, path_numbers, run_elsewhere, run_toml,
-        run_tree, scenario_files, scenario_to_toml, toml_to_tree, Run,
+        run_tree, scenario_files, scenario_to_toml, toml_tables, toml_to_tree, Run,
     };
     #[pymodule_export]
     use table::Table;

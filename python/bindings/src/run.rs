@@ -144,6 +144,13 @@ pub fn toml_to_tree<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResu
     tree::to_python(py, &tree.root)
 }
 
+/// A TOML text as nested tables, whatever they mean.
+#[pyfunction]
+pub fn toml_tables<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResult<Bound<'py, PyDict>> {
+    let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
+    tree::to_python(py, &tree.root)
+}
+
 /// The files that the right scenario of a TOML text names, by that name.
 #[pyfunction]
 pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Texts> {
