@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from narrows.report import compare_report
     from narrows.runs import Run, run
     from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario, load
+    from narrows.sweeps.sweeping import Sweep, sweep
 
 __all__ = [
     "EngineError",
@@ -33,6 +34,7 @@ __all__ = [
     "Run",
     "Scenario",
     "ScenarioError",
+    "Sweep",
     "__version__",
     "cc",
     "compare_plot",
@@ -41,6 +43,7 @@ __all__ = [
     "load",
     "queue",
     "run",
+    "sweep",
 ]
 
 _HOMES = {
@@ -50,6 +53,7 @@ _HOMES = {
     "narrows.report": ("compare_report",),
     "narrows.runs": ("Run", "run"),
     "narrows.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "load"),
+    "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
 """Where each name lives. It is imported when it is asked for: the command starts before all that it needs."""
 

@@ -22,6 +22,7 @@ from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
 from narrows.shell import shell
+from narrows.sweeps.command import sweep
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -543,5 +544,6 @@ def remy(file: str, out: str) -> None:
 
 
 main.add_command(shell)
+main.add_command(sweep)
 
 _interrupt.loaded()

@@ -11,8 +11,8 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- end -->
 
 In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
-that has the checkout's scenarios and what the page's commands before it left there. With NARROWS_GOLDEN=write in the
-environment the tests write these parts instead of comparing them.
+that has the checkout's scenarios and sweeps, and what the page's commands before it left there. With
+NARROWS_GOLDEN=write in the environment the tests write these parts instead of comparing them.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ def with_output(text: str) -> str:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory of its own, with the checkout's scenarios."""
+    """A directory of its own, with the checkout's scenarios and sweeps."""
     with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "scenarios").symlink_to(ROOT / "scenarios")
+        for folder in ("scenarios", "sweeps"):
+            (Path(name) / folder).symlink_to(ROOT / folder)
         yield Path(name)
 
 

@@ -1,0 +1,201 @@
+"""`narrows sweep`: the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narrows.errors import OutputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.progress import Progress
+
+    from narrows.sweeps.sweeping import Sweep
+    from narrows.tables import Table
+
+_FEW = 5
+"""So many failures are shown; the directory has all."""
+
+_FIGURES = (("goodput_mbit", "goodput Mbit/s", 2), ("queue_delay_p95_ms", "queue p95 ms", 1))
+
+_SHOWN = ["cc", *(name for name, _, _ in _FIGURES), "retransmit_rate"]
+
+
+class _Count:
+    """Cases done, how many in a second, and how long it will still take: on stderr, for a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._wanted = not quiet and sys.stderr.isatty()
+        self._bar: Progress | None = None
+        self._begin, self._before = time.monotonic(), -1
+
+    def __call__(self, done: int, failed: int, planned: int) -> None:
+        if self._before < 0:
+            self._before = done
+        if not self._wanted or time.monotonic() - self._begin < 1:
+            return
+        if self._bar is None:
+            from rich.console import Console  # noqa: PLC0415
+            from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+            self._bar = Progress(
+                BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+            )
+            self._bar.add_task("", total=planned)
+            self._bar.start()
+        rate = (done - self._before) / (time.monotonic() - self._begin)
+        left = f", {_span((planned - done) / rate)} left" if rate > 0 else ""
+        wrong = f", {failed} failed" if failed else ""
+        about = f"{done} of {planned}{wrong}, {rate:.3g} in a second{left}"
+        self._bar.update(self._bar.task_ids[0], completed=done, description=about)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _span(seconds: float) -> str:
+    """A time to wait, roughly.
+
+    >>> _span(42), _span(125), _span(7300)
+    ('42 s', '2 min', '2 h 2 min')
+    """
+    minutes = math.floor(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"  # noqa: PLR2004
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option(
+    "--on",
+    default="local",
+    show_default=True,
+    help="Who runs it: local (every core), ray, ray://HOST:PORT. Example: --on ray",
+)
+@click.option("--jobs", type=click.IntRange(1, 4096), help="So many processes, of local. Example: --jobs 2")
+@click.option(
+    "--into",
+    default="sweep-results",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Directory of the results; several sweeps may share it. Example: --into results",
+)
+@click.option(
+    "--table",
+    "table_file",
+    type=click.Path(dir_okay=False),
+    help="All rows into one file, Parquet or CSV by its name. Example: --table rows.csv",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json | jq .failed"
+)
+@click.option("--quiet", is_flag=True, help="Neither table nor progress. Example: --quiet")
+def sweep(  # noqa: PLR0917 - Click calls it by keyword
+    file: str, on: str, jobs: int | None, into: str, table_file: str | None, as_json: bool, quiet: bool
+) -> None:
+    """Run every case of the sweep in FILE that has no result yet, and show what came out.
+
+    Results are kept as they come: stop it when you like, and the same command goes on. Exit code 1: a case failed.
+
+    Example: narrows sweep scenarios/sweep/buffer.toml --into results
+    """
+    from narrows.sweeps.file import load  # noqa: PLC0415 - only this command needs all that
+
+    if table_file is not None and not table_file.endswith((".parquet", ".csv")):
+        raise click.BadParameter("name a .parquet or a .csv: --table rows.csv", param_hint="--table")
+    asked = load(file, into)
+    count = _Count(quiet=quiet or as_json)
+    begin = time.monotonic()
+    try:
+        asked.finish(on=on, jobs=jobs, progress=count)
+    finally:
+        count.stop()
+    rows = asked.frame(None if table_file is not None else _SHOWN)
+    if table_file is not None:
+        _write(rows, table_file)
+    if as_json:
+        click.echo(json.dumps(_json(asked, rows, time.monotonic() - begin)))
+    elif not quiet:
+        _show(asked, rows)
+    if asked.failures:
+        click.get_current_context().exit(1)
+
+
+def _write(rows: pa.Table, file: str) -> None:
+    import pyarrow.csv as pc  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, file)
+    except OSError as error:
+        raise OutputError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _json(asked: Sweep, rows: pa.Table, took_s: float) -> dict[str, Any]:
+    failed = [{"case": f.case, "seed": f.seed, "reason": f.reason, "file": str(f.file)} for f in asked.failures]
+    return {
+        "title": asked.title,
+        "cases": len(asked.design),
+        "runs": len(asked),
+        "rows": rows.num_rows,
+        "into": str(asked.into),
+        "took_s": round(took_s, 3),
+        "failed": failed,
+        "by_cc": _by_cc(rows),
+    }
+
+
+def _by_cc(rows: pa.Table) -> list[dict[str, Any]]:
+    """The medians of each congestion control."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.select(_SHOWN).to_pylist():
+        found.setdefault(row["cc"], []).append(row)
+    return [
+        {"cc": cc, "rows": len(of)} | {name: _median([row[name] for row in of]) for name in _SHOWN[1:]}
+        for cc, of in sorted(found.items())
+    ]
+
+
+def _median(values: list[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return median(there) if there else None
+
+
+def summary(rows: pa.Table) -> Table:
+    """A row for each congestion control: medians over all its cases."""
+    from narrows import tables  # noqa: PLC0415
+    from narrows.words import number, percent  # noqa: PLC0415
+
+    lines = []
+    for of in _by_cc(rows):
+        figures = [number(of[name], digits) for name, _, digits in _FIGURES]
+        cells = [of["cc"], str(of["rows"]), *figures, percent(of["retransmit_rate"])]
+        lines.append([tables.Cell(cell) for cell in cells])
+    heads = ("rows", *(head for _, head, _ in _FIGURES), "sent again")
+    return tables.Table("Medians", ("cc",), heads, lines)
+
+
+def _show(asked: Sweep, rows: pa.Table) -> None:
+    from narrows.show import console, table  # noqa: PLC0415
+
+    out = console()
+    keys = ", ".join(asked.design.keys)
+    runs = f"{len(asked.design)} cases × {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else f"{len(asked)} cases"
+    out.print(f"{asked.title}: {runs} over {keys}; {rows.num_rows} rows in {asked.into}.", style="bold")
+    out.print("\nMedians over all cases:")
+    table(out, summary(rows))
+    if asked.failures:
+        out.print(f"\n{len(asked.failures)} could not be run:")
+        for failure in asked.failures[:_FEW]:
+            out.print(f"  {failure.file}: {failure.reason.splitlines()[0]}")
+        if len(asked.failures) > _FEW:
+            out.print(f"  and {len(asked.failures) - _FEW} more in {asked.into}/failures")

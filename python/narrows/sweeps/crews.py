@@ -1,0 +1,234 @@
+"""Who runs a sweep's cases: processes of this machine, or a Ray cluster. Both are given batches and answer outcomes.
+
+Small cases go in batches of about half a second, so that handing them over costs nothing beside; towards the end in
+smaller ones, so that nobody is left with the last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Protocol
+
+from narrows.errors import EngineError, NarrowsError
+from narrows.sweeps.worker import READY, Case, Outcome, work
+
+BATCH_S = 0.5
+"""A batch of small cases takes about so long."""
+
+_LARGEST = 2000
+
+_BEGIN = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import main; main()"
+"""A process that finds what this one finds."""
+
+
+class Batches:
+    """Cuts a stream of cases into batches that suit how long they have taken so far."""
+
+    def __init__(self, cases: Iterator[Case], count: int, hands: int) -> None:
+        """`count` cases for so many hands."""
+        self._cases, self._left, self._hands = cases, count, hands
+        self._case_s: float | None = None
+        self._lock = threading.Lock()
+
+    def next(self) -> list[Case]:
+        """The next batch; empty when all are taken."""
+        with self._lock:
+            size = 1 if not self._case_s else int(BATCH_S / self._case_s)
+            size = max(1, min(size, self._left // (2 * self._hands), _LARGEST))
+            batch = list(islice(self._cases, size))
+            self._left -= len(batch)
+            return batch
+
+    def took(self, cases: int, seconds: float) -> None:
+        """So many took so long."""
+        with self._lock:
+            each = seconds / cases
+            self._case_s = each if self._case_s is None else 0.8 * self._case_s + 0.2 * each
+
+
+class Crew(Protocol):
+    """Who runs cases."""
+
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        """What became of them, as they end, in any order."""
+
+
+class Local:
+    """A process for each core."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        """So many processes; as many as this one may use cores, if not told."""
+        self.hands = jobs or len(os.sched_getaffinity(0))
+
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        """What became of them. However this ends, the processes end with it."""
+        batches = Batches(cases, count, self.hands)
+        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue()
+        hands = [_Hand() for _ in range(min(self.hands, count))]
+        for hand in hands:
+            threading.Thread(target=hand.serve, args=(batches, done), daemon=True).start()
+        working = len(hands)
+        try:
+            while working:
+                found = done.get()
+                if isinstance(found, BaseException):
+                    raise found
+                if found is None:
+                    working -= 1
+                else:
+                    yield found
+        finally:
+            for hand in hands:
+                hand.end()
+
+
+class _Hand:
+    """One process, and the thread that talks to it; a process that dies is replaced."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[str] | None = None
+        self._over = threading.Event()
+
+    def serve(self, batches: Batches, done: queue.Queue[list[Outcome] | BaseException | None]) -> None:
+        try:
+            while not self._over.is_set() and (batch := batches.next()):
+                begin = time.monotonic()
+                outcomes = self._ask(batch)
+                if outcomes is None and not self._over.is_set():
+                    # One of them kills its process: alone it can do no harm to the others, and is known.
+                    outcomes = [o for case in batch for o in (self._ask([case]) or [(case[0], [], _DIED)])]
+                if self._over.is_set():
+                    return
+                batches.took(len(batch), time.monotonic() - begin)
+                done.put(outcomes or [])
+            done.put(None)
+        except BaseException as error:
+            done.put(error)
+        finally:
+            self.end()
+
+    def _ask(self, batch: list[Case]) -> list[Outcome] | None:
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-c", _BEGIN, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+            )
+            assert self._child.stdout is not None
+            # One that was killed meanwhile is one that died; one that ends by itself would do so again.
+            if self._child.stdout.readline() != READY and self._child.wait() > 0:
+                raise EngineError("a process to run cases could not be started")
+        child = self._child
+        assert child.stdin is not None and child.stdout is not None  # noqa: PT018
+        try:
+            child.stdin.write(json.dumps(batch) + "\n")
+            child.stdin.flush()
+            line = child.stdout.readline()
+        except (OSError, ValueError):
+            line = ""
+        if not line.endswith("\n"):
+            self._close()
+            return None
+        return [(key, rows, error) for key, rows, error in json.loads(line)]
+
+    def end(self) -> None:
+        """Ends the process, whatever it does."""
+        self._over.set()
+        self._close()
+
+    def _close(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    with suppress(OSError):  # What was not sent is not wanted any more.
+                        pipe.close()
+
+
+_DIED = "the process that ran it died"
+
+
+class Ray:
+    """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
+
+    def __init__(self, address: str | None = None) -> None:
+        """Joins the cluster at this address, the one that this process is in, or a new one of this machine alone.
+
+        Raises:
+            NarrowsError: If Ray is not installed.
+            EngineError: If the cluster does not answer.
+        """
+        try:
+            import ray  # noqa: PLC0415 - an extra, and a heavy one
+        except ImportError as error:
+            raise NarrowsError("Ray is not installed: pip install 'narrows[ray]'") from error
+        self._ray: Any = ray
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
+            except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+                raise EngineError(f"{address}: no Ray cluster answers there") from error
+        self._work = ray.remote(num_cpus=1, max_retries=5)(_timed)
+
+    @property
+    def hands(self) -> int:
+        """The cores of the cluster, as many as there are now."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        """What became of them. A node that dies takes nothing along but its batches, which are run elsewhere."""
+        batches = Batches(cases, count, self.hands)
+        waiting: dict[Any, list[Case]] = {}
+        try:
+            while True:
+                # Two batches for each core: while one is answered the other runs.
+                while len(waiting) < 2 * self.hands and (batch := batches.next()):
+                    waiting[self._work.remote(batch)] = batch
+                if not waiting:
+                    return
+                ready, _ = self._ray.wait(list(waiting), num_returns=1)
+                for one in ready:
+                    batch = waiting.pop(one)
+                    try:
+                        outcomes, seconds = self._ray.get(one)
+                    except self._ray.exceptions.RayError as error:
+                        reason = f"{_DIED}: {str(error).splitlines()[0]}"
+                        outcomes, seconds = [(key, [], reason) for key, _, _ in batch], BATCH_S
+                    batches.took(len(batch), seconds)
+                    yield outcomes
+        finally:
+            for one in waiting:
+                self._ray.cancel(one, force=True)
+
+
+def _timed(batch: list[Case]) -> tuple[list[Outcome], float]:
+    begin = time.monotonic()
+    return work(batch), time.monotonic() - begin
+
+
+def crew(on: str, jobs: int | None = None) -> Crew:
+    """Who is meant by `local`, `ray` or `ray://HOST:PORT`.
+
+    Raises:
+        NarrowsError: If nobody is.
+    """
+    if on == "local":
+        return Local(jobs)
+    if on == "ray":
+        return Ray()
+    if on.startswith("ray://"):
+        return Ray(on)
+    raise NarrowsError(f'there is nobody called `{on}`; write on = "local", "ray" or "ray://HOST:10001"')

@@ -1,0 +1,208 @@
+"""Which cases a sweep tries: every combination (grid), given ones (list), or a sample (random, Latin hypercube).
+
+A design is a function of a case's number: nothing is kept for each, so that a million cost as little memory as ten. A
+Latin hypercube cuts each range into as many equal strata as there are cases and visits each stratum of each range once
+(McKay, Beckman & Conover, Technometrics 21, 1979); it keeps a permutation per range.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.sweeps.keys import steps
+
+KINDS = ("grid", "random", "latin_hypercube", "list")
+"""The designs, by the name that a sweep file gives them."""
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\s0-9.][^\s]*)?\s*")
+_DIGITS = 6
+_MOST = 10**8
+
+Values = Sequence[Any] | Mapping[str, Any]
+"""What a key goes through: a list, or a range `{"from": "1ms", "to": "200ms", "scale": "log", "steps": 8}`."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """All values between two, of one unit."""
+
+    key: str
+    low: float
+    high: float
+    unit: str
+    log: bool
+    whole: bool
+    steps: int | None
+
+    def at(self, share: float) -> Any:  # noqa: ANN401 - what a scenario takes: text with a unit, or a number
+        """The value at a share of the way, by the range's scale.
+
+        >>> Range("path.rtt", 1, 100, "ms", True, False, None).at(0.5)
+        '10ms'
+        """
+        if self.log:
+            value = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        else:
+            value = self.low + share * (self.high - self.low)
+        if self.whole:
+            return round(value)
+        rounded = float(f"{value:.{_DIGITS}g}")
+        return f"{rounded:.{_DIGITS}g}{self.unit}" if self.unit else rounded
+
+
+def _range(key: str, given: Mapping[str, Any]) -> Range:
+    known = {"from", "to", "scale", "steps"}
+    if unknown := sorted(set(given) - known):
+        raise NarrowsError(f"`{key}`: a range has no `{unknown[0]}`; it has from, to, scale and steps")
+    if not {"from", "to"} <= set(given):
+        raise NarrowsError(f'`{key}`: a range needs both ends: {{ from = "1ms", to = "200ms" }}')
+    low, unit = _number(key, given["from"])
+    high, other = _number(key, given["to"])
+    if unit != other:
+        raise NarrowsError(f"`{key}`: from is in `{unit or 'nothing'}` and to in `{other or 'nothing'}`; use one unit")
+    scale = given.get("scale", "linear")
+    if scale not in {"linear", "log"}:
+        raise NarrowsError(f'`{key}`: there is no scale `{scale}`; write scale = "log" or "linear"')
+    if not low < high:
+        raise NarrowsError(f"`{key}`: from has to be less than to")
+    if scale == "log" and low <= 0:
+        raise NarrowsError(f"`{key}`: a logarithmic range begins above 0")
+    number = given.get("steps")
+    if number is not None and not (isinstance(number, int) and 2 <= number <= _MOST):  # noqa: PLR2004 - both ends
+        raise NarrowsError(f"`{key}`: steps is a whole number from 2")
+    whole = all(isinstance(given[end], int) for end in ("from", "to"))
+    return Range(key, low, high, unit, scale == "log", whole, number)
+
+
+def _number(key: str, value: object) -> tuple[float, str]:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value), ""
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise NarrowsError(f'`{key}`: {value!r} is no end of a range; write a number with its unit, "40ms"')
+    return float(match[1]), match[2] or ""
+
+
+class Design:
+    """The cases, by number.
+
+    >>> grid = Design("grid", {"path.rate": ["1Mbit", "9Mbit"], "path.rtt": {"from": "1ms", "to": "3ms", "steps": 3}})
+    >>> len(grid), grid[1]
+    (6, {'path.rate': '1Mbit', 'path.rtt': '2ms'})
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        axes: Mapping[str, Values] | Sequence[Mapping[str, Any]],
+        *,
+        cases: int | None = None,
+        seed: int = 1,
+    ) -> None:
+        """A design over these axes; `cases` and `seed` are a sample's.
+
+        Raises:
+            NarrowsError: If it makes no sense.
+        """
+        if kind not in KINDS:
+            raise NarrowsError(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
+        self.kind, self._seed = kind, seed
+        self._orders: dict[str, array[int]] = {}
+        self._rows: list[dict[str, Any]] = []
+        if isinstance(axes, Mapping) == (kind == "list"):
+            raise NarrowsError('a list of cases is design = "list", and keys with their values are any of the others')
+        if not isinstance(axes, Mapping):
+            self._rows = [dict(row) for row in axes]
+            self._axes: dict[str, list[Any] | Range] = {}
+            for key in dict.fromkeys(key for row in self._rows for key in row):
+                steps(key)
+            self._len = len(self._rows)
+        else:
+            self._axes = {key: self._axis(key, values) for key, values in axes.items()}
+            if kind == "grid":
+                self._len = math.prod(len(values) for values in self._axes.values() if isinstance(values, list))
+            elif cases is None or cases < 1:
+                raise NarrowsError(f"a {kind} design needs the number of its cases: cases = 200")
+            else:
+                self._len = cases
+        if kind in {"grid", "list"} and cases is not None:
+            raise NarrowsError(f"a {kind} design has as many cases as it has; `cases` is a sample's")
+        if not 0 < self._len <= _MOST:
+            raise NarrowsError(f"{self._len} cases: a sweep has from 1 to {_MOST}")
+
+    @property
+    def keys(self) -> list[str]:
+        """What varies."""
+        if self.kind == "list":
+            return list(dict.fromkeys(key for row in self._rows for key in row))
+        return list(self._axes)
+
+    def _axis(self, key: str, values: Values) -> list[Any] | Range:
+        steps(key)
+        if not isinstance(values, Mapping):
+            if isinstance(values, str) or not values:
+                raise NarrowsError(f"`{key}` needs a list of values, or a range")
+            return list(values)
+        found = _range(key, values)
+        if self.kind != "grid":
+            if found.steps is not None:
+                raise NarrowsError(f"`{key}`: steps are a grid's; a {self.kind} design goes through the whole range")
+            return found
+        if found.steps is None:
+            raise NarrowsError(f"`{key}`: a range in a grid needs steps: how many values?")
+        return [found.at(i / (found.steps - 1)) for i in range(found.steps)]
+
+    def __len__(self) -> int:
+        return self._len
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """The keys of a case and their values."""
+        if not 0 <= number < self._len:
+            raise IndexError(number)
+        if self.kind == "list":
+            return dict(self._rows[number])
+        if self.kind == "grid":
+            return self._combination(number)
+        return {key: self._drawn(key, values, number) for key, values in self._axes.items()}
+
+    def about(self) -> list[Any]:
+        """All that makes it this one, for a hash."""
+        axes = {key: v if isinstance(v, list) else str(v) for key, v in self._axes.items()}
+        return [self.kind, axes, self._rows, self._len, self._seed]
+
+    def ends(self) -> list[dict[str, Any]]:
+        """Few cases in which every value of every list occurs, and both ends of every range: to be tried beforehand."""
+        if self.kind == "list":
+            return [dict(row) for row in self._rows]
+        choices = {key: [v.at(0), v.at(1)] if isinstance(v, Range) else v for key, v in self._axes.items()}
+        most = max(len(values) for values in choices.values())
+        return [{key: values[min(i, len(values) - 1)] for key, values in choices.items()} for i in range(most)]
+
+    def _combination(self, number: int) -> dict[str, Any]:
+        """The last axis varies fastest."""
+        found = {}
+        for key in reversed(self._axes):
+            values = self._axes[key]
+            assert isinstance(values, list)
+            number, nth = divmod(number, len(values))
+            found[key] = values[nth]
+        return {key: found[key] for key in self._axes}
+
+    def _drawn(self, key: str, values: list[Any] | Range, number: int) -> Any:  # noqa: ANN401 - as `Range.at`
+        chance = random.Random(f"{self._seed} {key} {number}").random()
+        if self.kind == "latin_hypercube":
+            if key not in self._orders:
+                order = array("I", range(self._len))
+                random.Random(f"{self._seed} {key}").shuffle(order)
+                self._orders[key] = order
+            chance = (self._orders[key][number] + chance) / self._len
+        if isinstance(values, Range):
+            return values.at(chance)
+        return values[min(int(chance * len(values)), len(values) - 1)]

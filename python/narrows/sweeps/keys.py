@@ -1,0 +1,77 @@
+"""Setting a key of a scenario by its path, as the format's own errors name it: `path.rate`, `flow[1].cc`.
+
+A key without a number, `flow.cc`, is set in every table of the list. A key below a choice that is a bare name,
+`path.queue.target` where the scenario has `queue = "fq_codel"`, makes a table of that choice.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from narrows.errors import NarrowsError
+
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[(\d+)\])?")
+
+
+def steps(key: str) -> list[tuple[str, int | None]]:
+    """The names and numbers of a key.
+
+    >>> steps("flow[1].cc.hystart")
+    [('flow', 1), ('cc', None), ('hystart', None)]
+
+    Raises:
+        NarrowsError: If it is none.
+    """
+    found = [_STEP.fullmatch(part) for part in key.split(".")]
+    if not all(found):
+        raise NarrowsError(f"`{key}` is no key of a scenario; write one like `path.rate`, `flow[1].cc` or `flow.cc`")
+    return [(match[1], None if match[2] is None else int(match[2])) for match in found if match is not None]
+
+
+def put(tree: dict[str, Any], key: str, value: object) -> None:
+    """Sets a key in place.
+
+    >>> scenario = {"path": {"queue": "fq_codel"}, "flow": [{"cc": "bbr"}, {"cc": "cubic"}]}
+    >>> put(scenario, "path.queue.target", "10ms")
+    >>> put(scenario, "flow.start", "1s")
+    >>> put(scenario, "flow[1].cc", "reno")
+    >>> scenario["path"], scenario["flow"][1]
+    ({'queue': {'kind': 'fq_codel', 'target': '10ms'}}, {'cc': 'reno', 'start': '1s'})
+
+    Raises:
+        NarrowsError: If the scenario has no such place.
+    """
+    *way, (last, nth) = steps(key)
+    tables = [tree]
+    for name, number in way:
+        tables = [found for table in tables for found in _inside(table, name, number, key)]
+    for table in tables:
+        if nth is None:
+            table[last] = value
+        else:
+            items = table.get(last)
+            if not isinstance(items, list) or nth >= len(items):
+                raise _absent(key, last, items)
+            items[nth] = value
+
+
+def _inside(table: dict[str, Any], name: str, number: int | None, key: str) -> list[dict[str, Any]]:
+    here = table.setdefault(name, {})
+    if isinstance(here, str):
+        here = table[name] = {"kind": here}
+    if isinstance(here, list):
+        if number is None:
+            return [item for item in here if isinstance(item, dict)]
+        if number < len(here) and isinstance(here[number], dict):
+            return [here[number]]
+        raise _absent(key, name, here)
+    if number is not None or not isinstance(here, dict):
+        raise _absent(key, name, here)
+    return [here]
+
+
+def _absent(key: str, name: str, here: object) -> NarrowsError:
+    count = len(here) if isinstance(here, list) else 0
+    has = f"has {count} of `{name}`, counted from 0" if count else f"has no list `{name}`"
+    return NarrowsError(f"`{key}`: the scenario {has}")

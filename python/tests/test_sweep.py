@@ -1,0 +1,367 @@
+"""Sweeps: designs, the data set, and that whatever ends one, what has landed is right and the rest is run later."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import narrows as nw
+from narrows.cli import main
+from narrows.errors import NarrowsError, OutputError, ScenarioError
+from narrows.sweeps.crews import Local
+from narrows.sweeps.design import Design
+from narrows.sweeps.file import load
+from narrows.sweeps.store import Store
+from narrows.sweeps.worker import Case, Outcome, work
+
+PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+SCENARIO = nw.Scenario(PATH, flows=[nw.Flow("bbr"), nw.Flow("cubic")], duration="2s")
+OVER = {"path.rate": ["5Mbit", "10Mbit"], "flow[0].cc": ["bbr", "reno", "vegas"]}
+
+
+class Counting:
+    """Runs cases here, and counts them."""
+
+    def __init__(self) -> None:
+        """None so far."""
+        self.ran: list[str] = []
+
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        """Each alone."""
+        for case in cases:
+            self.ran.append(case[0])
+            yield work([case])
+        assert len(self.ran) == count
+
+
+# Designs
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_a_grid_has_each_combination_once(sizes: list[int]) -> None:
+    axes = {f"host.k{i}": list(range(size)) for i, size in enumerate(sizes)}
+    grid = Design("grid", axes)
+    seen = {tuple(grid[i].items()) for i in range(len(grid))}
+    product = 1
+    for size in sizes:
+        product *= size
+    assert len(seen) == len(grid) == product
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 200), st.integers(0, 9))
+def test_a_latin_hypercube_visits_each_stratum_of_each_range_once(cases: int | None, seed: int) -> None:
+    axes = {"a.x": {"from": 0.0, "to": 1.0}, "a.y": {"from": 0.0, "to": 1.0}}
+    design = Design("latin_hypercube", axes, cases=cases, seed=seed)
+    for key in axes:
+        # Six digits are kept: a value at the edge of its stratum may be rounded into the next.
+        strata = sorted(design[i][key] * cases for i in range(cases))
+        assert all(i - 1e-3 <= at <= i + 1 + 1e-3 for i, at in enumerate(strata))
+
+
+@given(st.integers(0, 999))
+def test_a_random_case_is_a_function_of_its_number(number: int) -> None:
+    axes = {"path.rtt": {"from": "1ms", "to": "200ms", "scale": "log"}, "flow.cc": ["bbr", "cubic"]}
+    one, other = (Design("random", axes, cases=1000, seed=3)[number] for _ in range(2))
+    assert one == other
+    assert 1 <= float(one["path.rtt"].removesuffix("ms")) <= 200
+
+
+def test_a_logarithmic_range_in_a_grid() -> None:
+    grid = Design("grid", {"path.rtt": {"from": "1ms", "to": "100ms", "scale": "log", "steps": 3}})
+    assert [grid[i]["path.rtt"] for i in range(3)] == ["1ms", "10ms", "100ms"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "axes", "cases", "said"),
+    [
+        ("cube", {"a": [1]}, None, "there is no design `cube`"),
+        ("grid", {"a": []}, None, "`a` needs a list of values"),
+        ("grid", {"a": "bbr"}, None, "`a` needs a list of values"),
+        ("grid", {"a": {"from": 1, "to": 2}}, None, "needs steps"),
+        ("random", {"a": {"from": 1, "to": 2, "steps": 3}}, 5, "steps are a grid's"),
+        ("random", {"a": [1]}, None, "needs the number of its cases"),
+        ("grid", {"a": [1]}, 5, "has as many cases as it has"),
+        ("random", {"a": {"from": "1ms", "to": "1s"}}, 5, "use one unit"),
+        ("random", {"a": {"from": "2ms", "to": "1ms"}}, 5, "from has to be less"),
+        ("random", {"a": {"from": 0, "to": 1, "scale": "log"}}, 5, "begins above 0"),
+        ("random", {"a": {"from": 0, "to": 1, "by": 2}}, 5, "has no `by`"),
+        ("random", {"a": {"from": "fast", "to": 1}}, 5, "is no end of a range"),
+        ("grid", {"a b": [1]}, None, "is no key of a scenario"),
+    ],
+)
+def test_a_design_that_makes_no_sense_says_so(kind: str, axes: dict[str, Any], cases: int | None, said: str) -> None:
+    with pytest.raises(NarrowsError, match=said):
+        Design(kind, axes, cases=cases)
+
+
+# Keys
+
+
+def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path) -> None:
+    wrong = nw.sweep(SCENARIO, {"path.rate": ["5Mbit", "5 apples"]}, into=tmp_path)
+    with pytest.raises(ScenarioError, match="5 apples"):
+        wrong.run()
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("key", ["flow[7].cc", "probe[0].interval", "path[0].rate"])
+def test_a_key_that_has_no_place_is_told(key: str, tmp_path: Path) -> None:
+    with pytest.raises(NarrowsError, match="the scenario has"):
+        nw.sweep(SCENARIO, {key: ["bbr"]}, into=tmp_path).run()
+
+
+# The data set
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    """A sweep that nobody disturbed."""
+    return nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path_factory.mktemp("whole")).run(jobs=2)
+
+
+def test_a_row_per_case_seed_and_flow(whole: pa.Table) -> None:
+    assert whole.num_rows == 6 * 4 * 2
+    first = whole.slice(0, 1).to_pylist()[0]
+    assert (first["case"], first["seed"], first["path.rate"], first["flow[0].cc"]) == (0, 1, "5Mbit", "bbr")
+    assert first["rate_mbit"] == 5
+    alone = nw.run(nw.Scenario(nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"), flows=SCENARIO.flows, duration="2s"))
+    assert first["goodput_mbit"] == alone.flows[0]["goodput_mbit"]
+
+
+def test_the_order_and_number_of_processes_change_nothing(whole: pa.Table, tmp_path: Path) -> None:
+    for jobs in (1, 3):
+        again = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path / str(jobs)).run(jobs=jobs)
+        assert again.equals(whole)
+
+
+def test_what_is_there_is_not_run_again_and_two_sweeps_share(whole: pa.Table, tmp_path: Path) -> None:
+    crew = Counting()
+    smaller = {"path.rate": ["5Mbit"], "flow[0].cc": ["bbr", "reno"]}
+    nw.sweep(SCENARIO, smaller, seeds=4, into=tmp_path).run(on=crew)
+    assert len(crew.ran) == 8
+    crew = Counting()
+    assert nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path).run(on=crew).equals(whole)
+    assert len(crew.ran) == 24 - 8
+    crew = Counting()
+    nw.sweep(SCENARIO, OVER, seeds=5, into=tmp_path).run(on=crew)
+    assert len(crew.ran) == 6, "one more seed"
+
+
+def test_a_trace_counts_by_what_it_holds(tmp_path: Path) -> None:
+    trace = tmp_path / "rates.csv"
+    scenario = nw.Scenario(nw.Path(trace=str(trace), rtt="20ms"), flows=[nw.Flow("cubic")], duration="1s")
+    ran = []
+    for rates in ("0,5\n0.5,9", "0,5\n0.5,9", "0,5\n0.5,7"):
+        trace.write_text(f"t_s,rate_mbit\n{rates}\n")
+        crew = Counting()
+        nw.sweep(scenario, {"flow.cc": ["cubic"]}, into=tmp_path / "results").run(on=crew)
+        ran.append(len(crew.ran))
+    assert ran == [1, 0, 1]
+
+
+def test_many_parts_become_few_and_lose_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(150):
+        store.add([{"key": f"{number:032}", "flow_number": 0, "flow": "f", "cc": "bbr"}])
+    assert len(list((tmp_path / "runs").iterdir())) < 80
+    assert sorted(store.runs()["key"].to_pylist()) == [f"{n:032}" for n in range(150)]
+
+
+def test_rows_that_are_there_twice_count_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    row = {"key": "k", "flow_number": 0, "flow": "f", "cc": "bbr"}
+    store.add([row, row | {"flow_number": 1}])
+    store.add([row, row | {"flow_number": 1}])
+    assert store.runs().num_rows == 2
+
+
+def test_duckdb_and_pandas_read_the_files_as_they_are(whole: pa.Table, tmp_path: Path) -> None:
+    nw.sweep(SCENARIO, OVER, into=tmp_path).run()
+    tables = [pq.read_table(part) for part in (tmp_path / "runs").iterdir()]
+    assert sum(table.num_rows for table in tables) == 12
+    assert {"key", "cc", "goodput_mbit"} <= set(tables[0].column_names)
+
+
+# Failures
+
+
+def test_a_case_that_cannot_be_run_is_listed_and_stops_nothing(tmp_path: Path) -> None:
+    over = {"warmup": ["1s", "5s"], "duration": ["2s", "10s"]}
+    sweep = nw.sweep(SCENARIO, over, into=tmp_path)
+    rows = sweep.run()
+    assert sorted(set(rows["case"].to_pylist())) == [0, 1, 3]
+    [failure] = sweep.failures
+    assert failure.case == 2
+    assert "warmup" in failure.reason
+    assert "warmup" in failure.file.read_text()
+
+
+def test_a_process_that_dies_is_replaced_and_loses_nothing(whole: pa.Table, tmp_path: Path) -> None:
+    over, killed = False, 0
+
+    def kill() -> None:
+        nonlocal killed
+        while not over and killed < 3:
+            time.sleep(0.02)
+            for child in _children(os.getpid()):
+                with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                    if killed < 3 and b"narrows.sweeps" in Path(f"/proc/{child}/cmdline").read_bytes():
+                        os.kill(child, signal.SIGKILL)
+                        killed += 1
+                        time.sleep(0.3)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    sweep = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path)
+    rows = sweep.run(jobs=2)
+    over = True
+    killer.join()
+    failed = {(failure.case, failure.seed) for failure in sweep.failures}
+    kept = [(c, s) for c, s in zip(whole["case"].to_pylist(), whole["seed"].to_pylist(), strict=True)]
+    assert rows.num_rows == sum(pair not in failed for pair in kept)
+    assert all("died" in failure.reason for failure in sweep.failures)
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"not a directory|file exists"):
+        nw.sweep(SCENARIO, {"flow[0].cc": ["bbr"]}, into=tmp_path / "file").run()
+
+
+# Interruption
+
+PROGRAM = """
+import sys, narrows as nw
+path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+scenario = nw.Scenario(path, flows=[nw.Flow("bbr"), nw.Flow("cubic")], duration="20s")
+over = {"path.rate": ["5Mbit", "10Mbit", "15Mbit"], "flow[0].cc": ["bbr", "reno", "vegas", "cubic"]}
+nw.sweep(scenario, over, seeds=12, into=sys.argv[1]).run(jobs=2)
+"""
+
+
+def test_killed_twenty_times_the_data_set_is_the_same_row_for_row(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, str(program), str(tmp_path / "killed")]
+    assert subprocess.run([*command[:2], str(tmp_path / "alone")], check=False, timeout=300).returncode == 0
+    alone = _all_rows(tmp_path / "alone")
+    assert len(alone) == 12 * 12 * 2
+    kills, ended = 0, False
+    while kills < 20 or not ended:
+        if ended:
+            shutil.rmtree(tmp_path / "killed")
+        child = subprocess.Popen(command)
+        try:
+            ended = child.wait(chance.uniform(0.2, 1.2) if kills < 20 else 300) == 0
+            assert ended
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            kills, ended = kills + 1, False
+        if ended:
+            assert _all_rows(tmp_path / "killed") == alone
+    assert not (tmp_path / "killed" / "failures").exists()
+
+
+def _all_rows(directory: Path) -> list[dict[str, Any]]:
+    rows = Store(directory).runs().to_pylist()
+    return sorted(rows, key=lambda row: (row["key"], row["flow_number"]))
+
+
+def test_what_ends_early_keeps_what_is_finished(tmp_path: Path) -> None:
+    def enough(done: int, _failed: int, _planned: int) -> None:
+        if done >= 3:
+            raise KeyboardInterrupt
+
+    sweep = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(jobs=1, progress=enough)
+    assert len(Store(tmp_path).keys()) >= 3
+    assert not [child for child in _children(os.getpid()) if b"sweeps" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+# The command
+
+FILE = """
+title = "who wins"
+scenario = "base.toml"
+seeds = 2
+[over]
+"path.buffer" = { from = "0.5bdp", to = "2bdp", scale = "log", steps = 3 }
+"flow[0].cc" = ["bbr", "reno"]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "base.toml").write_text(SCENARIO.toml())
+    (tmp_path / "sweep.toml").write_text(FILE)
+    return tmp_path / "sweep.toml"
+
+
+def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
+    args = ["sweep", str(file), "--into", str(tmp_path / "out"), "--table", str(tmp_path / "rows.csv")]
+    said = CliRunner().invoke(main, args)
+    assert said.exit_code == 0, said.output
+    assert "who wins: 6 cases × 2 seeds over path.buffer, flow[0].cc; 24 rows" in said.output
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 25
+    again = json.loads(CliRunner().invoke(main, [*args[:4], "--json"]).output)
+    assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (12, [], ["bbr", "cubic", "reno"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "needs the file of its scenario"),
+        ('scenario = "base.toml"', r"needs \[over\]"),
+        ('scenario = "base.toml"\nover = 3', r"needs \[over\]"),
+        ('scenario = "base.toml"\ndesign = "list"', r"needs \[\[case\]\]"),
+        ('scenario = "absent.toml"\n[over]\n"flow.cc" = ["bbr"]', "absent.toml: no such file"),
+        ('scenario = "base.toml"\nseed = 3\n[over]\n"flow.cc" = ["bbr"]', "has no `seed`"),
+        ('scenario = "base.toml"\nseeds = "3"\n[over]\n"flow.cc" = ["bbr"]', "seeds is how many"),
+        ("scenario = [", "sweep.toml"),
+    ],
+)
+def test_a_sweep_file_that_is_not_right_says_so(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    with pytest.raises(NarrowsError, match=said):
+        load(file)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "sweeps").iterdir()), ids=lambda file: file.stem)
+def test_the_sweeps_that_come_with_narrows_are_right(file: Path, tmp_path: Path) -> None:
+    assert file.read_text().startswith("# ")
+    load(file, tmp_path).check()
+
+
+def test_a_list_of_cases_is_a_design(file: Path, tmp_path: Path) -> None:
+    file.write_text('scenario = "base.toml"\n[[case]]\n"path.rate" = "2Mbit"\n[[case]]\n"path.rtt" = "40ms"\n')
+    rows = load(file, tmp_path / "out").run(on=Local(1))
+    assert rows["path.rate"].to_pylist() == ["2Mbit", "2Mbit", None, None]
+    assert rows["rtt_ms"].to_pylist() == [20, 20, 40, 40]
