@@ -46,6 +46,13 @@ $(VENV)/.browser: $(VENV)/.tools python/requirements-browser.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-browser.txt
 	touch $@
 
+# A quarter of a gigabyte, so only for who wants it; the tests say what they leave out without it.
+$(VENV)/.ray: $(VENV)/.tools python/requirements-ray.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-ray.txt
+	touch $@
+
+ray: $(VENV)/.ray ## Ray, for sweeps on a cluster and their tests
+
 # The page is built by Node and kept in the repository, so that nobody needs Node who does not change it.
 NODE := $(shell node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a == 20 && +b >= 19) ? 0 : 1)' \
           2> /dev/null && command -v npm > /dev/null && echo npm)
@@ -104,6 +111,7 @@ bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and t
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
 	$(BIN)/python bench/laws.py
+	$(BIN)/python bench/sweep.py
 
 bench-live: setup ## What the live engine carries on this machine, three minutes
 	$(BIN)/python bench/live.py
@@ -117,4 +125,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo web test lint lint-web validate mutations agree bench bench-live bench-ns3 clean
+.PHONY: help setup demo ray web test lint lint-web validate mutations agree bench bench-live bench-ns3 clean

@@ -1,0 +1,56 @@
+"""Sweeps on a Ray cluster of several nodes, on this machine: `make ray` installs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: make ray")
+
+PROGRAM = """
+import json, sys
+import ray
+from ray.cluster_utils import Cluster
+import narrows as nw
+
+path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s")
+over = {"path.rate": ["5Mbit", "10Mbit"], "flow.cc": ["bbr", "cubic", "reno"], "path.buffer": ["0.5bdp", "2bdp"]}
+here = nw.sweep(scenario, over, seeds=6, into=sys.argv[1] + "/here").run()
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+node = cluster.add_node(num_cpus=2)
+ray.init(address=cluster.address, log_to_driver=False)
+killed = False
+
+def kill(done, failed, planned):
+    global killed
+    if not killed and done >= 8:
+        killed = True
+        cluster.remove_node(node, allow_graceful=False)
+
+there = nw.sweep(scenario, over, seeds=6, into=sys.argv[1] + "/there")
+rows = there.run(on="ray", progress=kill)
+result = {"equal": rows.equals(here), "rows": rows.num_rows, "killed": killed, "failed": len(there.failures)}
+open(sys.argv[1] + "/result.json", "w").write(json.dumps(result))  # Ray talks to stdout, too
+"""
+
+
+def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
+    command = [sys.executable, str(program), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=quiet)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads((tmp_path / "result.json").read_text()) == {
+        "equal": True,
+        "rows": 72,
+        "killed": True,
+        "failed": 0,
+    }
