@@ -1,0 +1,113 @@
+"""The twin: the path that a measurement went over. `validation/twin.py` tries 200 paths at random; here are a few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import narrows as nw
+from narrows.errors import NarrowsError
+from narrows.measurement import Measurement
+from narrows.simulated import Plan, measure
+from narrows.twin import Known, Twin, infer
+
+PLAN = Plan(streams=6, load_s=8.0, ways=("down",))
+
+
+def twin_of(path: nw.Path, plan: Plan = PLAN) -> Twin:
+    return infer(measure(path, plan, seed=3), seed=8)
+
+
+def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
+    found = twin_of(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"))
+    down = found.ways["down"]
+    assert (down.family, down.sure, down.varies) == ("drop-tail", "sure", False)
+    assert found.rtt.value == pytest.approx(40, rel=0.01)
+    assert down.rate.value == pytest.approx(20, rel=0.03)
+    assert down.depth.value == pytest.approx(150e3, rel=0.1)
+    assert down.burst.value is None
+
+
+def test_a_policer_is_told_with_its_burst() -> None:
+    policer = {"rate": "10Mbit", "burst": "250kB"}
+    down = twin_of(nw.Path(rate="80Mbit", rtt="30ms", policer=policer)).ways["down"]
+    assert (down.family, down.sure) == ("policer", "sure")
+    assert down.rate.value == pytest.approx(10, rel=0.03)
+    assert down.burst.value == pytest.approx(250e3, rel=0.4)
+    assert down.depth.value is None
+
+
+@pytest.mark.parametrize(("queue", "family"), [("fq_codel", "fair"), ("codel", "aqm")])
+def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
+    down = twin_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue)).ways["down"]
+    assert (down.family, down.guess.kind) == (family, queue)
+    assert down.rate.value == pytest.approx(30, rel=0.03)
+    assert down.depth == Known(None, why="an AQM keeps the queue short of it")
+
+
+def test_losses_by_chance_are_told_from_those_of_the_queue() -> None:
+    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="300kB", loss={"probability": 0.004, "per": "packet"})
+    down = twin_of(path).ways["down"]
+    assert down.family == "drop-tail"
+    assert down.loss.value == pytest.approx(0.004, rel=0.4)
+
+
+def test_each_way_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
+    path = nw.Path(rate="30Mbit", rtt="20ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", queue="fq_codel"))
+    found = twin_of(path, Plan(streams=4, load_s=6.0))
+    assert (found.ways["down"].family, found.ways["up"].family) == ("drop-tail", "fair")
+    assert found.ways["up"].rate.value == pytest.approx(5, rel=0.05)
+    file = tmp_path / "twin.toml"
+    file.write_text(f'duration = "2s"\n\n{found.toml()}\n[[flow]]\ncc = "bbr"\n')
+    done = nw.run(file)
+    assert done.json["path"]["rate_mbit"] == pytest.approx(30, rel=0.05)
+
+
+def test_the_twin_answers_for_a_congestion_control_that_was_not_used() -> None:
+    path = nw.Path(rate="25Mbit", rtt="50ms", buffer="400kB")
+
+    def asked(of: nw.Path) -> tuple[float, float]:
+        scenario = nw.Scenario(of, flows=[nw.Flow("bbr")], probes=[nw.Ping(interval="20ms")], duration="15s", seed=5)
+        done = nw.run(scenario, sample_interval="off").json
+        return done["flows"][0]["goodput_mbit"], done["probes"][0]["rtt_ms"]["p95"]
+
+    assert asked(twin_of(path).path()) == pytest.approx(asked(path), rel=0.15)
+
+
+def test_both_ways_at_once_leave_the_queues_untold() -> None:
+    whole = measure(
+        nw.Path(rate="20Mbit", rtt="20ms", buffer="100kB", reverse=nw.Hop(rate="10Mbit", buffer="60kB")),
+        Plan(streams=2, load_s=4.0, pause_s=1.0),
+    ).json
+    for flow in whole["flows"]:
+        if flow["direction"] == "up":
+            by = whole["flows"][0]["from_s"] - flow["from_s"]
+            flow["from_s"] += by
+            flow["to_s"] += by
+            flow["samples"] = [[row[0] + by, *row[1:]] for row in flow["samples"]]
+    found = infer(Measurement.of(whole))
+    assert {way.sure for way in found.ways.values()} == {"cannot tell"}
+    assert "at once" in found.ways["up"].depth.why
+
+
+def test_without_pings_or_load_there_is_no_twin() -> None:
+    with pytest.raises(NarrowsError, match="a twin needs pings beside TCP flows"):
+        infer(Measurement.of({"measurement": 1}))
+
+
+def test_what_never_lost_a_packet_has_a_depth_of_at_least_what_waited() -> None:
+    host = nw.Path(rate="10Mbit", rtt="20ms", buffer="100MB")
+    down = twin_of(host, Plan(streams=1, load_s=4.0, ways=("down",))).ways["down"]
+    if down.family == "drop-tail":
+        assert down.depth.high is None
+        assert "never full" in down.depth.why
+
+
+def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
+    def stop(_now: float, _end: float) -> None:
+        raise KeyboardInterrupt
+
+    seen = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"), Plan(streams=2, load_s=3.0, ways=("down",)))
+    with pytest.raises(KeyboardInterrupt):
+        infer(seen, progress=stop)

@@ -1,0 +1,355 @@
+"""Holds the twin against paths whose truth is known: drawn at random, measured in the simulator, inferred, compared.
+
+    python -m validation.twin --calibrate    how far off it is, on seeds of their own: python/narrows/data/twin.json
+    python -m validation.twin                200 other paths: docs/reference/twin.md; 1 where a criterion is not met
+    python -m validation.twin --only 7       one of them, on the terminal
+
+The inference gets what a near end sees and nothing else. Some paths have what no guess of it has: a token bucket for a
+link, jitter, SFQ. Then each twin is asked for what it was not measured with: two BBR flows, where CUBIC had loaded
+the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import narrows as nw
+from narrows import twin
+from narrows.errors import NarrowsError
+from narrows.measurement import DIRECTIONS
+from narrows.simulated import Plan, measure
+from validation.stored import HERE, Json
+
+PAGE = HERE.parent / "docs/reference/twin.md"
+KEPT = HERE.parent / "target/twin"
+
+TESTED = range(1000, 1200)
+"""Seeds of the paths that the criteria are held against."""
+
+CALIBRATED = range(5000, 5300)
+"""Seeds of the paths that the intervals come from; none is in both."""
+
+PLAN = Plan(streams=12)
+MORE = 48
+"""So many flows where 12 did not fill the path, as who measures would try next."""
+
+UNSEEN = "bbr"
+"""The congestion control that is predicted."""
+
+SHARES = {
+    "fifo": 0.40,
+    "policer": 0.18,
+    "fq_codel": 0.12,
+    "codel": 0.08,
+    "pie": 0.08,
+    "cake": 0.08,
+    "red": 0.03,
+    "sfq": 0.03,
+}
+TBF, LOSSY, JITTERY = 0.2, 0.3, 0.2
+"""The shares of buffers that drain through a token bucket, of ways that lose by chance, that have jitter."""
+
+RATE, BASE, DEPTH, UNSEEN_OFF = 0.05, 0.05, 0.15, 0.15
+"""How far off the twin may be."""
+
+ENOUGH = 20
+"""Fewer truths give no interval."""
+
+FAMILY = {"sfq": "fair"} | twin.FAMILIES
+
+
+@dataclass(frozen=True)
+class Hop:
+    """The truth of one way."""
+
+    kind: str
+    rate_mbit: float
+    depth_bytes: float | None
+    burst_bytes: float | None
+    link: str
+    loss: float
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The truth of a path."""
+
+    rtt_ms: float
+    down: Hop
+    up: Hop
+
+
+def _log(draw: random.Random, low: float, high: float) -> float:
+    return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+
+def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Json]:
+    kind = draw.choices(list(SHARES), list(SHARES.values()))[0]
+    per_s = rate_mbit / 8e-6
+    keys: Json = {"rate": twin.bits(rate_mbit)}
+    depth = burst = None
+    link = "serial"
+    if kind == "fifo":
+        depth = round(min(1.5 * per_s, max(15 * 1514, per_s * rtt_ms / 1000 * _log(draw, 0.2, 5))))
+        keys["buffer"] = f"{depth}B"
+        if draw.random() < TBF:
+            link = "tbf"
+            keys["link"] = {"kind": "tbf", "burst": f"{round(max(5000, per_s * _log(draw, 0.001, 0.01)))}B"}
+    elif kind == "policer":
+        burst = round(max(20 * 1514, per_s * _log(draw, 0.02, 0.5)))
+        wire = rate_mbit * draw.uniform(2, 10)
+        keys = {"rate": twin.bits(wire), "buffer": f"{round(max(100e3, wire / 8e-6 * 0.05))}B"}
+        keys["policer"] = {"rate": twin.bits(rate_mbit), "burst": f"{burst}B"}
+    else:
+        keys["queue"] = kind
+    if kind == "red":
+        most = max(30 * 1514, round(per_s * 0.05))
+        keys["buffer"] = f"{4 * most}B"
+    loss = _log(draw, 5e-5, 5e-3) if draw.random() < LOSSY else 0.0
+    if loss:
+        keys["loss"] = {"probability": float(f"{loss:.3g}"), "per": "packet"}
+    if draw.random() < JITTERY:
+        keys["jitter"] = f"{draw.uniform(0.05, 0.3):.3f}ms"
+    return Hop(kind, rate_mbit, depth, burst, link, loss), keys
+
+
+def drawn(seed: int) -> tuple[nw.Path, Truth]:
+    """The path of a seed.
+
+    >>> drawn(7)[1] == drawn(7)[1]
+    True
+    """
+    draw = random.Random(seed)
+    down = _log(draw, 2, 300)
+    rtt = _log(draw, 4, 200)
+    up = _log(draw, max(1.0, down / 20), max(1.5, down))
+    ahead, keys = _hop(draw, down, rtt)
+    back, reverse = _hop(draw, up, rtt)
+    path = nw.Path(rtt=f"{round(rtt * 1000)}us", reverse=nw.Hop(**reverse), **keys)
+    return path, Truth(rtt, ahead, back)
+
+
+def one(seed: int) -> Json:
+    """A path measured, inferred and asked for what it was not measured with."""
+    path, truth = drawn(seed)
+    plan = PLAN
+    try:
+        found = twin.infer(measure(path, plan, seed=seed), seed=seed)
+        if not all(way.filled for way in found.ways.values()):
+            plan = replace(PLAN, streams=MORE)
+            found = twin.infer(measure(path, plan, seed=seed), seed=seed)
+    except NarrowsError as error:
+        return {"seed": seed, "truth": asdict(truth), "error": str(error)}
+    ahead = {"true": _asked(path, seed), "twin": _asked(found.path(), seed + 1)}
+    return {"seed": seed, "truth": asdict(truth), "twin": found.json(), "streams": plan.streams, "unseen": ahead}
+
+
+def _asked(path: nw.Path, seed: int) -> Json:
+    """What two flows of an unseen congestion control get, and what a ping beside them takes: means of three runs."""
+    goodput, p95 = [], []
+    for more in range(3):
+        scenario = nw.Scenario(
+            path, flows=[nw.Flow(UNSEEN, count=2)], probes=[nw.Ping(interval="20ms")], duration="20s", seed=seed + more
+        )
+        done = nw.run(scenario, sample_interval="off").json
+        goodput.append(sum(flow["goodput_mbit"] or 0 for flow in done["flows"]))
+        p95.append(done["probes"][0]["rtt_ms"]["p95"] or 0)
+    return {"goodput_mbit": sum(goodput) / 3, "p95_ms": sum(p95) / 3}
+
+
+QUANTITIES: dict[str, Callable[[Json], tuple[Json | None, float | None]]] = {
+    "rate_mbit": lambda row: (row["twin"]["rate_mbit"], row["truth"]["rate_mbit"]),
+    "buffer_bytes": lambda row: (row["twin"]["buffer_bytes"], row["truth"]["depth_bytes"]),
+    "burst_bytes": lambda row: (row["twin"]["burst_bytes"], row["truth"]["burst_bytes"]),
+}
+
+
+def ways(rows: Sequence[Json]) -> Iterator[Json]:
+    """Every way of every path, its truth beside its twin."""
+    for row in rows:
+        for way in DIRECTIONS:
+            if way in row.get("twin", {}):
+                yield {"seed": row["seed"], "way": way, "truth": row["truth"][way], "twin": row["twin"][way]}
+
+
+def ratios(rows: Sequence[Json]) -> Json:
+    """By quantity and family, what a truth is to its estimate at most and at least, in nine of ten."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if "twin" in row and row["twin"]["rtt_ms"]["value"]:
+            found.setdefault("rtt_ms any", []).append(row["truth"]["rtt_ms"] / row["twin"]["rtt_ms"]["value"])
+    for way in ways(rows):
+        for name, of in QUANTITIES.items():
+            told, true = of(way)
+            if told and told["value"] and true and way["twin"]["filled"]:
+                found.setdefault(f"{name} {way['twin']['family']}", []).append(true / told["value"])
+    return {name: _middle(sorted(values)) for name, values in sorted(found.items()) if len(values) >= ENOUGH}
+
+
+def _middle(values: list[float]) -> list[float]:
+    """Between these two lie nine of ten; one more is counted beyond each end, for the next value is not among them."""
+    n = len(values)
+    beyond = 0.05 * (n + 1)
+    low = values[max(0, math.floor(beyond) - 1)]
+    high = values[min(n - 1, n - math.floor(beyond))]
+    return [float(f"{low:.4g}"), float(f"{high:.4g}")]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What is asked for, and what came out."""
+
+    name: str
+    asked: str
+    found: str
+    met: bool
+
+
+def _share(of: Sequence[bool]) -> float:
+    return sum(of) / len(of) if of else 0.0
+
+
+def criteria(rows: Sequence[Json]) -> list[Criterion]:
+    """Everything that is asked of the twin, over these paths."""
+    whole = [row for row in rows if "twin" in row]
+    every = list(ways(whole))
+    told = [w for w in every if w["twin"]["filled"]]
+    out = []
+
+    def add(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> None:
+        share = _share(hits)
+        out.append(Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most))
+
+    near = [abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told]
+    add("rate, where the link was ever full", "within 5 %, in 95 %", near, least=0.95)
+    anyhow = [abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in every]
+    add("rate, everywhere", "within 5 %, in 90 %", anyhow, least=0.9)
+    rtts = [(row["twin"]["rtt_ms"]["value"], row["truth"]["rtt_ms"]) for row in whole]
+    add("base RTT", "within 1 ms or 5 %, in 95 %", [abs(a - b) <= max(1, BASE * b) for a, b in rtts], least=0.95)
+    depths = [
+        abs(w["twin"]["buffer_bytes"]["value"] / w["truth"]["depth_bytes"] - 1) <= DEPTH
+        for w in every
+        if w["truth"]["depth_bytes"] and w["twin"]["buffer_bytes"]["high"] is not None
+    ]
+    add("buffer, where it can be told", "within 15 %, in 95 %", depths, least=0.95)
+    for family, what in (
+        ("policer", "policer or not"),
+        ("fair", "fair queueing or not"),
+        ("drop-tail", "drop-tail or not"),
+    ):
+        right = [(FAMILY[w["truth"]["kind"]] == family) == (w["twin"]["family"] == family) for w in every]
+        add(what, "right in 95 %", right, least=0.95)
+    for name, of in {"rtt_ms": None, **QUANTITIES}.items():
+        if of is None:
+            held = [(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole]
+        else:
+            held = [pair for w in told if (pair := of(w)) and pair[0] and pair[1]]
+        inside = [
+            known["low"] <= true <= known["high"]
+            for known, true in held
+            if known["low"] is not None and known["high"] is not None
+        ]
+        add(f"interval of {name}", "holds 85 to 95 %", inside, least=0.85, most=0.95)
+    for figure in ("goodput_mbit", "p95_ms"):
+        add(f"{UNSEEN} of the twin: {figure}", "within 15 %, in 80 %", [_near(row, figure) for row in whole], least=0.8)
+    both = [_near(row, "goodput_mbit") and _near(row, "p95_ms") for row in whole]
+    add(f"{UNSEEN} of the twin: both", "within 15 %, in 80 %", both, least=0.8)
+    return out
+
+
+def _near(row: Json, figure: str) -> bool:
+    a, b = row["unseen"]["twin"][figure], row["unseen"]["true"][figure]
+    return bool(b) and abs(a / b - 1) <= UNSEEN_OFF
+
+
+def markdown(rows: Sequence[Json]) -> str:
+    """The page."""
+    whole = [row for row in rows if "twin" in row]
+    seeds = f"{CALIBRATED.start} to {CALIBRATED.stop - 1}"
+    lines = [
+        "# How near the twin is", "",
+        "`narrows twin` infers a path from a measurement. Here is how near it comes where the truth is known: paths",
+        "drawn at random, measured in the simulator by 12 CUBIC flows each way (by 48 where 12 did not fill it) with",
+        "pings beside them. The inference gets what a near end sees. `python -m validation.twin` writes this page; the",
+        f"intervals come from {len(CALIBRATED)} paths with seeds {seeds}, these are {len(rows)} others, seeds",
+        f"{rows[0]['seed']} to {rows[-1]['seed']}.", "",
+        "| what | asked | found | |", "|---|---|---|---|",
+        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(rows)), "",
+        "Rates are 2 to 300 Mbit/s down and at least a twentieth of that up, base RTTs 4 to 200 ms, buffers 0.2 to 5",
+        "BDP; a third of the ways loses 0.005 to 0.5 % by chance, a fifth has jitter, a fifth of the drop-tail buffers",
+        "drains through a token bucket. SFQ is among the truths and not among the guesses.", "",
+        "## What was taken for what", "",
+    ]  # fmt: skip
+    kinds = list(SHARES)
+    seen = list(dict.fromkeys(twin.FAMILIES.values()))
+    lines += [f"| truth | {' | '.join(seen)} |", f"|---|{'---|' * len(seen)}"]
+    for kind in kinds:
+        mine = [w["twin"]["family"] for w in ways(whole) if w["truth"]["kind"] == kind]
+        lines.append(f"| `{kind}` | {' | '.join(str(mine.count(family)) for family in seen)} |")
+    lines += ["", "## The worst", "", "| seed | way | truth | twin | rate off by |", "|---|---|---|---|---|"]
+    worst = sorted(ways(whole), key=lambda w: -abs(math.log(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"])))
+    for w in worst[:10]:
+        off = 100 * (w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1)
+        full = "" if w["twin"]["filled"] else ", said to be never full"
+        lines.append(
+            f"| {w['seed']} | {w['way']} | {w['truth']['kind']} {w['truth']['rate_mbit']:.3g} Mbit/s, loss "
+            f"{100 * w['truth']['loss']:.2g} % | {w['twin']['family']}, {w['twin']['sure']}{full} | {off:+.1f} % |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(seeds: Sequence[int], *, jobs: int, keep: str) -> list[Json]:
+    """What each seed comes to; what is kept from a run that was stopped is not run again."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    file = KEPT / f"{keep}.jsonl"
+    known = {}
+    if file.exists():
+        known = {
+            row["seed"]: row for line in file.read_text(encoding="utf-8").splitlines() if (row := json.loads(line))
+        }
+    todo = [seed for seed in seeds if seed not in known]
+    with file.open("a", encoding="utf-8") as sink, ProcessPoolExecutor(jobs) as pool:
+        for row in pool.map(one, todo):
+            known[row["seed"]] = row
+            sink.write(json.dumps(row) + "\n")
+            sink.flush()
+            print(f"{len(known)}/{len(seeds)}", end="\r", file=sys.stderr, flush=True)
+    return [known[seed] for seed in seeds]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Calibrates, or holds the criteria against other paths and writes the page."""
+    parser = argparse.ArgumentParser(prog="python -m validation.twin", description=__doc__)
+    parser.add_argument("--calibrate", action="store_true", help="write the intervals")
+    parser.add_argument("--only", type=int, help="one seed")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    args = parser.parse_args(arguments)
+    if args.only is not None:
+        print(json.dumps(one(args.only), indent=1))
+        return 0
+    if args.calibrate:
+        rows = rows_of(CALIBRATED, jobs=args.jobs, keep="calibrated")
+        made: dict[str, Any] = {
+            "made_by": "python -m validation.twin --calibrate",
+            "seeds": [CALIBRATED.start, CALIBRATED.stop],
+            "ratios": ratios(rows),
+        }
+        twin.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        return 0
+    rows = rows_of(TESTED, jobs=args.jobs, keep="tested")
+    PAGE.write_text(markdown(rows), encoding="utf-8")
+    for c in criteria(rows):
+        print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")
+    return int(not all(c.met for c in criteria(rows)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
