@@ -18,6 +18,7 @@ import click
 
 from narrows import Run, __version__, _core
 from narrows.errors import NarrowsError, OutputError
+from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
 from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
@@ -226,13 +227,24 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenarios'. Example: --seed 7")
+@click.option("--json", "as_json", is_flag=True, help="Of measurements: one JSON object. Example: --json | jq .after")
 @_plot_option
 @_report_option
-def compare(files: tuple[str, ...], seed: int | None, plot: str | None, page: str | None) -> None:
-    """Run several scenarios and show them side by side.
+def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str | None, page: str | None) -> None:
+    """Run several scenarios and show them side by side; or compare measurements, before and after.
+
+    A measurement is a file that `narrows measure` wrote, a .flent.gz, iperf3's JSON, or an id of `narrows history`.
+    Each is compared with the first: the difference, its interval, and a verdict that can be "no difference seen".
 
     Example: narrows compare a.toml b.toml --report both.html
+
+    Example: narrows compare before.json after.json
     """
+    if are_measurements(files):
+        compare_measurements(files, plot=plot, page=page, as_json=as_json)
+        return
+    if as_json:
+        raise click.BadParameter("of scenarios there is none: narrows run FILE --json", param_hint="--json")
     from narrows import words  # noqa: PLC0415
     from narrows.report import compare_report, name, unique  # noqa: PLC0415
 
@@ -543,7 +555,7 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-main.add_command(shell)
-main.add_command(sweep)
+for _command in (shell, sweep, measure, twin, convert, history):
+    main.add_command(_command)
 
 _interrupt.loaded()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -72,6 +72,28 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
                 answer.append(line.decode())
         _end(child)
     return "".join(answer)
+
+
+def measure(arguments: Sequence[str], progress: Callable[[float, float], object] | None = None) -> tuple[str, str]:
+    """Measures a path; answers the measurement's JSON, and what the program said beside it.
+
+    Raises:
+        EngineError: If there is none.
+    """
+    answer = None
+    with _started([str(HOST), "measure", *arguments, "--stream", "--tied"]) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if _progressed(line, progress):
+                continue
+            match line.split():
+                case [b"measurement", size]:
+                    answer = child.stdout.read(int(size)).decode()
+                    break
+        said = _end(child)
+    if answer is None:
+        raise EngineError(said or "the measurement ended without an answer")
+    return answer, said
 
 
 @contextmanager

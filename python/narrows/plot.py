@@ -106,29 +106,49 @@ def compare_plot(
         NarrowsError: If Matplotlib is not installed, there is nothing to draw, or a name is not known.
         OutputError: If the file cannot be written.
     """
-    mpl = matplotlib()
-    from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
-
+    matplotlib()
     if not runs:
         raise NarrowsError("compare_plot needs a run")
-    format_ = check(file) if file is not None else None
+    if file is not None:
+        check(file)
     unknown = [key for key in only if key not in KEYS]
     if unknown or look not in {"screen", "print"}:
         known = f"`{unknown[0]}` among the pictures; known: {', '.join(KEYS)}" if unknown else f"look `{look}`"
         raise NarrowsError(f"there is no {known}")
-    drawn = [{p.key: p for p in pictures(run)} for run in runs]
-    keys = [key for key in KEYS if key in only and any(key in row for row in drawn)]
+    titles = [
+        names[at] if names else run.json["scenario"].get("title") or f"seed {run.json['seed']}"
+        for at, run in enumerate(runs)
+    ]
+    titles = [f"{title}\n{_wrapped(sentence(run.json))}" for title, run in zip(titles, runs, strict=True)]
+    columns = [(title, [p for p in pictures(run) if p.key in only]) for title, run in zip(titles, runs, strict=True)]
+    return draw_columns(columns, file, look=look)
+
+
+def draw_columns(
+    columns: Sequence[tuple[str, Sequence[Picture]]], file: str | PathLike[str] | None = None, *, look: Look = "screen"
+) -> Figure:
+    """Draws pictures under their titles, a column each; the axes of a row are the same.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed.
+        OutputError: If the file cannot be written.
+    """
+    mpl = matplotlib()
+    from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
+
+    format_ = check(file) if file is not None else None
+    drawn = [{p.key: p for p in shown} for _, shown in columns]
+    keys = [key for key in KEYS if any(key in row for row in drawn)]
     with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
-        figure = New(figsize=(max(8, 5 * len(runs)), 2 * len(keys) + 0.8), layout="constrained")
+        figure = New(figsize=(max(8, 5 * len(columns)), 2 * len(keys) + 0.8), layout="constrained")
         # Time axes of one run are linked, and so are both axes of a row.
-        axes: Any = figure.subplots(len(keys), len(runs), squeeze=False, sharey="row")
+        axes: Any = figure.subplots(max(1, len(keys)), len(columns), squeeze=False, sharey="row")
         _link(axes, keys)
-        for column, (run, row) in enumerate(zip(runs, drawn, strict=True)):
+        for column, ((title, _), row) in enumerate(zip(columns, drawn, strict=True)):
             for at, key in enumerate(keys):
                 if key in row:
                     _draw(axes[at][column], row[key], look)
-            title = names[column] if names else run.json["scenario"].get("title") or f"seed {run.json['seed']}"
-            axes[0][column].set_title(f"{title}\n{_wrapped(sentence(run.json))}", fontsize=8, loc="left")
+            axes[0][column].set_title(title, fontsize=8, loc="left")
         if file is not None:
             write(figure, file, format_)
     return figure
@@ -141,7 +161,7 @@ def _wrapped(text: str) -> str:
 
 def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of Axes
     for key_is_time in (True, False):
-        rows = [row for row, key in zip(axes, keys, strict=True) if (key != "delay") == key_is_time]
+        rows = [row for row, key in zip(axes, keys, strict=False) if (key != "delay") == key_is_time]
         every = [ax for row in rows for ax in row]
         for ax in every[1:]:
             ax.sharex(every[0])

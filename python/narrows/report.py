@@ -146,7 +146,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "sure": [_together(text) for text in words.how_sure(figures)],
         "tables": [_table(tables.flows(figures, MOST_ROWS), left_out), _table(tables.waits(figures), "")],
         "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"] if len(flows) > 1 else [],
-        **_pictures(pictures(run, also)),
+        **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],
         "toml": run.toml,
@@ -168,11 +168,11 @@ def _table(table: tables.Table, note: str) -> Json:
     }
 
 
-def _pictures(drawn: list[Picture]) -> Json:
+def drawn(shown: list[Picture]) -> Json:
     """The pictures; equal x axes are stored once."""
     xs: dict[tuple[float, ...], int] = {}
     out = []
-    for picture in drawn:
+    for picture in shown:
         lines = []
         for line in picture.lines:
             every = -(-len(line.x) // MOST_POINTS) if line.x else 1
@@ -184,8 +184,8 @@ def _pictures(drawn: list[Picture]) -> Json:
         thinned = max((len(line.x) for line in picture.lines), default=0)
         if thinned > MOST_POINTS:
             about += f" One in {-(-thinned // MOST_POINTS)} of {thinned} points is drawn."
-        shown = {"key": picture.key, "title": picture.title, "x": picture.x, "y": picture.y, "about": about}
-        out.append(shown | {"time": picture.x == TIME, "lines": lines})
+        named = {"key": picture.key, "title": picture.title, "x": picture.x, "y": picture.y, "about": about}
+        out.append(named | {"time": picture.x == TIME, "lines": lines})
     return {"pictures": out, "xs": [list(x) for x in xs]}
 
 

@@ -1,0 +1,368 @@
+"""`narrows measure`, `twin`, `convert`, `history`: paths as they are. What is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from narrows.errors import NarrowsError, OutputError
+from narrows.scenario import name_of
+
+if TYPE_CHECKING:
+    from narrows.measurement import Measurement
+    from narrows.twin import Twin
+
+_HERE = ""
+_WIDEST = 100
+
+_TESTS = (
+    "both", "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
+    "ping",
+)  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value:
+        from narrows.plot import check  # noqa: PLC0415
+
+        check(value)
+    return value
+
+
+def _written(_context: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    from narrows.files import writer_of  # noqa: PLC0415
+
+    for file in value:
+        writer_of(file)
+    return value
+
+
+def _passed(command: F) -> F:
+    """The options that go to `narrows-host` as they are, which checks them."""
+    for name, help_ in reversed([
+        ("--port", "Of the far end; 5201 without. Example: --port 5555"),
+        ("--duration", "Of each load; 10s without. Example: --duration 30s"),
+        ("--idle", "Before it; 3s without. Example: --idle 10s"),
+        ("--streams", "Flows each way; the test's own number without. Example: --streams 4"),
+        ("--cc", "Congestion controls, in turn; the hosts' own without. Example: --cc cubic,bbr"),
+        ("--repeats", "Of each, A B A B. Example: --repeats 5"),
+        ("--dscp", "Code point of flows and pings. Example: --dscp EF"),
+        ("--pacing", "Of each flow at most. Example: --pacing 20Mbit"),
+        ("--max-data", "Stop when so much has moved; 2GB without. Example: --max-data 100MB"),
+        ("--ping-interval", "20ms without. Example: --ping-interval 10ms"),
+        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token secret"),
+        ("--speaks", "auto, narrows, iperf3 or http. Example: --speaks iperf3"),
+    ]):  # fmt: skip
+        command = click.option(name, help=help_)(command)
+    return command
+
+
+@click.command()
+@click.argument("host")
+@click.option(
+    "--test",
+    type=click.Choice(_TESTS),
+    default="both",
+    show_default=True,
+    help="What is sent; both: 12 flows down, then 12 up. Example: --test rrul",
+)
+@_passed
+@click.option("--ecn", is_flag=True, help="Say whether congestion is notified. Example: --ecn")
+@click.option("--json", "as_json", is_flag=True, help="The measurement as JSON instead of words. Example: --json")
+@click.option(
+    "--out",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    callback=_written,
+    help="Write it: .json, .flent.gz, .csv, .jsonl, .hlog, .parquet; again for more. Example: --out today.flent.gz",
+)
+@click.option(
+    "--plot",
+    is_flag=False,
+    flag_value=_HERE,
+    metavar="[FILE]",
+    callback=_plot_file,
+    help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
+)
+@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page. Example: --report out.html")
+@click.option(
+    "--twin/--no-twin",
+    "with_twin",
+    default=True,
+    help="Infer the path's model, or not; the simulator needs some seconds for it. Example: --no-twin",
+)
+@click.option(
+    "--path", "path_file", type=click.Path(dir_okay=False), help="Write the twin as a [path]. Example: --path here.toml"
+)
+@click.option("--no-history", is_flag=True, help="Do not keep it. Example: --no-history")
+@click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json")
+def measure(  # noqa: PLR0917 - Click calls it by keyword
+    host: str,
+    test: str,
+    ecn: bool,
+    as_json: bool,
+    out: tuple[str, ...],
+    plot: str | None,
+    page: str | None,
+    with_twin: bool,
+    path_file: str | None,
+    no_history: bool,
+    quiet: bool,
+    **passed: str | None,
+) -> None:
+    """Measure the path to HOST, where `narrows serve`, `iperf3 -s` or a web server runs.
+
+    Example: narrows measure server.example --report today.html
+    """
+    from narrows import measuring  # noqa: PLC0415
+    from narrows.cli import _Bar  # noqa: PLC0415
+
+    arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    arguments += ["--ecn"] if ecn else []
+    with _Bar(quiet=quiet, of="measurement") as bar:
+        measured, said = measuring.measure(host, arguments, test=test, progress=bar)
+    for line in said:
+        click.echo(line, err=True)
+    # What was measured is kept before anything that takes time.
+    _write(measured, out)
+    if not no_history:
+        _keep(measured, quiet=quiet)
+    model = _twin(measured, quiet=quiet) if with_twin and not (as_json and path_file is None) else None
+    if path_file is not None and model is not None:
+        _text(path_file, model.toml())
+    _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
+
+
+def _write(measured: Measurement, out: Sequence[str]) -> None:
+    if out:
+        from narrows import files  # noqa: PLC0415
+
+        for file in out:
+            files.write(measured, file)
+
+
+def _keep(measured: Measurement, *, quiet: bool) -> None:
+    from narrows import history  # noqa: PLC0415
+
+    if not history.installed():
+        return
+    try:
+        history.keep(measured)
+    except OutputError as error:
+        # A full disk must not cost the measurement.
+        if not quiet:
+            click.echo(f"not kept in the history: {error}", err=True)
+
+
+def _twin(measured: Measurement, *, quiet: bool) -> Twin | None:
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.twin import infer  # noqa: PLC0415
+
+    with contextlib.suppress(NarrowsError), _Bar(quiet=quiet, of="the twin") as bar:
+        return infer(measured, progress=bar)
+    return None
+
+
+def _shown(
+    measured: Measurement, model: Twin | None, *, plot: str | None, page: str | None, as_json: bool, quiet: bool
+) -> None:
+    from narrows import measured as telling  # noqa: PLC0415
+
+    if plot:
+        from narrows.plot import draw_columns  # noqa: PLC0415
+
+        draw_columns([(measured.host, telling.pictures(measured))], plot)
+    if page is not None:
+        from narrows.report import write  # noqa: PLC0415
+
+        write(telling.document([measured], [measured.host or "measurement"], [model]), page)
+    if as_json:
+        click.echo(measured.text(), nl=False)
+    elif not quiet:
+        from narrows.show import console  # noqa: PLC0415
+        from narrows.sketch import draw  # noqa: PLC0415
+
+        screen = console()
+        telling.show(measured, screen, model)
+        if plot == _HERE:
+            for picture in telling.pictures(measured):
+                for line in draw(picture, min(screen.width, _WIDEST)):
+                    screen.print(line, no_wrap=True, overflow="crop")
+
+
+def _text(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words. Example: --json | jq .down")
+@click.option(
+    "--path", "path_file", type=click.Path(dir_okay=False), help="Write the [path] here. Example: --path here.toml"
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Of the simulations. Example: --seed 7")
+@click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --path here.toml")
+def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
+    """Infer the path that a measurement FILE went over, as a [path] that `narrows run` takes.
+
+    FILE is narrows' JSON or a .flent.gz.
+
+    Example: narrows twin today.json --path here.toml
+    """
+    from narrows import files  # noqa: PLC0415
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.measured import twin_lines  # noqa: PLC0415
+    from narrows.twin import infer  # noqa: PLC0415
+
+    measured = files.read(file)
+    with _Bar(quiet=quiet, of="simulations") as bar:
+        model = infer(measured, seed=seed, progress=bar)
+    if path_file is not None:
+        _text(path_file, model.toml())
+    if as_json:
+        click.echo(json.dumps(model.json()))
+    elif not quiet:
+        for line in twin_lines(model):
+            click.echo(line)
+        if path_file is None:
+            click.echo(f"\n{model.toml()}", nl=False)
+
+
+@click.command()
+@click.argument("source", metavar="FROM", type=click.Path(dir_okay=False))
+@click.argument("target", metavar="TO", type=click.Path(dir_okay=False))
+def convert(source: str, target: str) -> None:
+    """Read a measurement and write it as another kind of file.
+
+    FROM is narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text; TO ends in .json, .flent.gz, .csv,
+    .jsonl, .hlog (HdrHistogram) or .parquet.
+
+    Example: narrows convert iperf3.json today.flent.gz
+    """
+    from narrows import files  # noqa: PLC0415
+
+    files.writer_of(target)
+    files.write(files.read(source), target)
+
+
+@click.command()
+@click.option("--host", help="Of this one only. Example: --host server.example")
+@click.option(
+    "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many. Example: --last 5"
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON object on each line. Example: --json | jq .grade")
+@click.option("--add", multiple=True, type=click.Path(dir_okay=False), help="Keep this file. Example: --add a.flent.gz")
+@click.option("--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json")
+@click.option("--out", type=click.Path(dir_okay=False), help="Where --get writes. Example: --out a.flent.gz")
+def history(  # noqa: PLR0917 - Click calls it by keyword
+    host: str | None, last: int, as_json: bool, add: tuple[str, ...], get: str | None, out: str | None
+) -> None:
+    """Show the measurements that were kept, the newest first.
+
+    They are in one DuckDB file, $NARROWS_HISTORY or narrows/history.duckdb under ~/.local/share; `pip install
+    'narrows[history]'` brings DuckDB.
+
+    Example: narrows history --host server.example
+    """
+    from narrows import files  # noqa: PLC0415
+    from narrows import history as kept  # noqa: PLC0415
+
+    if (get is None) != (out is None):
+        raise click.BadParameter("--get ID and --out FILE go together")
+    if get is not None and out is not None:
+        files.write(kept.get(get), out)
+        return
+    for file in add:
+        kept.keep(files.read(file))
+    if add:
+        return
+    rows = kept.rows(host=host, last=last)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row))
+        return
+    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.tables import Cell, Table  # noqa: PLC0415
+    from narrows.words import number  # noqa: PLC0415
+
+    cells = [
+        [
+            *(Cell(str(row[name] or "")) for name in ("id", "started", "host", "test", "grade")),
+            *(Cell(number(row[name])) for name in _NUMBERS),
+        ]
+        for row in rows
+    ]
+    words = ("id", "started", "host", "test", "grade")
+    table(console(), Table("History", words, ("down", "up", "idle p50", "loaded p50", "loaded p95"), cells))
+
+
+_NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms")
+
+
+def compared(named: Sequence[str]) -> Iterator[Measurement]:
+    """The measurements of files, or of the history where there is no such file."""
+    from narrows import files  # noqa: PLC0415
+    from narrows import history as kept  # noqa: PLC0415
+
+    for name in named:
+        yield files.read(name) if Path(name).exists() or not kept.installed() else kept.get(name)
+
+
+def are_measurements(named: Sequence[str]) -> bool:
+    """Is the first of these a measurement and not a scenario? A scenario is TOML, which begins otherwise."""
+    file = Path(named[0])
+    if file.suffix == ".toml":
+        return False
+    try:
+        with file.open("rb") as raw:
+            begin = raw.read(4096)
+    except OSError:
+        # Neither: an id of the history has no dot.
+        return not file.exists() and "." not in file.name and "/" not in named[0]
+    return begin.lstrip()[:1] == b"{" or begin[:2] == b"\x1f\x8b" or begin[:3] == b"BZh" or b" sec " in begin
+
+
+def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False) -> None:
+    """Compares each with the first."""
+    from narrows import compare  # noqa: PLC0415
+    from narrows import measured as telling  # noqa: PLC0415
+    from narrows.report import unique  # noqa: PLC0415
+    from narrows.show import console, table  # noqa: PLC0415
+
+    if len(named) < 2:  # noqa: PLR2004 - one is compared with another
+        raise click.BadParameter("name another: narrows compare before.json after.json")
+    several = list(compared(named))
+    names = unique([Path(name).name for name in named])
+    if plot:
+        from narrows.plot import draw_columns  # noqa: PLC0415
+
+        draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
+    found = [(name, compare.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)]
+    said = [s for name, each in found for s in compare.sentences(each, names[0], name)]
+    if page is not None:
+        from narrows.report import write  # noqa: PLC0415
+
+        made = telling.document(several, names, [None] * len(several))
+        write(made | {"first": " ".join([*said, compare.caution(several)])}, page)
+    if as_json:
+        told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
+        click.echo(json.dumps({"before": names[0], "after": told}))
+        return
+    out = console()
+    for name, each in found:
+        for line in compare.sentences(each, names[0], name):
+            out.print(line, markup=False, soft_wrap=True)
+        out.print()
+        table(out, compare.table(each, names[0], name))
+        out.print()
+    out.print(compare.caution(several), markup=False, soft_wrap=True)

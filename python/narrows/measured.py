@@ -1,0 +1,365 @@
+"""A measurement for people: sentences, tables, pictures, the page. Only shows; `answers` and `twin` compute."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from narrows import __version__
+from narrows.answers import SCALE, Answer, answer
+from narrows.measurement import DIRECTIONS, Flow, Json, Measurement, Spread
+from narrows.pictures import TIME, Line, Picture
+from narrows.tables import Cell, Table
+from narrows.words import listed, number, percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from narrows.twin import Known, Twin, Way
+
+_SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
+_MOST_FLOWS = 24
+_LATE_MS = 1.0
+_BUSY_PCT = 80.0
+
+
+def sentences(measured: Measurement) -> list[str]:
+    """The answer first, in words."""
+    said = answer(measured)
+    return [*_rates(said), *_latency(said), *_voip(measured), *_page(measured), *_held_back(measured)]
+
+
+def _rates(said: Answer) -> list[str]:
+    told = [
+        f"{number(rate, 2)} Mbit/s {way}" for way in DIRECTIONS[::-1] if (rate := said.rates_mbit.get(way)) is not None
+    ]
+    return [f"Payload passed at {listed(told)}."] if told else []
+
+
+def _latency(said: Answer) -> list[str]:
+    out = []
+    if said.idle.p50 is not None:
+        out.append(f"Idle, a round trip took {_spread(said.idle)}.")
+    if said.every.p50 is not None:
+        out.append(f"Under load it took {_spread(said.every)}.")
+    if said.increase_ms is not None and said.grade is not None:
+        trips = said.trips_per_minute
+        idle = f", idle {60_000 / said.idle.mean:.0f}" if said.idle.mean else ""
+        out += [
+            f"Load adds {number(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' scale, of the mean "
+            f"increase down and up: {SCALE}).",
+            f"{number(trips, 0)} round trips, one after the other, fit into a minute under load{idle}.",
+        ]
+    for share, when in zip(said.lost, ("idle", "under load"), strict=True):
+        if share:
+            out.append(f"{percent(share)} of the pings were not answered {when}.")
+    return out
+
+
+def _spread(spread: Spread) -> str:
+    known = [f"{number(spread.p50)} ms (median"]
+    known += [
+        f"{name} {number(value)}" for name, value in (("p95", spread.p95), ("p99", spread.p99)) if value is not None
+    ]
+    known += [f"max {number(spread.max)}"] if spread.max is not None else []
+    return ", ".join(known) + ")"
+
+
+def _voip(measured: Measurement) -> list[str]:
+    told = measured.json.get("voip") or {}
+    scores = [
+        f"{told[key]:.2f} {words}" for key, words in (("idle_mos", "idle"), ("loaded_mos", "under load")) if key in told
+    ]
+    return [f"A call would sound like {listed(scores)} (mean opinion score, 1 to 4.5)."] if scores else []
+
+
+def _page(measured: Measurement) -> list[str]:
+    told = measured.json.get("page") or {}
+    out = []
+    for phase, when in (("idle", "idle"), ("loaded", "under load")):
+        took = (told.get(phase) or {}).get("p50") if isinstance(told.get(phase), dict) else None
+        if isinstance(took, int | float):
+            out.append(f"{number(float(took), 0)} ms {when}")
+    return [f"A page loaded in {listed(out)} (median)."] if out else []
+
+
+def _held_back(measured: Measurement) -> list[str]:
+    """What the hosts and not the path limited: then the rate is theirs."""
+    out = []
+    for key, what in (("rwnd_limited_pct", "the receiver's window"), ("sndbuf_limited_pct", "the send buffer")):
+        held = [f.id for f in measured.flows if (f.figure(key) or 0) > _BUSY_PCT / 4]
+        if held:
+            out.append(
+                f"{listed(held[:4])} {'was' if len(held) == 1 else 'were'} held back by {what} and not by the path."
+            )
+    return out
+
+
+def own_error(measured: Measurement) -> str:
+    """What the instrument says of itself."""
+    told = measured.json.get("own_error") or {}
+    late = told.get("lateness_ms") or {}
+    late = late if isinstance(late, dict) else {}
+    parts = []
+    if late.get("p99") is not None:
+        p50, p99, most = (number(late.get(name), 2) for name in ("p50", "p99", "max"))
+        parts.append(f"pings left {p50} ms late (p99 {p99}, max {most})")
+    if told.get("socket_drops") is not None:
+        drops = told["socket_drops"]
+        parts.append("its sockets dropped nothing" if not drops else f"its sockets dropped {drops} packets")
+    if told.get("cpu_pct") is not None:
+        parts.append(f"it used {number(told['cpu_pct'], 0)} % of a processor")
+    clock = told.get("clock")
+    if isinstance(clock, dict) and clock.get("kind"):
+        off = f"the clocks of both ends were compared to {number(clock.get('error_ms'), 2)} ms"
+        known = {"common": "both ends have one clock", "none": "the clocks of both ends were not compared"}
+        parts.append(known.get(str(clock["kind"]), off))
+    if not parts:
+        return "The measurement does not say how good its instrument was."
+    doubt = []
+    if (late.get("p99") or 0) > _LATE_MS:
+        doubt.append("latencies below a few ms mean little")
+    if (told.get("cpu_pct") or 0) > _BUSY_PCT:
+        doubt.append("the host may have been what was narrow")
+    text = f"Its own error: {', '.join(parts)}"
+    return f"{text}: {', and '.join(doubt)}." if doubt else f"{text}."
+
+
+def latencies(measured: Measurement) -> Table:
+    """A row for idle and for each load."""
+    said = answer(measured)
+    rows = [("idle", said.idle, "latency_ms.idle")]
+    rows += [(f"load {way}", said.loaded[way], f"latency_ms.{way}") for way in DIRECTIONS[::-1] if way in said.loaded]
+    cells = [
+        [Cell(name), *(Cell(number(getattr(s, k)), f"{at}.{k}") for k in _SPREAD), Cell(str(s.n), f"{at}.n")]
+        for name, s, at in rows
+        if s.mean is not None
+    ]
+    return Table("Round trips", ("",), (*(f"{k} ms" for k in _SPREAD), "pings"), cells)
+
+
+def flows(measured: Measurement, most: int = 200) -> Table:
+    """A row per flow."""
+    rows = []
+    for i, flow in enumerate(measured.flows[:most]):
+        at = f"flows.{i}"
+        rtts = flow.told.get("rtt_ms") if isinstance(flow.told.get("rtt_ms"), dict) else {}
+        again = flow.figure("retransmits")
+        rows.append([
+            Cell(flow.id, f"{at}.id"),
+            Cell(flow.direction, f"{at}.direction"),
+            Cell(flow.cc or "–", f"{at}.cc"),
+            Cell(number(flow.goodput_mbit, 2), f"{at}.goodput_mbit"),
+            Cell(number((rtts or {}).get("p50")), f"{at}.rtt_ms.p50"),
+            Cell(number((rtts or {}).get("p95")), f"{at}.rtt_ms.p95"),
+            Cell("–" if again is None else f"{again:.0f}", f"{at}.retransmits"),
+            Cell(percent(flow.figure("retransmit_rate")), f"{at}.retransmit_rate"),
+        ])  # fmt: skip
+    return Table(
+        "Flows",
+        ("flow", "way", "cc"),
+        ("goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "sent again", "of sent"),
+        rows,
+    )
+
+
+def known(value: Known, unit: str, digits: int, scale: float = 1.0) -> str:
+    """A value with its interval.
+
+    >>> from narrows.twin import Known
+    >>> known(Known(20.0, 19.5, 20.4), "Mbit/s", 1), known(Known(None, why="an AQM"), "kB", 0)
+    ('20.0 Mbit/s (19.5 to 20.4)', 'cannot tell: an AQM')
+    """
+    if value.value is None:
+        return f"cannot tell: {value.why}"
+    text = f"{number(value.value * scale, digits)} {unit}"
+    if value.high is None:
+        least = f" (at least {number(value.low * scale, digits)})" if value.low is not None else ""
+        return f"{text}{least}{f': {value.why}' if value.why else ''}"
+    if value.low is None:
+        return text
+    return f"{text} ({number(value.low * scale, digits)} to {number(value.high * scale, digits)})"
+
+
+_KINDS = {
+    "drop-tail": "a buffer that drops what does not fit",
+    "policer": "a policer",
+    "aqm": "an AQM that keeps the queue short, one for all flows",
+    "fair": "fair queueing: each flow waits in its own queue",
+}
+
+
+def twin_lines(model: Twin) -> list[str]:
+    """The path model in words."""
+    out = [f"Base round trip: {known(model.rtt, 'ms', 2)}."]
+    for name, way in model.ways.items():
+        out += [f"{name}: {line}" for line in _way(way)]
+    if model.others is not None:
+        out.append(f"Others' traffic: {'seen in the idle pings' if model.others else 'none seen in the idle pings'}.")
+    words = {"negotiated": "ECN is negotiated", "dscp_survives": "DSCP survives"}
+    for key, what in words.items():
+        told = model.marks.get(key)
+        out.append(f"{what}: {'cannot tell' if told is None else 'yes' if told else 'no'}.")
+    ce = model.marks.get("ce_rate")
+    out.append(f"CE marks: {'cannot tell' if ce is None else percent(ce) + ' of packets'}.")
+    return out
+
+
+def _way(way: Way) -> list[str]:
+    varies = {None: "", True: "; it varies", False: "; it does not vary"}[way.varies]
+    if way.sure == "cannot tell":
+        return [f"rate {known(way.rate, 'Mbit/s', 2)}", "what queues there cannot be told"]
+    out = [f"rate {known(way.rate, 'Mbit/s', 2)}{varies}.", f"{_KINDS[way.family]} ({way.sure})."]
+    if way.family == "drop-tail":
+        out.append(f"depth {known(way.depth, 'kB', 0, 1e-3)}.")
+    if way.family in ("aqm", "fair"):
+        out.append(f"it looks like {way.guess.kind}; its depth cannot be told: {way.depth.why}.")
+    if way.family == "policer":
+        out.append(f"burst {known(way.burst, 'kB', 0, 1e-3)}.")
+    told = "none seen" if not way.loss.value else f"about {percent(way.loss.value)}"
+    out.append(f"loss by chance: {told}.")
+    return out
+
+
+def pictures(measured: Measurement) -> list[Picture]:
+    """Throughput, round trips, windows, what was sent again, the distribution of latency; empty ones are left out."""
+    shown = measured.flows[:_MOST_FLOWS]
+    left = "" if len(measured.flows) <= _MOST_FLOWS else f" The first {_MOST_FLOWS} of {len(measured.flows)} flows."
+    throughput = Picture(
+        "throughput", "Throughput", TIME, "goodput (Mbit/s)",
+        f"Payload acknowledged of each flow since the sample before; dotted, all flows of a way together.{left}",
+        [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
+    )  # fmt: skip
+    rtt = Picture(
+        "rtt", "Round-trip time", TIME, "RTT (ms)",
+        f"Points, the pings; lines, the smoothed round-trip time that each sender sees.{left}",
+        [*_pings(measured), *(_column(i, f, "rtt_ms") for i, f in enumerate(shown))],
+    )  # fmt: skip
+    window = Picture(
+        "window", "Window", TIME, "packets", f"The congestion window of each flow.{left}",
+        [_column(i, f, "cwnd_packets") for i, f in enumerate(shown)],
+    )  # fmt: skip
+    losses = Picture(
+        "losses", "Sent again", TIME, "packets so far", f"What each sender has sent again.{left}",
+        [_column(i, f, "retransmits") for i, f in enumerate(shown)],
+    )  # fmt: skip
+    delay = Picture(
+        "delay", "Distribution of latency", "round trip (ms)", "share of pings",
+        "Which share of the pings took at most so long, idle and under load.",
+        list(_distributions(measured)),
+    )  # fmt: skip
+    every = (throughput, rtt, window, losses, delay)
+    for picture in every:
+        picture.lines[:] = [line for line in picture.lines if any(y is not None for y in line.y)]
+    return [picture for picture in every if picture.lines]
+
+
+def _column(place: int, flow: Flow, name: str) -> Line:
+    rows = [
+        (t, y) for t, y in zip(flow.columns.get("t_s", ()), flow.columns.get(name, ()), strict=False) if t is not None
+    ]
+    return Line(flow.id, place, "line", [t for t, _ in rows], [y for _, y in rows])
+
+
+def _goodput(place: int, flow: Flow) -> Line:
+    acked = flow.acked()
+    steps = [(t1, (b1 - b0) * 8e-6 / (t1 - t0)) for (t0, b0), (t1, b1) in itertools.pairwise(acked)]
+    return Line(flow.id, place, "line", [t for t, _ in steps], [rate for _, rate in steps])
+
+
+def _together(measured: Measurement) -> list[Line]:
+    out = []
+    for way in DIRECTIONS[::-1]:
+        flows = [f.acked() for f in measured.flows if f.direction == way]
+        if len(flows) < 2:  # noqa: PLR2004 - one is drawn already
+            continue
+        rates: dict[int, float] = {}
+        for acked in flows:
+            for (_, b0), (t1, b1) in itertools.pairwise(acked):
+                rates[int(t1)] = rates.get(int(t1), 0.0) + (b1 - b0) * 8e-6
+        times = sorted(rates)
+        out.append(Line(f"all {way}", None, "dotted", [t + 0.5 for t in times], [rates[t] for t in times]))
+    return out
+
+
+def _pings(measured: Measurement) -> list[Line]:
+    out = []
+    for train in measured.pings:
+        rows = list(train.rtts())
+        out.append(Line(train.id or "pings", None, "points", [t for t, _ in rows], [rtt for _, rtt in rows]))
+    return out
+
+
+def _distributions(measured: Measurement) -> list[Line]:
+    out = []
+    styles: tuple[Any, ...] = ("dashed", "line", "dotted")
+    ways = [(f"load {way}", measured.loaded(way)) for way in DIRECTIONS[::-1]]
+    for style, (name, spans) in zip(styles, [("idle", measured.spans("idle")), *ways], strict=True):
+        values = sorted(rtt for rtt in measured.rtts(spans) if rtt is not None)
+        if values:
+            every = max(1, len(values) // 500)
+            kept = list(range(every - 1, len(values), every))
+            out.append(Line(name, None, style, [values[i] for i in kept], [(i + 1) / len(values) for i in kept]))
+    return out
+
+
+def show(measured: Measurement, out: Console, model: Twin | None = None) -> None:
+    """Prints it: the answer, tables, what the instrument says of itself, the path model."""
+    from narrows.show import table  # noqa: PLC0415
+
+    for at, sentence in enumerate(sentences(measured)):
+        out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
+    for shown in (latencies(measured), flows(measured)):
+        if shown.rows:
+            out.print()
+            table(out, shown)
+    out.print()
+    out.print(own_error(measured), markup=False, soft_wrap=True)
+    if model is not None:
+        out.print()
+        for line in twin_lines(model):
+            out.print(line, markup=False, soft_wrap=True)
+
+
+def document(measured: Sequence[Measurement], names: Sequence[str], models: Sequence[Twin | None]) -> Json:
+    """What the report page shows of measurements."""
+    runs = [_run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)]
+    return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
+
+
+def _run(measured: Measurement, name: str, model: Twin | None) -> Json:
+    from narrows.report import drawn  # noqa: PLC0415 - which needs all that a page needs
+
+    toml = model.toml() if model else ""
+    told = measured.json
+    return {
+        "name": name,
+        "answer": sentences(measured),
+        "sure": [own_error(measured), *(twin_lines(model) if model else [])],
+        "tables": [
+            {
+                "caption": t.caption,
+                "words": t.words,
+                "numbers": t.numbers,
+                "rows": [[[c.text, c.path] for c in r] for r in t.rows],
+            }
+            for t in (latencies(measured), flows(measured))
+        ],
+        "notes": [],
+        **drawn(pictures(measured)),
+        "verdicts": None,
+        "flows": [flow.id for flow in measured.flows],
+        "toml": toml,
+        "canonical": toml,
+        "command": "narrows run scenario.toml, with flows of your choice added",
+        "provenance": [
+            ["narrows", str(told.get("narrows") or __version__)],
+            ["host", measured.host],
+            ["test", measured.test],
+            ["started", measured.started],
+            ["kernel", str((told.get("host") or {}).get("kernel") or "")],
+        ],
+        "evidence": None,
+        "figures": answer(measured).json() | {"flows": [{"id": f.id, **f.told} for f in measured.flows[:200]]},
+    }

@@ -1,0 +1,100 @@
+"""Measuring a path: `narrows-host measure` does it, once for each way, and here it is made one measurement."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+from narrows import live
+from narrows.measurement import Json, Measurement
+
+BOTH = "both"
+"""The default test: many flows down, then many flows up, each way alone, as a twin needs it."""
+
+TESTS = (
+    BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page", "ping",
+)  # fmt: skip
+
+Progress = Callable[[float, float], object]
+
+
+def measure(
+    host: str, arguments: Sequence[str] = (), *, test: str = BOTH, progress: Progress | None = None
+) -> tuple[Measurement, list[str]]:
+    """Measures; answers what the instrument said beside it, too.
+
+    Args:
+        host: A name or an address.
+        arguments: Options of `narrows-host measure`.
+        test: One of `TESTS`.
+        progress: Called now and then with the time and the end, in s; what it raises stops the measurement.
+
+    Raises:
+        EngineError: If it cannot be measured.
+    """
+    parts = ("tcp_ndown", "tcp_nup") if test == BOTH else (test,)
+    done: list[Measurement] = []
+    said: list[str] = []
+    for at, part in enumerate(parts):
+        tell = None if progress is None else _part(progress, at, len(parts))
+        text, beside = live.measure([host, "--test", part, *arguments], tell)
+        done.append(Measurement.parse(text, "the measurement"))
+        said += [beside] if beside else []
+    return (done[0] if len(done) == 1 else joined(done, test)), said
+
+
+def _part(progress: Progress, at: int, of: int) -> Progress:
+    return lambda now, end: progress(at * end + now, of * end)
+
+
+def joined(parts: Sequence[Measurement], test: str) -> Measurement:
+    """One after the other on one time axis; what is told once is the first one's."""
+    whole: Json = copy.deepcopy(parts[0].json)
+    whole["asked"] = (whole.get("asked") or {}) | {"test": test}
+    end = _end(parts[0])
+    for part in parts[1:]:
+        more = copy.deepcopy(part.json)
+        for phase in more.get("phases") or []:
+            phase["from_s"] += end
+            phase["to_s"] += end
+        for flow in more.get("flows") or []:
+            flow["from_s"] += end
+            flow["to_s"] += end
+            _shift(flow, end)
+        for train in more.get("pings") or []:
+            _shift(train, end)
+        for key in ("phases", "flows", "pings"):
+            whole[key] = [*(whole.get(key) or []), *(more.get(key) or [])]
+        _add(whole, more)
+        end += _end(part)
+    made = Measurement.of(whole)
+    whole["latency_ms"] = {name: made.latency(name).json() for name in ("idle", "loaded")}
+    return made
+
+
+def _end(measured: Measurement) -> float:
+    times = [p.to_s for p in measured.phases] + [f.to_s for f in measured.flows]
+    return max([*times, *(t for train in measured.pings for t, _ in train.rtts())], default=0.0)
+
+
+def _shift(row: Json, by: float) -> None:
+    at = row["columns"].index("t_s") if "t_s" in (row.get("columns") or []) else None
+    for sample in row.get("samples") or []:
+        if at is not None and sample[at] is not None:
+            sample[at] = round(sample[at] + by, 6)
+
+
+def _add(whole: Json, more: Json) -> None:
+    """Data add up, and of errors the worst counts."""
+    data, also = whole.get("data"), more.get("data")
+    if data and also:
+        for key in ("planned_bytes", "moved_bytes"):
+            data[key] = (data.get(key) or 0) + (also.get(key) or 0)
+        if data.get("stopped_by") == "duration":
+            data["stopped_by"] = also.get("stopped_by")
+    error, worse = whole.get("own_error"), more.get("own_error")
+    if error and worse:
+        late, later = error.get("lateness_ms") or {}, worse.get("lateness_ms") or {}
+        error["lateness_ms"] = {k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")}
+        for key in ("socket_drops", "cpu_pct"):
+            error[key] = max(error.get(key) or 0, worse.get(key) or 0)
