@@ -119,7 +119,11 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Measure the path to HOST, where `narrows serve`, `iperf3 -s` or a web server runs.
 
+    HOST may be a scenario file, too: what would a measurement of that path see?
+
     Example: narrows measure server.example --report today.html
+
+    Example: narrows measure scenarios/asymmetric/down-and-up.toml
     """
     from narrows import measuring  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
@@ -127,7 +131,12 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
     arguments += ["--ecn"] if ecn else []
     with _Bar(quiet=quiet, of="measurement") as bar:
-        measured, said = measuring.measure(host, arguments, test=test, progress=bar)
+        if host.endswith(".toml"):
+            measured = measuring.simulated(host, passed, test=test, progress=bar)
+            said: list[str] = []
+            no_history = True
+        else:
+            measured, said = measuring.measure(host, arguments, test=test, progress=bar)
     for line in said:
         click.echo(line, err=True)
     # What was measured is kept before anything that takes time.

@@ -41,7 +41,9 @@ def _latency(said: Answer) -> list[str]:
     out = []
     if said.idle.p50 is not None:
         out.append(f"Idle, a round trip took {_spread(said.idle)}.")
-    if said.every.p50 is not None:
+    if len(said.loaded) > 1 and len(set(said.loaded.values())) > 1:
+        out += [f"With a load {way} it took {_spread(said.loaded[way])}." for way in DIRECTIONS[::-1]]
+    elif said.every.p50 is not None:
         out.append(f"Under load it took {_spread(said.every)}.")
     if said.increase_ms is not None and said.grade is not None:
         trips = said.trips_per_minute
@@ -98,6 +100,8 @@ def _held_back(measured: Measurement) -> list[str]:
 
 def own_error(measured: Measurement) -> str:
     """What the instrument says of itself."""
+    if (measured.json.get("peer") or {}).get("speaks") == "simulator":
+        return "A simulation: no packet went over a wire, and the instrument has no error."
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
     late = late if isinstance(late, dict) else {}

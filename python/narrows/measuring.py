@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from narrows import live
-from narrows.measurement import Json, Measurement
+from narrows.errors import NarrowsError
+from narrows.measurement import Direction, Json, Measurement
 
 BOTH = "both"
 """The default test: many flows down, then many flows up, each way alone, as a twin needs it."""
@@ -14,6 +15,9 @@ BOTH = "both"
 TESTS = (
     BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page", "ping",
 )  # fmt: skip
+
+MOST_STREAMS = 128
+"""Each way."""
 
 Progress = Callable[[float, float], object]
 
@@ -41,6 +45,31 @@ def measure(
         done.append(Measurement.parse(text, "the measurement"))
         said += [beside] if beside else []
     return (done[0] if len(done) == 1 else joined(done, test)), said
+
+
+def simulated(
+    file: str, passed: Mapping[str, str | None], *, test: str = BOTH, progress: Progress | None = None
+) -> Measurement:
+    """Measures the path of a scenario in the simulator, as if this were its near end.
+
+    Raises:
+        NarrowsError: If it is no scenario, or an option is for real paths only.
+    """
+    from narrows.scenario import load  # noqa: PLC0415 - a real path needs neither
+    from narrows.simulated import Plan  # noqa: PLC0415
+    from narrows.simulated import measure as play  # noqa: PLC0415
+
+    odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
+    if odd or test != BOTH:
+        raise NarrowsError(f"--{odd[0].replace('_', '-') if odd else 'test'} is for a host, not for a scenario")
+    path = load(file).path
+    ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
+    streams = passed.get("streams") or "12"
+    if not streams.isdecimal() or not 1 <= int(streams) <= MOST_STREAMS:
+        raise NarrowsError(f"--streams {streams}: a number from 1 to {MOST_STREAMS}")
+    plan = Plan(cc=passed.get("cc") or "cubic", streams=int(streams), ways=ways)
+    measured = play(path, plan, progress=progress)
+    return Measurement.of(measured.json | {"asked": measured.json["asked"] | {"host": file}})
 
 
 def _part(progress: Progress, at: int, of: int) -> Progress:

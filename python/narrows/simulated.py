@@ -149,7 +149,7 @@ def _tree(seen: Measurement, plan: Plan) -> Json:
             "duration_s": plan.load_s,
             "idle_s": plan.idle_s,
         },
-        "peer": {"address": "simulated", "speaks": "narrows"},
+        "peer": {"address": "simulated", "speaks": "simulator"},
         "phases": [{"name": p.name, "from_s": p.from_s, "to_s": p.to_s, "cc": p.cc} for p in seen.phases],
         "flows": [_flow(flow) for flow in seen.flows],
         "pings": [

@@ -178,3 +178,18 @@ def test_the_history_keeps_each_once_and_gives_it_back(
     out = runner.invoke(cli.main, ["history", "--get", "aa01", "--out", str(tmp_path / "x.json")])
     assert out.exit_code == 0, out.output
     assert json.loads((tmp_path / "x.json").read_text())["id"] == "aa01"
+
+
+def test_a_scenario_is_measured_in_the_simulator(tmp_path: Path) -> None:
+    file = tmp_path / "path.toml"
+    path = '[path]\nrate = "20Mbit"\nrtt = "30ms"\nbuffer = "100kB"\n'
+    file.write_text(f'duration = "5s"\n\n{path}\n[[flow]]\ncc = "cubic"\n')
+    runner = CliRunner()
+    done = runner.invoke(cli.main, ["measure", str(file), "--streams", "4"])
+    assert done.exit_code == 0, done.output
+    assert "no packet went over a wire" in done.output
+    assert "down: a buffer that drops what does not fit (sure)." in done.output
+    again = runner.invoke(cli.main, ["measure", str(file), "--streams", "4"])
+    assert again.output == done.output
+    odd = runner.invoke(cli.main, ["measure", str(file), "--max-data", "1MB"])
+    assert (odd.exit_code, "--max-data is for a host" in odd.output) == (2, True)
