@@ -200,7 +200,7 @@ def _middle(values: list[float]) -> list[float]:
     beyond = 0.05 * (n + 1)
     low = values[max(0, math.floor(beyond) - 1)]
     high = values[min(n - 1, n - math.floor(beyond))]
-    return [float(f"{low:.4g}"), float(f"{high:.4g}")]
+    return [float(f"{low:.7g}"), float(f"{high:.7g}")]
 
 
 @dataclass(frozen=True)
