@@ -218,15 +218,30 @@ def _share(of: Sequence[bool]) -> float:
 
 
 def criteria(rows: Sequence[Json]) -> list[Criterion]:
-    """Everything that is asked of the twin, over these paths."""
+    """Everything that is asked of the twin, over these paths: what it says, and what it is good for."""
     whole = [row for row in rows if "twin" in row]
+    out = criteria_of(whole)
+    for figure in ("goodput_mbit", "p95_ms"):
+        hits = [_near(row, figure) for row in whole]
+        out.append(_criterion(f"{UNSEEN} of the twin: {figure}", "within 15 %, in 80 %", hits, least=0.8))
+    both = [_near(row, "goodput_mbit") and _near(row, "p95_ms") for row in whole]
+    out.append(_criterion(f"{UNSEEN} of the twin: both", "within 15 %, in 80 %", both, least=0.8))
+    return out
+
+
+def _criterion(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
+    share = _share(hits)
+    return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most)
+
+
+def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
+    """What is asked of what it says."""
     every = list(ways(whole))
     told = [w for w in every if w["twin"]["filled"]]
     out = []
 
     def add(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> None:
-        share = _share(hits)
-        out.append(Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most))
+        out.append(_criterion(name, asked, hits, least=least, most=most))
 
     near = [abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told]
     add("rate, where the link was ever full", "within 5 %, in 95 %", near, least=0.95)
@@ -258,10 +273,6 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
             if known["low"] is not None and known["high"] is not None
         ]
         add(f"interval of {name}", "holds 85 to 95 %", inside, least=0.85, most=0.95)
-    for figure in ("goodput_mbit", "p95_ms"):
-        add(f"{UNSEEN} of the twin: {figure}", "within 15 %, in 80 %", [_near(row, figure) for row in whole], least=0.8)
-    both = [_near(row, "goodput_mbit") and _near(row, "p95_ms") for row in whole]
-    add(f"{UNSEEN} of the twin: both", "within 15 %, in 80 %", both, least=0.8)
     return out
 
 

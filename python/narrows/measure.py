@@ -51,7 +51,7 @@ def _passed(command: F) -> F:
         ("--duration", "Of each load; 10s without. Example: --duration 30s"),
         ("--idle", "Before it; 3s without. Example: --idle 10s"),
         ("--streams", "Flows each way; the test's own number without. Example: --streams 4"),
-        ("--cc", "Congestion controls, in turn; the hosts' own without. Example: --cc cubic,bbr"),
+        ("--cc", "Congestion controls, in turn; without, cubic for both, else the hosts' own. Example: --cc bbr"),
         ("--repeats", "Of each, A B A B. Example: --repeats 5"),
         ("--dscp", "Code point of flows and pings. Example: --dscp EF"),
         ("--pacing", "Of each flow at most. Example: --pacing 20Mbit"),
@@ -71,7 +71,7 @@ def _passed(command: F) -> F:
     type=click.Choice(_TESTS),
     default="both",
     show_default=True,
-    help="What is sent; both: 12 flows down, then 12 up. Example: --test rrul",
+    help="What is sent; both: 12 flows of CUBIC down, then 12 up. Example: --test rrul",
 )
 @_passed
 @click.option("--ecn", is_flag=True, help="Say whether congestion is notified. Example: --ecn")

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from narrows.twin import Known, Twin, Way
 
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
-_MOST_FLOWS = 24
+_MOST_FLOWS = 4
+"""So many of each way are drawn one by one."""
+
 _LATE_MS = 1.0
 _BUSY_PCT = 80.0
 
@@ -228,8 +230,8 @@ def _way(way: Way) -> list[str]:
 
 def pictures(measured: Measurement) -> list[Picture]:
     """Throughput, round trips, windows, what was sent again, the distribution of latency; empty ones are left out."""
-    shown = measured.flows[:_MOST_FLOWS]
-    left = "" if len(measured.flows) <= _MOST_FLOWS else f" The first {_MOST_FLOWS} of {len(measured.flows)} flows."
+    shown = [f for way in DIRECTIONS[::-1] for f in [f for f in measured.flows if f.direction == way][:_MOST_FLOWS]]
+    left = f" The first {_MOST_FLOWS} flows of each way are drawn." if len(shown) < len(measured.flows) else ""
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
         f"Payload acknowledged of each flow since the sample before; dotted, all flows of a way together.{left}",

@@ -12,6 +12,9 @@ from narrows.measurement import Direction, Json, Measurement
 BOTH = "both"
 """The default test: many flows down, then many flows up, each way alone, as a twin needs it."""
 
+LOADER = "cubic"
+"""Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who fills buffers."""
+
 TESTS = (
     BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page", "ping",
 )  # fmt: skip
@@ -37,6 +40,8 @@ def measure(
         EngineError: If it cannot be measured.
     """
     parts = ("tcp_ndown", "tcp_nup") if test == BOTH else (test,)
+    if test == BOTH and "--cc" not in arguments:
+        arguments = [*arguments, "--cc", LOADER]
     done: list[Measurement] = []
     said: list[str] = []
     for at, part in enumerate(parts):

@@ -111,3 +111,11 @@ def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
     seen = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"), Plan(streams=2, load_s=3.0, ways=("down",)))
     with pytest.raises(KeyboardInterrupt):
         infer(seen, progress=stop)
+
+
+def test_the_intervals_are_those_of_paths_drawn_at_random() -> None:
+    down = twin_of(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB")).ways["down"]
+    assert down.rate.low is not None
+    assert down.rate.high is not None
+    assert 0.9 * 20 < down.rate.low < down.rate.value < down.rate.high < 1.1 * 20  # type: ignore[operator]
+    assert down.rate.low <= 20 <= down.rate.high

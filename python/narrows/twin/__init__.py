@@ -188,7 +188,7 @@ def infer(measured: Measurement, *, seed: int = 1, progress: Callable[[float, fl
         NarrowsError: If the measurement has no load that pings watched.
     """
     base = idle_ms(measured)
-    seen = {way: s for way in DIRECTIONS if (s := signs(measured, way)) is not None}
+    seen = {way: s for way in DIRECTIONS[::-1] if (s := signs(measured, way)) is not None}
     if base is None or not seen:
         raise NarrowsError(
             "a twin needs pings beside TCP flows that fill the path, and this measurement has not both\n"
