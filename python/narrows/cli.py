@@ -23,6 +23,7 @@ from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
 from narrows.shell import shell
+from narrows.study.command import study
 from narrows.sweeps.command import sweep
 
 if TYPE_CHECKING:
@@ -555,7 +556,7 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-for _command in (shell, sweep, measure, twin, convert, history):
+for _command in (shell, study, sweep, measure, twin, convert, history):
     main.add_command(_command)
 
 _interrupt.loaded()

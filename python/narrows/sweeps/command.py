@@ -28,15 +28,17 @@ _FIGURES = (("goodput_mbit", "goodput Mbit/s", 2), ("queue_delay_p95_ms", "queue
 _SHOWN = ["cc", *(name for name, _, _ in _FIGURES), "retransmit_rate"]
 
 
-class _Count:
+class Count:
     """Cases done, how many in a second, and how long it will still take: on stderr, for a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
+        """Nothing yet, and nothing at all if `quiet`."""
         self._wanted = not quiet and sys.stderr.isatty()
         self._bar: Progress | None = None
         self._begin, self._before = time.monotonic(), -1
 
     def __call__(self, done: int, failed: int, planned: int) -> None:
+        """So many are done, and so many of them failed, of so many."""
         if self._before < 0:
             self._before = done
         if not self._wanted or time.monotonic() - self._begin < 1:
@@ -57,6 +59,7 @@ class _Count:
         self._bar.update(self._bar.task_ids[0], completed=done, description=about)
 
     def stop(self) -> None:
+        """Takes it away."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -113,7 +116,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     if table_file is not None and not table_file.endswith((".parquet", ".csv")):
         raise click.BadParameter("name a .parquet or a .csv: --table rows.csv", param_hint="--table")
     asked = load(file, into)
-    count = _Count(quiet=quiet or as_json)
+    count = Count(quiet=quiet or as_json)
     begin = time.monotonic()
     try:
         asked.finish(on=on, jobs=jobs, progress=count)

@@ -1,0 +1,375 @@
+"""Studies of which path suits whom: the gain map, fairness, the cliff, the late comer, BBR by number."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+from narrows.scenario import Flow, Path, Ping, Scenario
+from narrows.study.study import Answer, Grid, Part, Rows, Study, by, first, mean, share, table
+
+_RATES = ("10Mbit", "20Mbit", "50Mbit", "100Mbit", "250Mbit", "500Mbit", "750Mbit", "1000Mbit")
+_RTTS = ("5ms", "10ms", "25ms", "50ms", "75ms", "100ms", "150ms", "200ms")
+_BUFFERS = ("100kB", "1MB", "10MB", "20MB", "50MB")
+_CLEAR = 0.1
+"""A gain of a tenth is one."""
+
+
+def _gain_parts(quick: bool) -> dict[str, Part]:
+    scenario = Scenario(
+        Path(rate="10Mbit", rtt="5ms", buffer="100kB", link={"kind": "htb", "burst": "1600B"}, offload=True),
+        flows=[Flow("cubic")],
+        duration="20s" if quick else "60s",
+        warmup="0s",
+        start_jitter="0s",
+    )
+    over: dict[str, Any] = {
+        "path.buffer": _BUFFERS[::2] if quick else _BUFFERS,
+        "path.rate": _RATES[::3] if quick else _RATES,
+        "path.rtt": _RTTS[::3] if quick else _RTTS,
+        "flow[0].cc": ["cubic", "bbr"],
+    }
+    return {"": Part(scenario=scenario, over=over, seeds=1)}
+
+
+def _gain_answer(rows: dict[str, Rows]) -> Answer:
+    grids, better, worse, cells = [], 0, 0, 0
+    for (buffer,), some in by(rows[""], "path.buffer").items():
+        pairs = by(some, "path.rate", "path.rtt", "flow[0].cc")
+        gain = []
+        for rate, rtt in dict.fromkeys((key[0], key[1]) for key in pairs):
+            bbr, cubic = (pairs[rate, rtt, cc][0]["goodput_mbit"] for cc in ("bbr", "cubic"))
+            gain.append({"path.rate": rate, "path.rtt": rtt, "seed": 1, "gain": 100 * (bbr / max(cubic, 1e-9) - 1)})
+        cells += len(gain)
+        better += sum(one["gain"] >= 100 * _CLEAR for one in gain)
+        worse += sum(one["gain"] <= -100 * _CLEAR for one in gain)
+        about: dict[str, Any] = {
+            "title": f"What BBR gains over CUBIC, {buffer} of buffer",
+            "unit": "%",
+            "digits": 0,
+            "middle": 0.0,
+        }
+        grids.append(table(gain, "path.rate", "path.rtt", first("gain"), row="rate", column="rtt", **about))
+        again = [row for row in some if row["flow[0].cc"] == "bbr"]
+        about = {"title": f"What BBR sends again, {buffer} of buffer", "unit": "%"}
+        percent = lambda of: 100 * of[0]["retransmit_rate"]  # noqa: E731
+        grids.append(table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about))
+    verdict = (
+        f"Of {cells} paths BBR has the better goodput by a tenth or more on {better}, CUBIC on {worse}; "
+        f"on the other {cells - better - worse} it makes no such difference."
+    )
+    return Answer(verdict, grids)
+
+
+GAIN_MAP = Study(
+    name="gain-map",
+    question="On which paths does one BBR flow get more than one CUBIC flow would?",
+    parts=_gain_parts,
+    answer=_gain_answer,
+)
+
+
+def _fair_parts(quick: bool) -> dict[str, Part]:
+    path = Path(rate="40Mbit", rtt="40ms", buffer="1bdp")
+    whole = "40s" if quick else "120s"
+    buffers: dict[str, Any] = {"from": "0.25bdp", "to": "32bdp", "scale": "log", "steps": 4 if quick else 8}
+    many = Scenario(path, flows=[Flow("bbr"), Flow("cubic")], duration=whole)
+    mixes = [[n, m] for n, m in ((1, 1), (1, 5), (2, 8), (5, 5), (8, 2), (5, 1))][:: 3 if quick else 1]
+    cases = [
+        {"path.buffer": f"{buffer}bdp", "flow[0].count": n, "flow[1].count": m}
+        for buffer in (1, 4, 16)
+        for n, m in mixes
+    ]
+    near = Scenario(
+        path, flows=[Flow("bbr", id="near"), Flow("bbr", id="far"), Flow("cubic", id="other")], duration=whole
+    )
+    distances = {"path.buffer": ["1bdp", "4bdp"], "flow[1].rtt": ["0ms", "40ms", "120ms", "280ms"]}
+    return {
+        "buffer": Part(scenario=many, over={"path.buffer": buffers, "flow[0].cc": ["bbr", "bbr2", "bbr3", "reno"]}),
+        "numbers": Part(scenario=many, over=cases),
+        "distance": Part(scenario=near, over=distances),
+    }
+
+
+def _fair_answer(rows: dict[str, Rows]) -> Answer:
+    def first_flow(of: Rows) -> float | None:
+        return float(2 * of[0]["goodput_mbit"] / sum(row["goodput_mbit"] for row in of))
+
+    about: dict[str, Any] = {"unit": "of a fair share", "digits": 2, "middle": 1.0}
+    by_buffer = table(
+        rows["buffer"], "path.buffer", "flow[0].cc", first_flow, row="buffer", column="cc",
+        title="One flow beside one CUBIC flow", **about,
+    )  # fmt: skip
+    mixed = [row | {"mix": f"{row['flow[0].count']} bbr, {row['flow[1].count']} cubic"} for row in rows["numbers"]]
+    numbers = table(
+        mixed, "path.buffer", "mix", share("bbr"), row="buffer", column="flows",
+        title="A BBR flow's share by who is there", **about,
+    )  # fmt: skip
+
+    def far(of: Rows) -> float:
+        near, away, _ = of
+        return float(away["goodput_mbit"] / max(near["goodput_mbit"], 1e-9))
+
+    distance = table(
+        rows["distance"], "path.buffer", "flow[1].rtt", far, row="buffer", column="rtt added",
+        title="What a far BBR flow gets for each bit of a near one, beside CUBIC", unit="times", digits=2, middle=1.0,
+    )  # fmt: skip
+    crossing = _crossover([(float(b.removesuffix("bdp")), by_buffer.at(b, "bbr")) for b in by_buffer.rows])
+    where = f"from about {crossing:.1f} BDP of buffer on" if crossing else "in none of these buffers"
+    widest = max((value, rtt, buffer) for rtt in distance.columns for buffer in distance.rows
+                 if (value := distance.at(buffer, rtt)))  # fmt: skip
+    verdict = (
+        f"BBR takes more than its share from CUBIC in shallow buffers, and less {where}; a BBR flow with "
+        f"{widest[1]} more of distance gets {widest[0]:.1f} times what its near sister has in {widest[2]} of buffer."
+    )
+    return Answer(verdict, [by_buffer, numbers, distance])
+
+
+def _crossover(points: list[tuple[float, float]]) -> float | None:
+    """Where shares fall through 1, between two points by the logarithm of the buffer.
+
+    >>> _crossover([(1, 1.5), (4, 0.5)])
+    2.0
+    """
+    for (low, above), (high, below) in pairwise(points):
+        if above >= 1 > below:
+            part = (above - 1) / (above - below)
+            return math.exp(math.log(low) + part * (math.log(high) - math.log(low)))
+    return None
+
+
+FAIRNESS = Study(
+    name="fairness",
+    question="How do BBR and CUBIC share, by buffer, by number and by distance?",
+    parts=_fair_parts,
+    answer=_fair_answer,
+)
+
+
+def _cliff_parts(quick: bool) -> dict[str, Part]:
+    scenario = Scenario(
+        Path(rate="50Mbit", rtt="40ms", buffer="1bdp"), flows=[Flow("bbr")], duration="20s" if quick else "60s"
+    )
+    loss = [0, 0.1, 1, 5, 10, 15, 20, 30] if quick else [0, 0.01, 0.1, 0.5, 1, 2, 5, 8, 10, 12, 14, 16, 18, 20, 25, 30]
+    plain = {"kind": "bbr", "policer_detection": False}
+    meek = plain | {"probe_gain": 1.1}
+    over: dict[str, Any] = {
+        "path.loss": [{"probability": f"{percent}%", "per": "packet"} for percent in loss],
+        "flow[0].cc": ["cubic", "reno", "bbr", plain, meek, "bbr3"],
+    }
+    return {"": Part(scenario=scenario, over=over)}
+
+
+def _cliff_answer(rows: dict[str, Rows]) -> Answer:
+    import json  # noqa: PLC0415
+
+    def named(row: dict[str, Any]) -> dict[str, Any]:
+        cc, loss = row["flow[0].cc"], json.loads(row["path.loss"])["probability"]
+        if cc.startswith("{"):
+            cc = "bbr, gain 1.1, no policer" if "probe_gain" in cc else "bbr, no policer"
+        return row | {"cc": cc, "loss": loss}
+
+    grid = table(
+        [named(row) for row in rows[""]], "loss", "cc", lambda of: 100 * of[0]["goodput_mbit"] / 50,
+        row="loss", column="cc", title="Goodput, of 50 Mbit/s", unit="%",
+    )  # fmt: skip
+    falls = {cc: _half(grid, cc) for cc in grid.columns}
+    told = "; ".join(f"{cc} {'not at all' if at is None else f'at {at:.1f} %'}" for cc, at in falls.items())
+    return Answer(f"Goodput falls below half of what it is without loss: {told}.", [grid])
+
+
+def _half(grid: Grid, column: str) -> float | None:
+    """The loss at which half is left, between two points by a straight line."""
+    points = [(float(row.removesuffix("%")), grid.at(row, column)) for row in grid.rows]
+    half = points[0][1] / 2
+    for (low, above), (high, below) in pairwise(points):
+        if above >= half > below:
+            return low + (above - half) / (above - below) * (high - low)
+    return None
+
+
+CLIFF = Study(
+    name="cliff",
+    question="How much random loss does each bear?",
+    parts=_cliff_parts,
+    answer=_cliff_answer,
+)
+
+
+def _late_parts(quick: bool) -> dict[str, Part]:
+    late = "20s"
+    scenario = Scenario(
+        Path(rate="40Mbit", rtt="40ms", buffer="1bdp"),
+        flows=[Flow("cubic", id="first"), Flow("cubic", id="late", start=late)],
+        duration="60s" if quick else "80s",
+        warmup=late,
+    )
+    laws = ["cubic", "bbr", "bbr3", "reno"]
+    cases = [
+        {"path.buffer": buffer, "flow[0].cc": one, "flow[1].cc": other}
+        for buffer in ("0.5bdp", "2bdp", "8bdp")
+        for one in laws
+        for other in laws
+    ]
+    return {"": Part(scenario=scenario, over=cases, seeds=2 if quick else 5)}
+
+
+def _late_answer(rows: dict[str, Rows]) -> Answer:
+    def late(of: Rows) -> float:
+        return float(2 * of[1]["goodput_mbit"] / sum(row["goodput_mbit"] for row in of))
+
+    grids = [
+        table(
+            some, "flow[0].cc", "flow[1].cc", late, row="there", column="late comer",
+            title=f"The late comer's share in its first minute, {buffer} of buffer", unit="of a fair share", digits=2,
+            middle=1.0,
+        )
+        for (buffer,), some in by(rows[""], "path.buffer").items()
+    ]  # fmt: skip
+    places = [(grid, r, c) for grid in grids for r in grid.rows for c in grid.columns]
+    grid, there, comer = min(places, key=lambda place: place[0].at(*place[1:]))
+    verdict = (
+        f"The worst off is {comer} that comes to {there} ({grid.title.rpartition(', ')[2]}): "
+        f"{grid.at(there, comer):.2f} of a fair share."
+    )
+    return Answer(verdict, grids)
+
+
+LATE = Study(
+    name="late-comer",
+    question="Does who comes late get a share?",
+    parts=_late_parts,
+    answer=_late_answer,
+)
+
+
+def _number_parts(quick: bool) -> dict[str, Part]:
+    scenario = Scenario(
+        Path(rate="100Mbit", rtt="40ms", buffer="1bdp"),
+        flows=[Flow("bbr", count=1)],
+        probes=[Ping(interval="50ms")],
+        duration="20s" if quick else "40s",
+    )
+    over: dict[str, Any] = {
+        "flow[0].count": [1, 2, 4, 16, 64] if quick else [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64],
+        "flow[0].cc": ["bbr", "bbr3", "cubic"],
+        "path.buffer": ["1bdp", "8bdp"],
+    }
+    return {"": Part(scenario=scenario, over=over, seeds=2)}
+
+
+def _number_answer(rows: dict[str, Rows]) -> Answer:
+    grids = []
+    for (buffer,), some in by(rows[""], "path.buffer").items():
+        keys = ("flow[0].count", "flow[0].cc")
+        about: dict[str, Any] = {"row": "flows", "column": "cc"}
+        kept, fair, again = first("queue_delay_mean_ms"), first("jain"), mean("retransmit_rate", 100)
+        grids += [
+            table(some, *keys, kept, title=f"Queue on average, {buffer} of buffer", unit="ms", **about),
+            table(some, *keys, fair, title=f"Jain's index, {buffer} of buffer", unit="", digits=2, **about),
+            table(some, *keys, again, title=f"Sent again, {buffer} of buffer", unit="%", digits=2, **about),
+        ]
+    deep = grids[3]
+    most = deep.rows[-1]
+    verdict = (
+        f"In 8 BDP of buffer {most} BBR flows keep {deep.at(most, 'bbr'):.0f} ms of queue where one keeps "
+        f"{deep.at(deep.rows[0], 'bbr'):.0f}; {most} CUBIC flows keep {deep.at(most, 'cubic'):.0f} ms."
+    )
+    return Answer(verdict, grids)
+
+
+NUMBER = Study(
+    name="bbr-by-number",
+    question="What do many BBR flows keep in the queue?",
+    parts=_number_parts,
+    answer=_number_answer,
+)
+
+_PLACES: dict[str, dict[str, Any]] = {
+    "data centre": {"path.rate": "1Gbit", "path.rtt": "0.5ms", "path.buffer": "300kB"},
+    "fibre": {"path.rate": "300Mbit", "path.rtt": "15ms", "path.buffer": "1bdp"},
+    "cable": {"path.rate": "100Mbit", "path.rtt": "30ms", "path.buffer": "8bdp"},
+    "DSL": {"path.rate": "16Mbit", "path.rtt": "40ms", "path.buffer": "10bdp"},
+    "LTE": {"path.rate": "30Mbit", "path.rtt": "60ms", "path.buffer": "2MB", "path.jitter": "3ms"},
+    "satellite": {"path.rate": "20Mbit", "path.rtt": "600ms", "path.buffer": "1bdp"},
+    "policed": {
+        "path.rate": "1Gbit",
+        "path.rtt": "30ms",
+        "path.policer": {"rate": "20Mbit", "burst": "250kB"},
+        "path.buffer": "1000p",
+    },
+    "lossy": {"path.rate": "50Mbit", "path.rtt": "40ms", "path.buffer": "1bdp", "path.loss": "1%"},
+}
+_LIMITS_MBIT = {"policed": 20.0}
+
+
+def _tournament_parts(quick: bool) -> dict[str, Part]:
+    laws = [
+        "reno",
+        "cubic",
+        "bbr",
+        "bbr3",
+        "vegas",
+        "copa",
+        "htcp",
+        "illinois",
+        "westwood",
+        "ledbat",
+        "yeah",
+        "compound",
+    ]
+    scenario = Scenario(
+        Path(rate="1Mbit", rtt="10ms"),
+        flows=[Flow("cubic")],
+        probes=[Ping(interval="20ms")],
+        duration="20s" if quick else "40s",
+    )
+    cases = [{"flow[0].cc": cc, **place} for place in _PLACES.values() for cc in laws]
+    return {"": Part(scenario=scenario, over=cases, seeds=1 if quick else 3)}
+
+
+def _place(row: dict[str, Any]) -> str:
+    return next(
+        name
+        for name, keys in _PLACES.items()
+        if (row["path.rate"], row["path.rtt"], row["path.policer"] is None)
+        == (keys["path.rate"], keys["path.rtt"], "path.policer" not in keys)
+    )
+
+
+def _tournament_answer(rows: dict[str, Rows]) -> Answer:
+    rated = [row | {"place": _place(row)} for row in rows[""]]
+
+    def used(of: Rows) -> float:
+        limit = _LIMITS_MBIT.get(of[0]["place"], of[0]["rate_mbit"])
+        return float(100 * of[0]["goodput_mbit"] / limit)
+
+    about: dict[str, Any] = {"row": "cc", "column": "path"}
+    keys = ("flow[0].cc", "place")
+    goodput = table(rated, *keys, used, title="Goodput, of the path's rate", unit="%", digits=0, **about)
+    delay = table(rated, *keys, first("ping_p95_ms"), title="Ping beside it, p95", unit="ms", **about)
+    best = _front(goodput, delay)
+    verdict = "Not beaten in both goodput and delay by any other, on most paths: " + ", ".join(
+        f"{cc} ({count} of {len(goodput.columns)})" for cc, count in best[:4]
+    )
+    return Answer(f"{verdict}.", [goodput, delay])
+
+
+def _front(goodput: Grid, delay: Grid) -> list[tuple[str, int]]:
+    """On how many paths nobody is better in one and no worse in the other."""
+    counts = dict.fromkeys(goodput.rows, 0)
+    for path in goodput.columns:
+        points = {cc: (goodput.at(cc, path), -delay.at(cc, path)) for cc in goodput.rows}
+        for cc, (rate, wait) in points.items():
+            beaten = any(r >= rate and w >= wait and (r, w) != (rate, wait) for r, w in points.values())
+            counts[cc] += not beaten
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+TOURNAMENT = Study(
+    name="tournament",
+    question="Who does best alone, on which kind of path?",
+    parts=_tournament_parts,
+    answer=_tournament_answer,
+)

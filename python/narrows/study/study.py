@@ -1,0 +1,235 @@
+"""What a study is: a question, sweeps, and how their rows become an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from narrows.scenario import Scenario
+from narrows.sweeps.design import Values
+from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
+
+if TYPE_CHECKING:
+    from narrows.sweeps.rows import Row
+
+Rows = list["Row"]
+"""Rows of a sweep: a flow of a run each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A figure over two keys.
+
+    Attributes:
+        title: What it shows.
+        unit: Of the cells.
+        row: What the rows are.
+        column: What the columns are.
+        rows: Their labels.
+        columns: Theirs.
+        cells: A list per row; None where nothing was measured.
+        digits: Shown behind the point.
+        middle: Where a picture's colours change, such as 0 for a gain or 1 for a fair share; None without one.
+    """
+
+    title: str
+    unit: str
+    row: str
+    column: str
+    rows: list[str]
+    columns: list[str]
+    cells: list[list[float | None]]
+    digits: int = 1
+    middle: float | None = None
+
+    def at(self, row: object, column: object) -> float:
+        """A cell by its labels; it must be there."""
+        value = self.cells[self.rows.index(str(row))][self.columns.index(str(column))]
+        assert value is not None
+        return value
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a study found: a sentence or a few, and the figures they rest on."""
+
+    verdict: str
+    grids: list[Grid]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One sweep of a study."""
+
+    scenario: Scenario
+    over: Mapping[str, Values] | Sequence[Mapping[str, Any]]
+    seeds: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A question with its way to an answer.
+
+    Attributes:
+        name: How it is asked for.
+        question: In a person's words.
+        parts: Its sweeps by name; smaller ones for `quick`.
+        answer: Of their rows, by the same names.
+    """
+
+    name: str
+    question: str
+    parts: Callable[[bool], dict[str, Part]]
+    answer: Callable[[dict[str, Rows]], Answer]
+
+
+@dataclass
+class Found:
+    """An answered study.
+
+    Attributes:
+        study: Which.
+        answer: What was found.
+        runs: On so many it rests.
+        seconds: So long it took; what was there already costs none.
+        failures: So many runs failed.
+    """
+
+    study: Study
+    answer: Answer
+    runs: int
+    seconds: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "study": self.study.name,
+            "question": self.study.question,
+            "verdict": self.answer.verdict,
+            "runs": self.runs,
+            "took_s": round(self.seconds, 3),
+            "failures": self.failures,
+            "grids": [
+                {
+                    "title": grid.title,
+                    "unit": grid.unit,
+                    grid.row: grid.rows,
+                    grid.column: grid.columns,
+                    "cells": grid.cells,
+                }
+                for grid in self.answer.grids
+            ],
+        }
+
+
+def sweeps(study: Study, *, quick: bool, into: str | PathLike[str] = INTO) -> dict[str, Sweep]:
+    """The sweeps of a study."""
+    return {
+        name: sweep(part.scenario, part.over, seeds=part.seeds, title=f"{study.name} {name}".strip(), into=Path(into))
+        for name, part in study.parts(quick).items()
+    }
+
+
+def run(
+    study: Study,
+    *,
+    quick: bool = False,
+    on: str = "local",
+    into: str | PathLike[str] = INTO,
+    progress: Progress | None = None,
+) -> Found:
+    """Runs what is not there yet, and answers.
+
+    Raises:
+        OutputError: If results cannot be kept.
+    """
+    import time  # noqa: PLC0415
+
+    begin = time.monotonic()
+    planned = sweeps(study, quick=quick, into=into)
+    whole, before = sum(map(len, planned.values())), 0
+    rows, failures = {}, []
+    for name, one in planned.items():
+
+        def tell(done: int, failed: int, _planned: int, before: int = before) -> None:
+            if progress:
+                progress(before + done, failed, whole)
+
+        rows[name] = one.run(on=on, progress=tell).to_pylist()
+        failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
+        before += len(one)
+    return Found(study, study.answer(rows), whole, time.monotonic() - begin, failures)
+
+
+def by(rows: Rows, *keys: str) -> dict[tuple[Hashable, ...], Rows]:
+    """Rows by what was varied, in the order of the cases.
+
+    >>> by([{"a": 1, "b": 2}, {"a": 1, "b": 3}], "a")
+    {(1,): [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}]}
+    """
+    found: dict[tuple[Hashable, ...], Rows] = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return found
+
+
+def table(
+    rows: Rows,
+    down: str,
+    across: str,
+    of: Callable[[Rows], float | None],
+    **about: Any,  # noqa: ANN401 - a grid's own
+) -> Grid:
+    """A grid of what `of` says of the rows of one run, the median over seeds, by two keys."""
+    cells = by(rows, down, across)
+    names = list(dict.fromkeys(key[0] for key in cells)), list(dict.fromkeys(key[1] for key in cells))
+    values = [[_median(of, cells.get((r, c), [])) for c in names[1]] for r in names[0]]
+    labels = [[str(name) for name in found] for found in names]
+    return Grid(rows=labels[0], columns=labels[1], cells=values, **{"row": down, "column": across} | about)
+
+
+def _median(of: Callable[[Rows], float | None], rows: Rows) -> float | None:
+    """Over the runs of a cell."""
+    values = [value for one in by(rows, "seed").values() if (value := of(one)) is not None]
+    return median(values) if values else None
+
+
+def total(name: str, cc: str | None = None) -> Callable[[Rows], float | None]:
+    """The sum of a figure over the flows of a run, all or those of one congestion control."""
+
+    def of(rows: Rows) -> float | None:
+        values = [row[name] for row in rows if (cc is None or row["cc"] == cc) and row[name] is not None]
+        return sum(values) if values else None
+
+    return of
+
+
+def mean(name: str, times: float = 1.0) -> Callable[[Rows], float | None]:
+    """The mean of a figure over the flows of a run."""
+
+    def of(rows: Rows) -> float | None:
+        values = [row[name] for row in rows if row[name] is not None]
+        return times * sum(values) / len(values) if values else None
+
+    return of
+
+
+def first(name: str) -> Callable[[Rows], float | None]:
+    """A figure of the whole run, or of its first flow."""
+    return lambda rows: rows[0][name]
+
+
+def share(cc: str) -> Callable[[Rows], float | None]:
+    """How much of its fair share a congestion control's flows get: 1 is what they would have as equals."""
+
+    def of(rows: Rows) -> float | None:
+        own = [row["goodput_mbit"] for row in rows if row["cc"] == cc]
+        everyone = sum(row["goodput_mbit"] for row in rows)
+        return (sum(own) / len(own)) / (everyone / len(rows)) if own and everyone else None
+
+    return of

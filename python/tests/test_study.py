@@ -1,0 +1,109 @@
+"""Studies: every one can be asked, and answers whatever came out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from narrows.cli import main
+from narrows.study import paths, queues, show
+from narrows.study.study import Found, Rows, Study, by, share, sweeps, table
+from narrows.sweeps.rows import WAITS
+
+STUDIES = [value for module in (paths, queues) for value in vars(module).values() if isinstance(value, Study)]
+
+
+@pytest.fixture(params=STUDIES, ids=lambda study: study.name)
+def study(request: pytest.FixtureRequest) -> Study:
+    """Each of them."""
+    found: Study = request.param
+    return found
+
+
+def made_up(study: Study) -> dict[str, Rows]:
+    """Rows as its sweeps would have them, all of the same figures."""
+    rows: dict[str, Rows] = {}
+    for name, sweep in sweeps(study, quick=True).items():
+        schema = sweep._columns()
+        rows[name] = []
+        for case in range(len(sweep.design)):
+            keys = {key: sweep.design[case].get(key) for key in sweep.design.keys}
+            keys = {
+                k: json.dumps(v) if schema.field(k).type == "string" and isinstance(v, dict) else v
+                for k, v in keys.items()
+            }
+            for flow in sweep.scenario(case)["flow"]:
+                for _ in range(flow.get("count", 1)):
+                    cc = flow["cc"]["kind"] if isinstance(flow["cc"], dict) else flow["cc"]
+                    rows[name].append(keys | FIGURES | {"case": case, "seed": 1, "cc": cc})
+    return rows
+
+
+FIGURES: dict[str, Any] = {
+    "goodput_mbit": 2.0,
+    "rate_mbit": 10.0,
+    "rtt_ms": 20.0,
+    "retransmits": 3,
+    "retransmit_rate": 0.01,
+    "jain": 1.0,
+    **{f"queue_delay_{which}_ms": 5.0 for which in WAITS},
+    **{f"ping_{which}_ms": 25.0 for which in WAITS},
+}
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_its_scenarios_are_right(study: Study, quick: bool) -> None:
+    for sweep in sweeps(study, quick=quick).values():
+        sweep.check()
+
+
+def test_it_answers_and_can_be_drawn(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = study.answer(made_up(study))
+    assert answer.verdict.endswith(".")
+    assert all(len(line) == len(grid.columns) for grid in answer.grids for line in grid.cells)
+    found = Found(study, answer, 1)
+    show.tell(found)
+    assert study.question in capsys.readouterr().out
+    show.draw(found, tmp_path / "picture.svg")
+    assert json.loads(json.dumps(found.json()))["verdict"] == answer.verdict
+
+
+def test_a_grid_is_the_median_over_seeds() -> None:
+    rows = [{"a": 1, "b": 2, "seed": seed, "x": x} for seed, x in enumerate((5.0, 1.0, 3.0))]
+    grid = table(rows, "a", "b", lambda of: of[0]["x"], title="", unit="")
+    assert grid.cells == [[3.0]]
+    assert list(by(rows, "seed")) == [(0,), (1,), (2,)]
+
+
+def test_a_share_of_one_is_what_equals_have() -> None:
+    rows = [{"cc": "bbr", "goodput_mbit": 3.0}, *[{"cc": "cubic", "goodput_mbit": 1.0}] * 3]
+    assert share("bbr")(rows) == 2
+    assert share("cubic")(rows) == pytest.approx(2 / 3)
+
+
+def test_the_command_knows_them_all_and_answers_one(tmp_path: Path) -> None:
+    listed = CliRunner().invoke(main, ["study"])
+    assert [line.split()[0] for line in listed.output.splitlines()] == [study.name for study in STUDIES]
+    wrong = CliRunner().invoke(main, ["study", "gain"])
+    assert wrong.exit_code == 2
+    assert "there is no study `gain`; there are gain-map" in wrong.output
+    args = ["study", "latency", "--quick", "--into", str(tmp_path), "--json"]
+    found = json.loads(CliRunner().invoke(main, args).output)
+    assert found["grids"][0]["queue"][0] == "fifo, 1bdp"
+    again = json.loads(CliRunner().invoke(main, args).output)
+    assert again["grids"] == found["grids"]
+    assert again["took_s"] < found["took_s"]
+
+
+def test_fq_codel_keeps_a_ping_short_and_codel_alone_leaves_bbr_more(tmp_path: Path) -> None:
+    args = ["study", "bbr-over-codel", "--quick", "--into", str(tmp_path), "--json"]
+    fair, delay, _ = json.loads(CliRunner().invoke(main, args).output)["grids"]
+    share = dict(zip(fair["queue"], (line[0] for line in fair["cells"]), strict=True))
+    wait = dict(zip(delay["queue"], (line[0] for line in delay["cells"]), strict=True))
+    assert share["codel"] > 1.5
+    assert share["fq_codel"] == pytest.approx(1, abs=0.1)
+    assert wait["fq_codel"] < 45 < wait["fifo"]
