@@ -73,7 +73,7 @@ GAIN_MAP = Study(
 def _fair_parts(quick: bool) -> dict[str, Part]:
     path = Path(rate="40Mbit", rtt="40ms", buffer="1bdp")
     whole = "40s" if quick else "120s"
-    buffers: dict[str, Any] = {"from": "0.25bdp", "to": "32bdp", "scale": "log", "steps": 4 if quick else 8}
+    buffers = [f"{2.0**power:g}bdp" for power in range(-2, 6, 2 if quick else 1)]
     many = Scenario(path, flows=[Flow("bbr"), Flow("cubic")], duration=whole)
     mixes = [[n, m] for n, m in ((1, 1), (1, 5), (2, 8), (5, 5), (8, 2), (5, 1))][:: 3 if quick else 1]
     cases = [

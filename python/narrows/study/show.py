@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from os import PathLike
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from narrows import tables
@@ -21,6 +22,7 @@ _WIDE = 3.4
 _TALL = 3.0
 _ACROSS = 3
 _DARK = 0.45
+_TITLE = 42
 
 
 def shown(grid: Grid) -> tables.Table:
@@ -89,7 +91,8 @@ def _map(place: Axes, grid: Grid) -> None:
                 dark = 0.3 * red + 0.6 * green + 0.1 * blue < _DARK
                 text = number(value, grid.digits)
                 place.text(c, r, text, ha="center", va="center", size=6, color="w" if dark else "k")
-    place.set_title(f"{grid.title}{f', {grid.unit}' if grid.unit else ''}", fontsize=8)
+    title = f"{grid.title}{f', {grid.unit}' if grid.unit else ''}"
+    place.set_title(fill(title, _TITLE), fontsize=8)
     place.set_xticks(range(len(grid.columns)), grid.columns, rotation=30, ha="right")
     place.set_yticks(range(len(grid.rows)), grid.rows)
     place.set_xlabel(grid.column)
