@@ -19,28 +19,45 @@
 //! | [`shell`] | any program over the path |
 //! | [`shell_command`] | its options |
 //! | [`process`] | programs in namespaces of their own; unsafe code |
+//! | [`serve`] | the far end of measurements |
+//! | [`measure`] | the near end |
+//! | [`bulk`] | load over TCP, for both ends |
+//! | [`wire`], [`iperf3`] | what the ends say to each other: ours, and iperf3's |
+//! | [`row`] | a flow at one instant |
+//! | [`digest`] | proof of a token |
+//! | [`remembered`] | what the kernel knows of a destination |
+//! | [`socket`] | sockets of both families; unsafe code, too |
 //! | [`sys`] | calls of the kernel; the other unsafe code |
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+pub mod bulk;
 pub mod clock;
+pub mod digest;
 pub mod doctor;
 pub mod emulator;
 pub mod error;
 pub mod frame;
 pub mod instruments;
+pub mod iperf3;
 pub mod live;
 pub mod machine;
+pub mod measure;
 pub mod netlink;
 pub mod probe;
 pub mod process;
 pub mod ready;
 pub mod record;
+pub mod remembered;
+pub mod row;
+pub mod serve;
 pub mod shell;
 pub mod shell_command;
+pub mod socket;
 pub mod space;
 pub mod sys;
 pub mod traffic;
+pub mod wire;
 
 pub use error::HostError;
 pub use frame::Frame;

@@ -4,7 +4,7 @@ use narrows_core::figures::picture_interval;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
-use narrows_host::{doctor, machine, process, ready, shell_command, sys, HostError, Options, Progress};
+use narrows_host::{doctor, machine, measure, process, ready, serve, shell_command, sys, HostError, Options, Progress};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -164,6 +164,52 @@ fn examine(stream: bool) -> Result<(), HostError> {
     writeln!(out, "{told}").map_err(HostError::failed("stdout"))
 }
 
+fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
+    let known = |name: &str| std::env::var(name).ok();
+    let options = serve::options::read(args, known).map_err(HostError::Unlike)?;
+    let mut out = std::io::stdout();
+    if options.unit {
+        let program = std::env::current_exe().map_err(HostError::failed("this program"))?;
+        let unit = serve::options::unit(&program.display().to_string());
+        return write!(out, "{unit}").map_err(HostError::failed("stdout"));
+    }
+    sys::remember_signals(options.tied);
+    serve::run(&options, &mut |at| {
+        // Whoever started it waits for this line; one that closed stdout does not.
+        let _ = writeln!(out, "serving at {at}").and_then(|()| out.flush());
+    })
+}
+
+fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
+    let known = |name: &str| std::env::var(name).ok();
+    let options = measure::options::read(args, known).map_err(HostError::Unlike)?;
+    sys::remember_signals(options.tied);
+    let stream = options.stream;
+    let mut planned = |bytes: u64, seconds: f64| {
+        if stream {
+            // A reader that has gone is noticed at the next line of progress.
+            let _ = writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}");
+        } else {
+            eprintln!("{seconds:.0} s, up to {:.1} MB", bytes as f64 / 1e6);
+        }
+    };
+    let mut progress = |now: f64, end: f64| {
+        let mut out = std::io::stdout();
+        !stream
+            || writeln!(out, "progress {now:.3} {end:.3}")
+                .and_then(|()| out.flush())
+                .is_ok()
+    };
+    let json = measure::run(&options, &mut planned, &mut progress)?.to_string();
+    let mut out = std::io::stdout().lock();
+    let told = if stream {
+        writeln!(out, "measurement {}", json.len()).and_then(|()| out.write_all(json.as_bytes()))
+    } else {
+        writeln!(out, "{json}")
+    };
+    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
@@ -184,13 +230,20 @@ fn main() -> ExitCode {
                 Err(error) => answer(Err(error)),
             }
         }
+        Some("serve") => return answer(serve_command(args)),
+        Some("measure") => return answer(measure_command(args)),
         Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
             println!("narrows-host {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;
         }
         Some("--help" | "-h") => {
-            print!("{USAGE}\n{}", shell_command::USAGE);
+            print!(
+                "{USAGE}\n{}\n{}\n{}",
+                shell_command::USAGE,
+                serve::options::USAGE,
+                measure::options::USAGE
+            );
             return ExitCode::SUCCESS;
         }
         _ => {

@@ -289,6 +289,10 @@ impl Epoll {
     pub fn change(&self, fd: &OwnedFd, events: u32, token: u64) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, events, token)
     }
+    /// Nothing of it any more.
+    pub fn remove(&self, fd: &OwnedFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
     /// What has happened within `timeout`: events and token of each.
     pub fn wait(&self, timeout: u64) -> io::Result<Vec<(u32, u64)>> {
         const MOST: usize = 64;
@@ -520,6 +524,16 @@ pub struct TcpInfo {
     pub reord_seen: u32,
     pub rcv_ooopack: u32,
     pub snd_wnd: u32,
+}
+
+/// Of [`TcpInfo::options`]: congestion is notified on this connection.
+pub const ECN: u8 = 8;
+
+impl TcpInfo {
+    /// `tcpi_options`, bits.
+    pub fn options(&self) -> u8 {
+        self.small[3]
+    }
 }
 
 /// What a TCP socket says of itself.

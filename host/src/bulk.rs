@@ -1,0 +1,439 @@
+//! Load: TCP connections that are written to, or read from, as fast as they go, on a few threads of their own.
+//!
+//! Threads or events? A thread for each connection is the shortest code, but at 500 clients its stacks and its scheduling
+//! decide who gets how much; one event loop for everything keeps a control connection waiting behind megabytes. So:
+//! *control* is one thread (`serve::door`), *load* is a few (one for each processor, at most four), each with an epoll of its
+//! own, and what they share is counters. A connection stays on the thread that it was given to; its turn is a megabyte at most,
+//! so that nobody starves. No async runtime: there is nothing to await but readiness.
+//!
+//! What comes is thrown away inside the kernel (`MSG_TRUNC`), which never copies it. A [`Budget`] bounds bytes and rate of
+//! all connections of one client together: who exceeds the rate is set aside until it is due again, so that the window of a
+//! sender closes and no memory is held.
+
+use crate::sys::{self, Epoll};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Written or read by one call.
+const CHUNK: usize = 256 << 10;
+/// The least, where a low rate would make it less than a packet.
+const LEAST: usize = 1500;
+/// A sender is asked for more while less than this waits unsent, bytes: 0.4 ms at 10 Gbit/s, time enough to be woken up; the rest
+/// of a send buffer would only be thrown away at the end.
+pub const UNSENT: u32 = 512 << 10;
+/// Calls of one connection before others get their turn.
+const TURN: usize = 4;
+/// The longest sleep, ns: so often a request to stop is seen.
+const LONGEST: u64 = 50_000_000;
+/// More threads than this never helped: loopback is bound by memory.
+const MOST_THREADS: usize = 4;
+/// A budget may be ahead of its rate by so much time, ns: a turn at 1 Gbit/s is 8 ms.
+const AHEAD: u64 = 10_000_000;
+
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
+
+/// Which way a connection carries load.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// It is written to.
+    Out,
+    /// It is read from.
+    In,
+}
+
+/// What all connections of one client may do together.
+#[derive(Debug)]
+pub struct Budget {
+    /// Bytes per second; `None` is as fast as it goes.
+    rate: Option<u64>,
+    most: u64,
+    moved: AtomicU64,
+    /// Up to when the rate is used up, ns of the even clock.
+    used: AtomicU64,
+}
+
+/// What a budget answers.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum May {
+    /// Go on.
+    Move,
+    /// Not before this time.
+    Wait(u64),
+    /// Never again.
+    Stop,
+}
+
+impl Budget {
+    /// `rate` in bytes per second, `most` in bytes.
+    pub fn new(rate: Option<u64>, most: u64) -> Arc<Budget> {
+        Arc::new(Budget {
+            rate: rate.map(|rate| rate.max(1)),
+            most,
+            moved: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+        })
+    }
+    /// May a connection move more?
+    pub fn may(&self, now: u64) -> May {
+        if self.spent() {
+            return May::Stop;
+        }
+        match self.rate {
+            Some(_) if self.used.load(Relaxed) > now + AHEAD => May::Wait(self.used.load(Relaxed)),
+            _ => May::Move,
+        }
+    }
+    /// So much at once: no more than the rate gives in the time that it may be ahead.
+    fn chunk(&self) -> usize {
+        let share = |rate: u64| rate.saturating_mul(AHEAD / 1000) / 1_000_000;
+        self.rate
+            .map_or(CHUNK, |rate| (share(rate) as usize).clamp(LEAST, CHUNK))
+    }
+    /// It has moved so many bytes.
+    pub fn took(&self, now: u64, bytes: u64) {
+        self.moved.fetch_add(bytes, Relaxed);
+        if let Some(rate) = self.rate {
+            let costs = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+            let costs = u64::try_from(costs).unwrap_or(u64::MAX);
+            // Time that was not used is not saved up.
+            let _ = self
+                .used
+                .fetch_update(Relaxed, Relaxed, |used| Some(used.max(now).saturating_add(costs)));
+        }
+    }
+    /// Bytes so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+    /// Is there nothing left?
+    pub fn spent(&self) -> bool {
+        self.moved() >= self.most
+    }
+}
+
+const RUNS: u8 = 0;
+const ENDED: u8 = 1;
+const BROKE: u8 = 2;
+
+/// One connection under load.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+    way: Way,
+    budget: Arc<Budget>,
+    moved: AtomicU64,
+    state: AtomicU8,
+}
+
+impl Stream {
+    /// Not yet running.
+    pub fn new(socket: OwnedFd, way: Way, budget: Arc<Budget>) -> Arc<Stream> {
+        Arc::new(Stream {
+            socket,
+            way,
+            budget,
+            moved: AtomicU64::new(0),
+            state: AtomicU8::new(RUNS),
+        })
+    }
+    /// To ask or tell it something.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+    /// Which way.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+    /// Bytes written or read so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+    /// The other end closed it, it broke, or its budget is spent.
+    pub fn over(&self) -> bool {
+        self.state.load(Relaxed) != RUNS
+    }
+    /// It broke.
+    pub fn broken(&self) -> bool {
+        self.state.load(Relaxed) == BROKE
+    }
+    fn events(&self) -> u32 {
+        match self.way {
+            Way::Out => sys::WRITABLE,
+            Way::In => sys::READABLE,
+        }
+    }
+    /// One turn.
+    fn turn(&self) -> May {
+        let chunk = self.budget.chunk();
+        for _ in 0..TURN {
+            let now = sys::monotonic();
+            match self.budget.may(now) {
+                May::Move => {}
+                May::Stop => {
+                    self.state.store(ENDED, Relaxed);
+                    return May::Stop;
+                }
+                wait => return wait,
+            }
+            let moved = match self.way {
+                Way::Out => sys::send_some(&self.socket, &ZEROS[..chunk]),
+                Way::In => sys::discard(&self.socket, chunk),
+            };
+            match moved {
+                Ok(Some(0)) => {
+                    self.state.store(ENDED, Relaxed);
+                    return May::Stop;
+                }
+                Ok(Some(n)) => {
+                    self.moved.fetch_add(n as u64, Relaxed);
+                    self.budget.took(now, n as u64);
+                    if n < chunk {
+                        return May::Move;
+                    }
+                }
+                Ok(None) => return May::Move,
+                Err(_) => {
+                    self.state.store(BROKE, Relaxed);
+                    return May::Stop;
+                }
+            }
+        }
+        May::Move
+    }
+}
+
+#[derive(Default)]
+struct Slots {
+    streams: Vec<Option<Arc<Stream>>>,
+    /// How often a place was given away: an event of its last tenant is no one's.
+    turns: Vec<u32>,
+}
+
+struct Carrier {
+    epoll: Epoll,
+    slots: Mutex<Slots>,
+    cpu: AtomicU64,
+}
+
+/// Where a stream runs, for taking it away.
+#[derive(Copy, Clone, Debug)]
+pub struct Place {
+    carrier: usize,
+    token: u64,
+}
+
+impl Default for Place {
+    /// Nowhere.
+    fn default() -> Place {
+        Place {
+            carrier: usize::MAX,
+            token: 0,
+        }
+    }
+}
+
+/// The threads.
+pub struct Carriers {
+    carriers: Vec<Arc<Carrier>>,
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Carriers {
+    /// One for each processor.
+    pub fn new() -> std::io::Result<Carriers> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut carriers, mut threads) = (Vec::new(), Vec::new());
+        for _ in 0..processors.min(MOST_THREADS) {
+            let carrier = Arc::new(Carrier {
+                epoll: Epoll::new()?,
+                slots: Mutex::default(),
+                cpu: AtomicU64::new(0),
+            });
+            let (mine, stop) = (Arc::clone(&carrier), Arc::clone(&stop));
+            threads.push(
+                std::thread::Builder::new()
+                    .name("load".into())
+                    .spawn(move || mine.run(&stop))?,
+            );
+            carriers.push(carrier);
+        }
+        Ok(Carriers {
+            carriers,
+            threads,
+            stop,
+        })
+    }
+    /// From now on it moves load.
+    pub fn start(&self, stream: &Arc<Stream>) -> std::io::Result<Place> {
+        let load = |carrier: &Arc<Carrier>| carrier.lock().streams.iter().flatten().count();
+        let carrier = (0..self.carriers.len())
+            .min_by_key(|i| load(&self.carriers[*i]))
+            .unwrap_or(0);
+        let token = self.carriers[carrier].add(stream)?;
+        Ok(Place { carrier, token })
+    }
+    /// It moves nothing any more.
+    pub fn stop(&self, place: Place) {
+        if let Some(carrier) = self.carriers.get(place.carrier) {
+            carrier.remove(place.token);
+        }
+    }
+    /// Processor time of all threads, ns.
+    pub fn cpu(&self) -> u64 {
+        self.carriers.iter().map(|carrier| carrier.cpu.load(Relaxed)).sum()
+    }
+}
+
+impl Drop for Carriers {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Carrier {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn add(&self, stream: &Arc<Stream>) -> std::io::Result<u64> {
+        let mut slots = self.lock();
+        let at = slots.streams.iter().position(Option::is_none).unwrap_or_else(|| {
+            slots.streams.push(None);
+            slots.turns.push(0);
+            slots.streams.len() - 1
+        });
+        slots.turns[at] = slots.turns[at].wrapping_add(1);
+        let token = u64::from(slots.turns[at]) << 32 | at as u64;
+        self.epoll.add(&stream.socket, stream.events(), token)?;
+        slots.streams[at] = Some(Arc::clone(stream));
+        Ok(token)
+    }
+    fn get(&self, token: u64) -> Option<Arc<Stream>> {
+        let slots = self.lock();
+        let at = (token & u64::from(u32::MAX)) as usize;
+        (u64::from(*slots.turns.get(at)?) == token >> 32).then(|| slots.streams[at].clone())?
+    }
+    fn remove(&self, token: u64) {
+        if let Some(stream) = self.get(token) {
+            let _ = self.epoll.remove(&stream.socket);
+            self.lock().streams[(token & u64::from(u32::MAX)) as usize] = None;
+        }
+    }
+    fn run(&self, stop: &AtomicBool) {
+        // Set aside until they are due.
+        let mut waiting: Vec<(u64, u64)> = Vec::new();
+        while !stop.load(Relaxed) {
+            let now = sys::monotonic();
+            let next = waiting.iter().map(|(at, _)| at.saturating_sub(now)).min();
+            let Ok(events) = self.epoll.wait(next.unwrap_or(LONGEST).min(LONGEST)) else {
+                return;
+            };
+            let now = sys::monotonic();
+            waiting.retain(|(at, token)| {
+                if *at <= now {
+                    if let Some(stream) = self.get(*token) {
+                        let _ = self.epoll.change(&stream.socket, stream.events(), *token);
+                    }
+                }
+                *at > now
+            });
+            for (events, token) in events {
+                let Some(stream) = self.get(token) else { continue };
+                let waits = waiting.iter().any(|(_, waits)| *waits == token);
+                if waits && events & sys::BROKEN != 0 {
+                    // It would be told again and again.
+                    stream.state.store(BROKE, Relaxed);
+                    self.remove(token);
+                    continue;
+                }
+                match stream.turn() {
+                    May::Move => {}
+                    May::Wait(until) => {
+                        let _ = self.epoll.change(&stream.socket, 0, token);
+                        if !waits {
+                            waiting.push((until, token));
+                        }
+                    }
+                    May::Stop => self.remove(token),
+                }
+            }
+            self.cpu.store(sys::thread_cpu(), Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_budget_keeps_its_rate_and_saves_nothing_up() {
+        let budget = Budget::new(Some(1_000_000), 5_000_000);
+        assert_eq!(budget.may(0), May::Move);
+        budget.took(0, 100_000);
+        assert_eq!(budget.may(0), May::Wait(100_000_000));
+        assert_eq!(budget.may(95_000_000), May::Move);
+        // After a silent second it is no further than before.
+        budget.took(1_100_000_000, 100_000);
+        assert_eq!(budget.may(1_100_000_000), May::Wait(1_200_000_000));
+        budget.took(1_200_000_000, 4_800_000);
+        assert_eq!(budget.may(u64::MAX / 2), May::Stop);
+    }
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        (near.into(), far.into())
+    }
+
+    #[test]
+    fn what_one_end_writes_the_other_reads_up_to_the_budget() {
+        let carriers = Carriers::new().unwrap();
+        let (near, far) = pair();
+        let budget = Budget::new(None, 20 << 20);
+        let out = Stream::new(near, Way::Out, Arc::clone(&budget));
+        let back = Stream::new(far, Way::In, Budget::new(None, u64::MAX));
+        carriers.start(&back).unwrap();
+        carriers.start(&out).unwrap();
+        let begin = Instant::now();
+        while (!out.over() || back.moved() < out.moved()) && begin.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(out.over() && !out.broken());
+        assert!(
+            budget.moved() >= 20 << 20 && budget.moved() < 21 << 20,
+            "{}",
+            budget.moved()
+        );
+        assert_eq!(back.moved(), out.moved());
+    }
+
+    #[test]
+    fn who_was_stopped_moves_nothing_more() {
+        let carriers = Carriers::new().unwrap();
+        let (near, far) = pair();
+        let out = Stream::new(near, Way::Out, Budget::new(None, u64::MAX));
+        let back = Stream::new(far, Way::In, Budget::new(Some(1_000_000), u64::MAX));
+        carriers.start(&back).unwrap();
+        let place = carriers.start(&out).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        carriers.stop(place);
+        std::thread::sleep(Duration::from_millis(20));
+        let moved = out.moved();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(out.moved(), moved);
+        // Some 170 ms at 1 MB/s, and one turn ahead.
+        assert!(back.moved() < 1_500_000, "{}", back.moved());
+    }
+}

@@ -1,0 +1,231 @@
+//! The control connection to a far end that speaks narrows' protocol, seen from the near end. It waits, but never for longer than told.
+
+use crate::digest::{from_hex, hex, hmac};
+use crate::socket::{self, Wanted};
+use crate::sys;
+use crate::wire::{self, Cookie, Hello, ANSWER, HELLO};
+use crate::HostError;
+use serde_json::{json, Value};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// For a connection, and for an answer, ns.
+pub const PATIENCE: u64 = 10_000_000_000;
+/// Whoever does not answer the hello within this is no far end, ns.
+const HELLO_PATIENCE: u64 = 5_000_000_000;
+/// Exchanges by which the clocks are compared; the shortest counts.
+const EXCHANGES: usize = 8;
+
+/// What the other end turned out to be.
+pub enum Peer {
+    /// `narrows serve`.
+    Narrows(Link),
+    /// An iperf3 server, which has taken our hello for its cookie; its first state.
+    Iperf3(OwnedFd, [u8; HELLO], u8),
+}
+
+/// A control connection.
+pub struct Link {
+    socket: OwnedFd,
+    input: Vec<u8>,
+    to: SocketAddr,
+    /// The session.
+    pub cookie: Cookie,
+    /// The far end's version.
+    pub version: String,
+    /// Its first words.
+    pub welcome: Value,
+}
+
+/// Their clock minus ours, ns, and how far off that may be.
+#[derive(Copy, Clone, Debug)]
+pub struct Offset {
+    /// ns.
+    pub ns: i128,
+    /// Half of the shortest round trip, ns.
+    pub error: u64,
+}
+
+fn broken(text: impl Into<String>) -> HostError {
+    HostError::Broken(text.into())
+}
+
+/// Waits until a socket is connected.
+pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64) -> Result<(), HostError> {
+    let epoll = sys::Epoll::new().map_err(HostError::failed("epoll"))?;
+    epoll.add(fd, sys::WRITABLE, 0).map_err(HostError::failed("epoll"))?;
+    loop {
+        let now = sys::monotonic();
+        if sys::stopped() {
+            return Err(HostError::Stopped);
+        }
+        if !epoll
+            .wait(until.saturating_sub(now).min(50_000_000))
+            .map_err(HostError::failed("epoll"))?
+            .is_empty()
+        {
+            return match socket::error(fd) {
+                None => Ok(()),
+                Some(error) => Err(HostError::Missing(format!(
+                    "{to}: {error}; is `narrows serve` or `iperf3 -s` running there?"
+                ))),
+            };
+        }
+        if now >= until {
+            return Err(HostError::Missing(format!(
+                "{to} does not answer; is `narrows serve` or `iperf3 -s` running there, and let through by firewalls?"
+            )));
+        }
+    }
+}
+
+/// Sends all of it, patiently.
+pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
+    let until = sys::monotonic() + PATIENCE;
+    while !bytes.is_empty() {
+        match sys::send_some(fd, bytes).map_err(|e| broken(format!("the far end has gone: {e}")))? {
+            Some(n) => bytes = &bytes[n..],
+            None if sys::monotonic() > until => return Err(broken("the far end takes nothing any more")),
+            None => sys::sleep_until(sys::monotonic() + 1_000_000),
+        }
+    }
+    Ok(())
+}
+
+/// Connects and finds out who answers.
+pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
+    let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
+    let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
+    connected(&socket, to, sys::monotonic() + PATIENCE)?;
+    socket::no_delay(&socket);
+    let hello = Hello::Control.to_bytes();
+    send_all(&socket, &hello)?;
+    let until = sys::monotonic() + HELLO_PATIENCE;
+    let mut first = [0_u8; 1];
+    loop {
+        match socket::read(&socket, &mut first) {
+            Ok(Some(0)) | Err(_) => {
+                return Err(HostError::Missing(format!(
+                    "{to} hung up: it speaks neither narrows' protocol nor iperf3's, or has no room"
+                )))
+            }
+            Ok(Some(_)) => break,
+            Ok(None) if sys::stopped() => return Err(HostError::Stopped),
+            Ok(None) if sys::monotonic() > until => {
+                return Err(HostError::Missing(format!(
+                    "{to} says nothing: is `narrows serve` or `iperf3 -s` running there?"
+                )))
+            }
+            Ok(None) => {
+                let _ = sys::wait_readable(&[socket.as_raw_fd()], 50_000_000);
+            }
+        }
+    }
+    // A frame of ours begins with the high byte of its length, which is zero.
+    if first[0] != 0 {
+        return Ok(Peer::Iperf3(socket, hello, first[0]));
+    }
+    let mut link = Link {
+        socket,
+        input: first.to_vec(),
+        to,
+        cookie: [0; 16],
+        version: String::new(),
+        welcome: Value::Null,
+    };
+    let greeting = link.expect(&["greeting"])?;
+    link.version = greeting["narrows"].as_str().unwrap_or_default().to_string();
+    let proof = match (greeting["token"].as_bool(), token) {
+        (Some(true), None) => {
+            return Err(HostError::Missing(format!(
+                "{to} asks for a token: write --token, or set $NARROWS_TOKEN"
+            )))
+        }
+        (Some(true), Some(token)) => {
+            let nonce = greeting["nonce"].as_str().and_then(from_hex::<16>);
+            let nonce = nonce.ok_or_else(|| broken("a greeting without a nonce"))?;
+            Some(hex(&hmac(token.as_bytes(), &nonce)))
+        }
+        _ => None,
+    };
+    link.say(&json!({ "proof": proof }))?;
+    link.welcome = link.expect(&["welcome"])?;
+    let cookie = link.welcome["cookie"].as_str().and_then(from_hex);
+    link.cookie = cookie.ok_or_else(|| broken("a welcome without a cookie"))?;
+    Ok(Peer::Narrows(link))
+}
+
+impl Link {
+    /// Says something.
+    pub fn say(&mut self, value: &Value) -> Result<(), HostError> {
+        send_all(&self.socket, &wire::to_frame(value))
+    }
+    /// To be waited for.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+    /// What has come, one frame; waits up to `wait` ns for it.
+    pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
+        let until = sys::monotonic().saturating_add(wait);
+        loop {
+            let seen = wire::frame(&self.input, ANSWER);
+            let seen = seen.map_err(|e| broken(format!("the far end says what nobody understands ({e:?})")))?;
+            if let Some((value, n)) = seen {
+                self.input.drain(..n);
+                return Ok(Some(value));
+            }
+            let mut bytes = [0; 16 << 10];
+            match socket::read(&self.socket, &mut bytes) {
+                Ok(Some(0)) => return Err(broken("the far end has hung up")),
+                Ok(Some(n)) => {
+                    self.input.extend(&bytes[..n]);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(e) => return Err(broken(format!("the far end has gone: {e}"))),
+            }
+            let now = sys::monotonic();
+            if now >= until {
+                return Ok(None);
+            }
+            let _ = sys::wait_readable(&[self.socket.as_raw_fd()], (until - now).min(50_000_000));
+            if sys::stopped() {
+                return Err(HostError::Stopped);
+            }
+        }
+    }
+    /// The next frame that is one of `kinds`; a refusal is an error in its words.
+    pub fn expect(&mut self, kinds: &[&str]) -> Result<Value, HostError> {
+        let until = sys::monotonic() + PATIENCE;
+        while let Some(value) = self.hear(until.saturating_sub(sys::monotonic()))? {
+            match value["is"].as_str() {
+                Some(is) if kinds.contains(&is) => return Ok(value),
+                Some("refused" | "over") => {
+                    let why = value["why"].as_str().unwrap_or("it does not say why");
+                    return Err(HostError::Missing(format!("{}: {why}", self.to)));
+                }
+                _ => {}
+            }
+        }
+        Err(broken(format!("the far end does not answer ({})", kinds.join(", "))))
+    }
+    /// How far their clock is from ours.
+    pub fn offset(&mut self) -> Result<Offset, HostError> {
+        let mut best: Option<Offset> = None;
+        for _ in 0..EXCHANGES {
+            let at = sys::monotonic();
+            self.say(&json!({ "do": "clock", "at": at }))?;
+            let answer = self.expect(&["clock"])?;
+            let back = sys::monotonic();
+            let here = answer["here"]
+                .as_u64()
+                .ok_or_else(|| broken("a clock without a time"))?;
+            let error = (back - at) / 2;
+            if best.is_none_or(|best| error < best.error) {
+                let ns = i128::from(here) - i128::from(at + error);
+                best = Some(Offset { ns, error });
+            }
+        }
+        best.ok_or_else(|| broken("no clock"))
+    }
+}

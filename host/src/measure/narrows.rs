@@ -1,0 +1,324 @@
+//! Load between this end and `narrows serve`: streams opened, started, watched, stopped, by requests over the control connection.
+//!
+//! Whoever sends tells how: for a flow to here that is the far end, whose rows come while it runs, on its clock. They are put on ours
+//! by the difference that [`Link::offset`] found.
+
+use super::link::{connected, send_all, Link, Offset, PATIENCE};
+use super::options::{Options, Test};
+use super::plan::{Direction, FlowSpec};
+use super::seen::{FlowSeen, StoppedBy};
+use super::Run;
+use crate::bulk::{Place, Stream, Way, UNSENT};
+use crate::row::Row;
+use crate::socket::{self, Outgoing, Wanted, BATCH};
+use crate::sys;
+use crate::wire::{Hello, Kind, Ping, PING};
+use crate::HostError;
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Bytes of a datagram of load, with which an IPv4 packet has 1500.
+const DATAGRAM: usize = 1472;
+
+struct Flow {
+    stream: Arc<Stream>,
+    place: Place,
+    seen: FlowSeen,
+}
+
+/// How a flow's own socket is to be; the far end is told the same for those that it sends.
+fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
+    let sends = spec.direction == Direction::Up;
+    Wanted {
+        cc: cc.filter(|_| sends).map(String::from),
+        dscp: spec.dscp,
+        pacing: options.pacing.filter(|_| sends).map(|rate| rate.as_bit() / 8),
+    }
+}
+
+fn cc_missing(cc: Option<&str>, error: &std::io::Error) -> HostError {
+    let (cc, ccs) = (cc.unwrap_or("?"), crate::machine::ccs());
+    HostError::Missing(format!(
+        "{cc}: {error}; you may choose {} (net.ipv4.tcp_allowed_congestion_control)",
+        ccs.allowed.join(", ")
+    ))
+}
+
+/// One loaded phase: its flows, and why it ended.
+pub fn loaded(
+    link: &mut Link,
+    run: &mut Run,
+    to: SocketAddr,
+    specs: &[FlowSpec],
+    cc: Option<&str>,
+    offset: Offset,
+) -> Result<(u64, u64, Vec<FlowSeen>, StoppedBy), HostError> {
+    let first = run.next_stream;
+    run.next_stream = run.next_stream.wrapping_add(specs.len() as u16);
+    let number = |i: usize| first.wrapping_add(i as u16);
+    for (i, spec) in specs.iter().enumerate() {
+        link.say(&json!({
+            "do": "open", "stream": number(i), "direction": spec.direction.name(), "cc": cc, "dscp": spec.dscp,
+            "pacing_bytes": run.options.pacing.map(|rate| rate.as_bit() / 8),
+        }))?;
+        link.expect(&["open"])?;
+    }
+    let mut flows: HashMap<u16, Flow> = HashMap::new();
+    for (i, spec) in specs.iter().enumerate() {
+        let refused = |error: std::io::Error| match cc {
+            Some(_) => cc_missing(cc, &error),
+            None => HostError::Failed("the socket of a flow", error),
+        };
+        let fd = socket::connect(to, &wanted(run.options, spec, cc)).map_err(refused)?;
+        connected(&fd, to, sys::monotonic() + PATIENCE)?;
+        send_all(&fd, &Hello::Data(number(i), link.cookie).to_bytes())?;
+        let joined = link.expect(&["joined"])?;
+        let up = spec.direction == Direction::Up;
+        let ours = socket::cc_of(&fd);
+        let place = *run
+            .counted
+            .entry(spec.direction.name())
+            .and_modify(|n| *n += 1)
+            .or_insert(1);
+        let seen = FlowSeen {
+            id: format!("{}{place}", spec.direction.name()),
+            direction: spec.direction,
+            udp: false,
+            cc: if up {
+                Some(ours)
+            } else {
+                joined["cc"].as_str().map(String::from)
+            },
+            dscp: spec.dscp,
+            arrived: joined["class"].as_u64().filter(|_| up).map(|class| (class >> 2) as u8),
+            ecn: None,
+            mss: None,
+            rows: Vec::new(),
+            sender: true,
+            received: None,
+        };
+        let way = if up { Way::Out } else { Way::In };
+        if up {
+            let _ = sys::set_notsent_lowat(&fd, UNSENT);
+        }
+        let stream = Stream::new(fd, way, Arc::clone(&run.budget));
+        flows.insert(
+            number(i),
+            Flow {
+                stream,
+                place: Place::default(),
+                seen,
+            },
+        );
+    }
+    let numbers: Vec<u16> = (0..specs.len()).map(number).collect();
+    let failed = HostError::failed("starting load");
+    let interval = run.sample_interval(specs.len());
+    let from = sys::monotonic();
+    for flow in flows.values_mut() {
+        note(flow, from);
+        flow.place = run.carriers.start(&flow.stream).map_err(&failed)?;
+    }
+    link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
+    let until = from + run.options.duration.as_ns();
+    let mut sample = from + interval;
+    let mut why = StoppedBy::Duration;
+    loop {
+        let now = sys::monotonic();
+        if now >= until {
+            break;
+        }
+        if run.budget.spent() {
+            why = StoppedBy::MaxData;
+            break;
+        }
+        if now >= sample {
+            sample = (sample + interval).max(now);
+            flows.values_mut().for_each(|flow| note(flow, now));
+            run.pulse(now)?;
+        }
+        let wait = sample.min(until).saturating_sub(sys::monotonic());
+        if let Some(told) = link.hear(wait)? {
+            if told["is"] == "over" {
+                why = StoppedBy::Peer;
+                break;
+            }
+            hear(&mut flows, &told, offset);
+        }
+    }
+    let to = sys::monotonic();
+    for flow in flows.values_mut() {
+        if flow.stream.broken() {
+            run.notes.push(format!("{} broke before its end", flow.seen.id));
+        }
+        note(flow, to);
+        if flow.stream.way() == Way::Out {
+            run.carriers.stop(flow.place);
+            own(flow);
+        }
+    }
+    if why != StoppedBy::Peer {
+        link.say(&json!({ "do": "stop", "streams": numbers }))?;
+        let mut open = numbers.len();
+        while open > 0 {
+            let told = link.expect(&["stopped", "samples"])?;
+            open -= usize::from(told["is"] == "stopped");
+            hear(&mut flows, &told, offset);
+        }
+    }
+    let mut seen = Vec::new();
+    for number in numbers {
+        let Some(flow) = flows.remove(&number) else { continue };
+        run.carriers.stop(flow.place);
+        let _ = sys::set_reset(flow.stream.socket());
+        run.moved += flow.stream.moved();
+        seen.push(flow.seen);
+    }
+    Ok((from, to, seen, why))
+}
+
+/// A row of a flow that this end sends; for one that it receives, what it has got.
+fn note(flow: &mut Flow, now: u64) {
+    match flow.stream.way() {
+        Way::Out => {
+            if let Ok(info) = sys::tcp_info(flow.stream.socket()) {
+                flow.seen.rows.push(Row::of(now, &info));
+            }
+        }
+        Way::In => flow.seen.received = Some(flow.stream.moved()),
+    }
+}
+
+/// What this end's socket says of its connection at its end.
+fn own(flow: &mut Flow) {
+    if let Ok(info) = sys::tcp_info(flow.stream.socket()) {
+        flow.seen.mss = Some(info.snd_mss.into());
+        flow.seen.ecn = Some(info.options() & sys::ECN != 0);
+    }
+}
+
+/// Something about a flow has come from the far end.
+fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) {
+    let number = told["stream"].as_u64().and_then(|n| u16::try_from(n).ok());
+    let Some(flow) = number.and_then(|n| flows.get_mut(&n)) else {
+        return;
+    };
+    let ours = |mut row: Row| {
+        row.at = u64::try_from(i128::from(row.at) - offset.ns).unwrap_or(0);
+        row
+    };
+    let sends = flow.stream.way() == Way::In;
+    match told["is"].as_str() {
+        Some("samples") if sends => {
+            let rows = told["rows"].as_array().into_iter().flatten();
+            flow.seen.rows.extend(rows.filter_map(Row::from_json).map(ours));
+        }
+        Some("stopped") if sends => {
+            flow.seen.rows.extend(Row::from_json(&told["row"]).map(ours));
+            flow.seen.mss = told["mss"].as_u64();
+            flow.seen.ecn = told["ecn"].as_bool();
+        }
+        Some("stopped") => flow.seen.received = told["moved"].as_u64(),
+        _ => {}
+    }
+}
+
+/// A loaded phase of datagrams, at the rate of `--pacing`: what was sent, and what the far end counted.
+pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Value, StoppedBy), HostError> {
+    let failed = HostError::failed("the socket of load");
+    let any: SocketAddr = if to.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" }
+        .parse()
+        .map_err(|_| HostError::Stopped)?;
+    let fd = socket::datagrams(any).map_err(&failed)?;
+    socket::connect_datagrams(&fd, to).map_err(&failed)?;
+    socket::set_class(&fd, run.options.dscp << 2);
+    let rate = run.options.pacing.map_or(FLOOD, |rate| rate.as_bit()).max(1);
+    let interval = (DATAGRAM as u64 * 8).saturating_mul(1_000_000_000) / rate;
+    link.say(&json!({ "do": "report" }))?;
+    link.expect(&["report"])?;
+    let from = sys::monotonic();
+    let until = from + run.options.duration.as_ns();
+    let (mut next, mut number, mut unsent) = (from, 0_u32, 0_u64);
+    let mut why = StoppedBy::Duration;
+    loop {
+        let now = sys::monotonic();
+        if now >= until {
+            break;
+        }
+        if run.budget.spent() {
+            why = StoppedBy::MaxData;
+            break;
+        }
+        if next > now {
+            run.pulse(now)?;
+            // A whole millisecond's worth at a time costs no more than one.
+            sys::sleep_until(next.max(now + 500_000).min(until));
+            continue;
+        }
+        let due = (now - next)
+            .checked_div(interval)
+            .map_or(BATCH as u64, |n| (n + 1).min(BATCH as u64));
+        let datagrams: Vec<Outgoing> = (0..due as u32)
+            .map(|i| {
+                let ping = Ping {
+                    kind: Kind::Load,
+                    class: 0,
+                    probe: 0,
+                    cookie: link.cookie,
+                    number: number.wrapping_add(i),
+                    sent: now,
+                    received: 0,
+                    answered: 0,
+                    count: 0,
+                };
+                Outgoing {
+                    to: None,
+                    class: None,
+                    head: ping.to_bytes(),
+                    head_len: PING,
+                    len: DATAGRAM,
+                }
+            })
+            .collect();
+        let sent = socket::send(&fd, &datagrams, false).unwrap_or(0) as u64;
+        unsent += due - sent;
+        number = number.wrapping_add(sent as u32);
+        next += due * interval;
+        run.budget.took(now, sent * DATAGRAM as u64);
+        run.moved += sent * DATAGRAM as u64;
+    }
+    let to = sys::monotonic();
+    // The last ones are still under way.
+    sys::sleep_until(to + 500_000_000);
+    link.say(&json!({ "do": "report" }))?;
+    let report = link.expect(&["report"])?;
+    let load = &report["load"];
+    let (packets, bytes) = (
+        load["packets"].as_u64().unwrap_or(0),
+        load["bytes"].as_u64().unwrap_or(0),
+    );
+    let span = (to - from) as f64 / 1e9;
+    let took = load["last"]
+        .as_u64()
+        .unwrap_or(0)
+        .saturating_sub(load["first"].as_u64().unwrap_or(0)) as f64
+        / 1e9;
+    let told = json!({
+        "direction": "up", "packet_bytes": DATAGRAM, "asked_mbit": rate as f64 / 1e6,
+        "sent": number, "unsent": unsent, "received": packets, "reordered": load["reordered"],
+        "sent_mbit": f64::from(number) * DATAGRAM as f64 * 8.0 / 1e6 / span,
+        "received_mbit": if took > 0.0 { json!(bytes as f64 * 8.0 / 1e6 / took) } else { Value::Null },
+        "loss": if number > 0 { json!(1.0 - packets.min(number.into()) as f64 / f64::from(number)) } else { Value::Null },
+    });
+    Ok((from, to, told, why))
+}
+
+/// bit/s of a flood without a wish.
+const FLOOD: u64 = 10_000_000;
+
+/// Is this test for a far end of ours alone?
+pub fn only(test: Test) -> bool {
+    matches!(test, Test::UdpFlood | Test::Voip)
+}

@@ -1,0 +1,321 @@
+//! The options of `narrows-host measure`.
+
+use crate::wire::PORT;
+use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Rate, Span};
+
+/// How it is called.
+pub const USAGE: &str = "\
+narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// URL
+
+  --test NAME           tcp_up tcp_down tcp_nup tcp_ndown rrul rrul_be bidir udp_flood voip page ping; bidir
+  --port N              5201
+  --duration SPAN       of each loaded phase; 10s
+  --idle SPAN           before it; 3s
+  --streams N           each way; 12 for tcp_nup and tcp_ndown, 4 for rrul, else 1
+  --cc A,B              congestion controls, in turn; the hosts' own
+  --repeats N           of each, A B A B; 1
+  --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46; 0
+  --ecn                 say whether congestion is notified, which the hosts' sysctl decides
+  --pacing RATE         of each flow at most (SO_MAX_PACING_RATE); of udp_flood: its rate
+  --max-data BYTES      stop when so much has moved, both ways together; 2GB
+  --ping-interval SPAN  20ms
+  --token T             the far end's; or in $NARROWS_TOKEN
+  --speaks WHO          auto, narrows, iperf3 or http
+  --stream              for programs: lines of progress, then the measurement (see docs/reference/measurement.md)
+  --tied                end with the process that started this one
+";
+
+/// What is measured.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Test {
+    /// Flows from here.
+    TcpUp,
+    /// Flows to here.
+    TcpDown,
+    /// Many from here.
+    TcpNup,
+    /// Many to here.
+    TcpNdown,
+    /// Four each way, each with a code point of its own.
+    Rrul,
+    /// Four each way.
+    RrulBe,
+    /// One each way.
+    Bidir,
+    /// Datagrams at a rate, from here.
+    UdpFlood,
+    /// A call, alone and beside load.
+    Voip,
+    /// A page of HTTP objects, alone and beside load.
+    Page,
+    /// Nothing but pings.
+    Ping,
+}
+
+/// By name.
+pub const TESTS: [(&str, Test); 11] = [
+    ("tcp_up", Test::TcpUp),
+    ("tcp_down", Test::TcpDown),
+    ("tcp_nup", Test::TcpNup),
+    ("tcp_ndown", Test::TcpNdown),
+    ("rrul", Test::Rrul),
+    ("rrul_be", Test::RrulBe),
+    ("bidir", Test::Bidir),
+    ("udp_flood", Test::UdpFlood),
+    ("voip", Test::Voip),
+    ("page", Test::Page),
+    ("ping", Test::Ping),
+];
+
+impl Test {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        TESTS
+            .iter()
+            .find(|(_, test)| *test == self)
+            .map_or("", |(name, _)| name)
+    }
+}
+
+/// Code points by name: RFC 2474, 2597, 3246, 5865, 8622.
+const DSCP: [(&str, u8); 24] = [
+    ("BE", 0),
+    ("CS0", 0),
+    ("LE", 1),
+    ("CS1", 8),
+    ("AF11", 10),
+    ("AF12", 12),
+    ("AF13", 14),
+    ("CS2", 16),
+    ("AF21", 18),
+    ("AF22", 20),
+    ("AF23", 22),
+    ("CS3", 24),
+    ("AF31", 26),
+    ("AF32", 28),
+    ("AF33", 30),
+    ("CS4", 32),
+    ("AF41", 34),
+    ("AF42", 36),
+    ("AF43", 38),
+    ("CS5", 40),
+    ("VA", 44),
+    ("EF", 46),
+    ("CS6", 48),
+    ("CS7", 56),
+];
+
+/// Who the other end is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Speaks {
+    /// To be found out.
+    Auto,
+    /// `narrows serve`.
+    Narrows,
+    /// `iperf3 -s`.
+    Iperf3,
+    /// A web server.
+    Http,
+}
+
+/// By name.
+pub const SPEAKS: [(&str, Speaks); 4] = [
+    ("auto", Speaks::Auto),
+    ("narrows", Speaks::Narrows),
+    ("iperf3", Speaks::Iperf3),
+    ("http", Speaks::Http),
+];
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A name, an address, or an URL.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What is measured.
+    pub test: Test,
+    /// Of a loaded phase.
+    pub duration: Span,
+    /// Before it.
+    pub idle: Span,
+    /// Each way.
+    pub streams: usize,
+    /// In turn; none: the hosts' own.
+    pub cc: Vec<String>,
+    /// Of each.
+    pub repeats: usize,
+    /// Of flows and pings.
+    pub dscp: u8,
+    /// Is it wanted?
+    pub ecn: bool,
+    /// Of each flow.
+    pub pacing: Option<Rate>,
+    /// Both ways together.
+    pub max_data: Bytes,
+    /// From one ping to the next.
+    pub ping_interval: Span,
+    /// The far end's.
+    pub token: Option<String>,
+    /// Who the other end is.
+    pub speaks: Speaks,
+    /// For programs.
+    pub stream: bool,
+    /// End with the parent.
+    pub tied: bool,
+}
+
+/// More flows tell nothing new, and each is a connection at the far end.
+const MOST_STREAMS: usize = 128;
+/// Pings of one measurement, one probe: an hour of a thousand each second.
+const MOST_PINGS: u64 = 3_600_000;
+const LEAST_INTERVAL: Span = Span::ms(1);
+
+/// Of a command line. `known` answers variables of the environment.
+pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Option<String>) -> Result<Options, String> {
+    let mut asked = Options {
+        host: String::new(),
+        port: PORT,
+        test: Test::Bidir,
+        duration: Span::s(10),
+        idle: Span::s(3),
+        streams: 0,
+        cc: Vec::new(),
+        repeats: 1,
+        dscp: 0,
+        ecn: false,
+        pacing: None,
+        max_data: Bytes::new(2_000_000_000),
+        ping_interval: Span::ms(20),
+        token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
+        speaks: Speaks::Auto,
+        stream: false,
+        tied: false,
+    };
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--ecn" => asked.ecn = true,
+            "--stream" => asked.stream = true,
+            "--tied" => asked.tied = true,
+            _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
+            _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{USAGE}")),
+            _ => {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+                one(&mut asked, &arg, &value)?;
+            }
+        }
+    }
+    if asked.host.is_empty() {
+        return Err(format!("which host?\n\n{USAGE}"));
+    }
+    if asked.streams == 0 {
+        asked.streams = match asked.test {
+            Test::TcpNup | Test::TcpNdown => 12,
+            Test::Rrul | Test::RrulBe => 4,
+            _ => 1,
+        };
+    }
+    if asked.host.starts_with("http://") && asked.speaks == Speaks::Auto {
+        asked.speaks = Speaks::Http;
+    }
+    if asked.host.starts_with("https://") {
+        return Err("only http:// URLs: narrows has no TLS of its own".into());
+    }
+    let times = asked.repeats.max(1) as u64 * asked.cc.len().max(1) as u64;
+    let all = asked
+        .duration
+        .as_ns()
+        .saturating_mul(times)
+        .saturating_add(asked.idle.as_ns());
+    if all / asked.ping_interval.as_ns() > MOST_PINGS {
+        return Err(format!(
+            "more than {MOST_PINGS} pings: a longer --ping-interval, or less of --duration and --repeats"
+        ));
+    }
+    Ok(asked)
+}
+
+fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
+    let wrong = |what: &str| format!("{option} {value}: {what}");
+    let unit = |e: narrows_core::units::UnitError| format!("{option} {value}: {}; write {option} {}", e.problem, e.fix);
+    let names = |list: Vec<&str>| wrong(&format!("one of {}", list.join(" ")));
+    match option {
+        "--port" => asked.port = value.parse().map_err(|_| wrong("a port is a number up to 65535"))?,
+        "--test" => {
+            let found = TESTS.iter().find(|(name, _)| *name == value);
+            asked.test = found.ok_or_else(|| names(TESTS.map(|(name, _)| name).to_vec()))?.1;
+        }
+        "--speaks" => {
+            let found = SPEAKS.iter().find(|(name, _)| *name == value);
+            asked.speaks = found.ok_or_else(|| names(SPEAKS.map(|(name, _)| name).to_vec()))?.1;
+        }
+        "--duration" => {
+            asked.duration = parse_span(value).map_err(unit)?;
+            if asked.duration < Span::ms(500) {
+                return Err(wrong("half a second at least"));
+            }
+        }
+        "--idle" => asked.idle = parse_span(value).map_err(unit)?,
+        "--streams" => {
+            let n = value.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
+            asked.streams = n.ok_or_else(|| wrong(&format!("a number from 1 to {MOST_STREAMS}")))?;
+        }
+        "--repeats" => {
+            let n = value.parse().ok().filter(|n| (1..=1000).contains(n));
+            asked.repeats = n.ok_or_else(|| wrong("a number from 1 to 1000"))?;
+        }
+        "--cc" => {
+            let name = |name: &str| {
+                (1..16).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+            };
+            asked.cc = value.split(',').map(|name| name.trim().to_string()).collect();
+            if !asked.cc.iter().all(|cc| name(cc)) {
+                return Err(wrong("names with commas between: bbr,cubic"));
+            }
+        }
+        "--dscp" => {
+            let found = DSCP
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(value))
+                .map(|(_, n)| *n);
+            let dscp = found.or(value.parse().ok()).filter(|n| *n < 64);
+            asked.dscp = dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+        }
+        "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
+        "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
+        "--ping-interval" => {
+            asked.ping_interval = parse_span(value).map_err(unit)?;
+            if asked.ping_interval < LEAST_INTERVAL {
+                return Err(wrong("1ms at least"));
+            }
+        }
+        "--token" => asked.token = Some(value.to_string()),
+        _ => return Err(format!("no option is called {option}\n\n{USAGE}")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Options, String> {
+        read(line.split_whitespace().map(String::from), |_| None)
+    }
+
+    #[test]
+    fn a_line_is_read_and_a_mistake_names_its_fix() {
+        let options = asked("h --test tcp_ndown --cc bbr,cubic --dscp ef --max-data 10MB --pacing 5Mbit").unwrap();
+        assert_eq!((options.streams, options.dscp, options.cc.len()), (12, 46, 2));
+        assert!(asked("h --test tcp").unwrap_err().contains("tcp_up tcp_down"));
+        assert!(asked("h --duration 10").unwrap_err().contains("write --duration"));
+        assert!(asked("https://x").unwrap_err().contains("TLS"));
+        assert!(
+            asked("").is_err()
+                && asked("a b").is_err()
+                && asked("h --cc ../x").is_err()
+                && asked("h --dscp 64").is_err()
+        );
+        assert_eq!(asked("http://h/x").unwrap().speaks, Speaks::Http);
+    }
+}

@@ -1,0 +1,194 @@
+//! What a test consists of: which flows of which class, which pings, which phases. It moves nothing.
+//!
+//! The names are those of flent (`rrul`, `tcp_ndown`, ...), which this field knows: `rrul` is four flows each way in four classes of
+//! service, with pings of the same classes beside them; `rrul_be` the same without classes.
+
+use super::options::{Options, Test};
+use super::ping::Probe;
+use narrows_core::units::Span;
+
+/// Best effort, background (CS1), CS5, expedited forwarding.
+const CLASSES: [u8; 4] = [0, 8, 40, 46];
+/// A call's packets: G.711, 20 ms of 64 kbit/s and 12 bytes of RTP, expedited.
+pub const CALL: Probe = Probe {
+    dscp: 46,
+    interval: Span::ms(20),
+    size: 172,
+};
+/// Between two loaded phases queues drain, and so long it is watched.
+const RECOVERY: Span = Span::s(2);
+/// Payload of a ping, bytes.
+const PING: usize = 64;
+
+/// Which way a flow goes, seen from here.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From here.
+    Up,
+    /// To here.
+    Down,
+}
+
+impl Direction {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        }
+    }
+}
+
+/// A flow of each loaded phase.
+#[derive(Copy, Clone, Debug)]
+pub struct FlowSpec {
+    /// Which way.
+    pub direction: Direction,
+    /// Code point.
+    pub dscp: u8,
+}
+
+/// A stretch of the measurement.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// `idle`, `loaded` or `recovery`.
+    pub name: &'static str,
+    /// How long.
+    pub lasts: Span,
+    /// Of the flows.
+    pub cc: Option<String>,
+}
+
+/// The flows of each loaded phase.
+pub fn flows(options: &Options) -> Vec<FlowSpec> {
+    use Direction::{Down, Up};
+    let ways: &[Direction] = match options.test {
+        Test::TcpUp | Test::TcpNup => &[Up],
+        Test::TcpDown | Test::TcpNdown => &[Down],
+        Test::Rrul | Test::RrulBe | Test::Bidir | Test::Voip | Test::Page => &[Up, Down],
+        Test::UdpFlood | Test::Ping => &[],
+    };
+    let class = |i: usize| match options.test {
+        Test::Rrul => CLASSES[i % CLASSES.len()],
+        _ => options.dscp,
+    };
+    ways.iter()
+        .flat_map(|direction| {
+            (0..options.streams).map(move |i| FlowSpec {
+                direction: *direction,
+                dscp: class(i),
+            })
+        })
+        .collect()
+}
+
+/// The pings beside them; a call is the last one.
+pub fn probes(options: &Options) -> Vec<Probe> {
+    let probe = |dscp| Probe {
+        dscp,
+        interval: options.ping_interval,
+        size: PING,
+    };
+    match options.test {
+        Test::Rrul => CLASSES.map(probe).to_vec(),
+        Test::Voip => vec![probe(options.dscp), CALL],
+        _ => vec![probe(options.dscp)],
+    }
+}
+
+/// The phases: idle, and then each congestion control in turn, as often as asked: A B A B, so that what changes slowly on the path
+/// meets all alike.
+pub fn phases(options: &Options) -> Vec<Phase> {
+    let phase = |name, lasts, cc: Option<&String>| Phase {
+        name,
+        lasts,
+        cc: cc.cloned(),
+    };
+    if options.test == Test::Ping {
+        return vec![phase("idle", options.duration, None)];
+    }
+    let ccs: Vec<Option<&String>> = if options.cc.is_empty() {
+        vec![None]
+    } else {
+        options.cc.iter().map(Some).collect()
+    };
+    let mut all = Vec::new();
+    if options.idle > Span::ZERO {
+        all.push(phase("idle", options.idle, None));
+    }
+    for _ in 0..options.repeats {
+        for cc in &ccs {
+            all.push(phase("loaded", options.duration, *cc));
+            all.push(phase("recovery", RECOVERY.min(options.idle), None));
+        }
+    }
+    all
+}
+
+/// Bytes that may move at most, as far as it is known before: what the pacing allows, or all that is allowed.
+pub fn may_move(options: &Options) -> u64 {
+    let most = options.max_data.get();
+    let phases = (options.repeats * options.cc.len().max(1)) as u64;
+    let flows = match options.test {
+        Test::UdpFlood => 1,
+        Test::Ping => return most.min(pings(options)),
+        _ => flows(options).len() as u64,
+    };
+    match options.pacing {
+        Some(rate) => {
+            let each = (rate * options.duration).get();
+            most.min((each * flows * phases).saturating_add(pings(options)))
+        }
+        None => most,
+    }
+}
+
+/// Bytes of all pings, both ways.
+fn pings(options: &Options) -> u64 {
+    let all: u64 = phases(options).iter().map(|phase| phase.lasts.as_ns()).sum();
+    let each = |probe: &Probe| all / probe.interval.as_ns() * 2 * probe.size as u64;
+    probes(options).iter().map(each).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::read;
+    use super::*;
+
+    fn asked(line: &str) -> Options {
+        read(line.split_whitespace().map(String::from), |_| None).unwrap()
+    }
+
+    #[test]
+    fn congestion_controls_take_turns() {
+        let phases = phases(&asked("h --cc bbr,cubic --repeats 2 --idle 1s"));
+        let names: Vec<_> = phases.iter().map(|p| (p.name, p.cc.as_deref())).collect();
+        let loaded: Vec<_> = names
+            .iter()
+            .filter(|(name, _)| *name == "loaded")
+            .map(|(_, cc)| cc.unwrap())
+            .collect();
+        assert_eq!(loaded, ["bbr", "cubic", "bbr", "cubic"]);
+        assert_eq!(names[0], ("idle", None));
+        assert_eq!(phases.last().unwrap().name, "recovery");
+    }
+
+    #[test]
+    fn rrul_has_a_class_for_each_flow_and_its_ping() {
+        let options = asked("h --test rrul");
+        assert_eq!(
+            flows(&options).iter().map(|f| f.dscp).collect::<Vec<_>>(),
+            [0, 8, 40, 46, 0, 8, 40, 46]
+        );
+        assert_eq!(probes(&options).len(), 4);
+        assert_eq!(flows(&asked("h --test tcp_ndown")).len(), 12);
+        assert!(flows(&asked("h --test ping")).is_empty());
+    }
+
+    #[test]
+    fn what_may_move_is_bounded_by_pacing_or_by_the_limit() {
+        assert_eq!(may_move(&asked("h --test tcp_up --max-data 5MB")), 5_000_000);
+        let paced = may_move(&asked("h --test tcp_up --pacing 8Mbit --duration 1s --idle 0s"));
+        assert!((1_000_000..1_010_000).contains(&paced), "{paced}");
+    }
+}

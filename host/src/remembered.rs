@@ -1,0 +1,104 @@
+//! What the kernel remembers of a destination (its RTT, its slow-start threshold) and would begin the next connection with: `ip
+//! tcp_metrics`. Of two congestion controls measured in turn the second would start where the first has led it.
+//!
+//! Two messages of generic netlink (include/uapi/linux/tcp_metrics.h): what is the family called, and forget that address. Only who
+//! may administer the network may say so; others are told why not.
+
+use crate::{socket, sys};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID` and `CTRL_ATTR_FAMILY_NAME`.
+const CONTROL: (u16, u8, u16, u16) = (0x10, 3, 1, 2);
+/// `TCP_METRICS_CMD_DEL`, `TCP_METRICS_ATTR_ADDR_IPV4` and `..._IPV6`.
+const FORGET: (u8, u16, u16) = (2, 1, 2);
+/// Of a message, and of one within it.
+const HEADERS: usize = 16 + 4;
+
+fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    let mut bytes = vec![0; 4];
+    bytes.extend(family.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend([command, 1, 0, 0]);
+    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+    bytes.extend(attribute.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let len = bytes.len() as u32;
+    bytes[..4].copy_from_slice(&len.to_ne_bytes());
+    bytes
+}
+
+/// The answer to a message; an error that the kernel says is one.
+fn ask(fd: &OwnedFd, message: &[u8]) -> io::Result<Vec<u8>> {
+    sys::send(fd, message)?;
+    let mut answer = vec![0; 4096];
+    let n = sys::read(fd, &mut answer)?.unwrap_or(0);
+    answer.truncate(n);
+    let short = || io::Error::other("a short answer");
+    let kind = answer.get(4..6).ok_or_else(short)?;
+    if u16::from_ne_bytes([kind[0], kind[1]]) == libc::NLMSG_ERROR as u16 {
+        let code = answer.get(16..20).and_then(|c| c.first_chunk()).ok_or_else(short)?;
+        match i32::from_ne_bytes(*code) {
+            0 => {}
+            code => return Err(io::Error::from_raw_os_error(-code)),
+        }
+    }
+    Ok(answer)
+}
+
+fn family(answer: &[u8]) -> Option<u16> {
+    let mut rest = answer.get(HEADERS..)?;
+    while let [a, b, c, d, value @ ..] = rest {
+        let (len, kind) = (u16::from_ne_bytes([*a, *b]) as usize, u16::from_ne_bytes([*c, *d]));
+        if kind == CONTROL.2 {
+            return value.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        }
+        rest = rest.get(len.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
+fn ask_to_forget(ip: IpAddr) -> io::Result<()> {
+    let fd = socket::generic_netlink()?;
+    let answer = ask(&fd, &message(CONTROL.0, CONTROL.1, CONTROL.3, b"tcp_metrics\0"))?;
+    let id = family(&answer).ok_or_else(|| io::Error::other("this kernel remembers nothing"))?;
+    // The acknowledgement of the first question came behind its answer.
+    let fd = socket::generic_netlink()?;
+    let message = match ip.to_canonical() {
+        IpAddr::V4(ip) => message(id, FORGET.0, FORGET.1, &ip.octets()),
+        IpAddr::V6(ip) => message(id, FORGET.0, FORGET.2, &ip.octets()),
+    };
+    match ask(&fd, &message) {
+        // Nothing was remembered.
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// The kernel forgets what it remembers of `ip`; why not, where it does not.
+pub fn forget(ip: IpAddr) -> Result<(), String> {
+    let nothing = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_no_metrics_save");
+    if nothing.is_ok_and(|text| text.trim() == "1") {
+        return Ok(());
+    }
+    ask_to_forget(ip).map_err(|e| match e.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "only root may make the kernel forget a destination".to_string(),
+        _ => e.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_forgets_or_says_why_not() {
+        if let Err(why) = forget("127.0.0.1".parse().unwrap()) {
+            assert!(why.contains("root"), "{why}");
+        }
+    }
+}

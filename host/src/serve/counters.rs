@@ -1,0 +1,76 @@
+//! What a far end has seen, for Prometheus: text format 0.0.4, one line for each counter.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($name:ident $kind:literal $help:literal,)*) => {
+        /// Counted since the start; a gauge goes down, too.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $(#[doc = $help] pub $name: AtomicU64,)*
+        }
+        impl Counters {
+            /// For Prometheus.
+            pub fn to_text(&self) -> String {
+                let mut text = String::new();
+                $(
+                    let name = concat!("narrows_serve_", stringify!($name));
+                    // A String takes everything.
+                    let _ = writeln!(
+                        text,
+                        "# HELP {name} {}\n# TYPE {name} {}\n{name} {}",
+                        $help, $kind, self.$name.load(Relaxed)
+                    );
+                )*
+                text
+            }
+        }
+    };
+}
+
+counters! {
+    connections_total "counter" "TCP connections accepted",
+    connections "gauge" "TCP connections open now, load left out",
+    clients "gauge" "Clients measuring now",
+    narrows_clients_total "counter" "Clients that spoke narrows' own protocol",
+    iperf3_clients_total "counter" "Clients that spoke iperf3",
+    streams_total "counter" "Connections and datagram streams that carried load",
+    up_bytes_total "counter" "Load received",
+    down_bytes_total "counter" "Load sent",
+    pings_total "counter" "Pings answered",
+    refused_full_total "counter" "Refused: as many clients as allowed",
+    refused_token_total "counter" "Refused: wrong token or none",
+    refused_limit_total "counter" "Refused or ended: a limit of duration, bytes or streams",
+    dropped_garbage_total "counter" "Dropped: bytes that no protocol has",
+    dropped_timeout_total "counter" "Dropped: silent for too long",
+    dropped_full_total "counter" "Dropped: too many half-open connections",
+    dropped_datagrams_total "counter" "Datagrams of nobody known, left without an answer",
+    dropped_samples_total "counter" "Samples that a client did not fetch",
+    socket_drops_total "counter" "Datagrams that the socket had no room for",
+}
+
+impl Counters {
+    /// One more.
+    pub fn more(counter: &AtomicU64) {
+        counter.fetch_add(1, Relaxed);
+    }
+    /// One less.
+    pub fn less(counter: &AtomicU64) {
+        counter.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_three_lines() {
+        let counters = Counters::default();
+        Counters::more(&counters.pings_total);
+        let text = counters.to_text();
+        assert!(text.contains("# TYPE narrows_serve_pings_total counter\nnarrows_serve_pings_total 1\n"));
+        assert_eq!(text.lines().count() % 3, 0);
+    }
+}

@@ -1,0 +1,409 @@
+//! A client that speaks iperf3: any 3.x as it comes from a distribution, over TCP or UDP, `-R`, `--bidir`, `-P`.
+//!
+//! ```text
+//! cookie -> 9, parameters -> 10, streams -> 1, 2 ... 4 from the client -> 13, its results, ours -> 14, 16 from the client
+//! ```
+//!
+//! iperf3's own server has one client and says 255 to others; here each has a test of its own, known by its cookie. The streams of
+//! UDP have none: they are known by the address that they come from, one test of an address at a time while they are made.
+//! A token, where one is asked for, is what stands in `--extra-data`: an iperf3 client has nothing better, and it is not hidden.
+
+use super::counters::Counters;
+use super::shared::{Carried, End, Key, Seat, Shared, Speaker};
+use super::udp::{Awaited, Counts, UdpStream};
+use crate::bulk::{Budget, Way};
+use crate::digest::same;
+use crate::iperf3::{self, error, state, stream_id, Cookie, Params, MOST_STREAMS, PARAMS, RESULTS};
+use crate::socket::{self, Wanted};
+use crate::sys;
+use serde_json::{json, Value};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+/// From one step to the next, ns, while no data flows.
+const STEP: u64 = 15_000_000_000;
+/// A client may run over its own time by so much, ns.
+const GRACE: u64 = 30_000_000_000;
+/// So often it is looked whether all streams of UDP have come, ns.
+const LOOK: u64 = 2_000_000;
+/// Bytes of a datagram at most, and of one without a wish: the Internet's least MTU for IPv6 holds it.
+const DATAGRAM: (u64, u64) = (65_507, 1_200);
+/// Bytes of a socket's buffer that a peer may ask for.
+const MOST_WINDOW: u64 = 16 << 20;
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Step {
+    Params,
+    /// Datagram streams of the same address must have come first.
+    Queue,
+    Streams,
+    Running,
+    Results,
+    Farewell,
+}
+
+/// What was counted of a stream up to the end of the omitted part.
+#[derive(Copy, Clone, Default)]
+struct Omitted {
+    bytes: u64,
+    packets: u64,
+    errors: u64,
+    resent: u64,
+}
+
+/// A test.
+pub struct Test {
+    from: IpAddr,
+    cookie: Cookie,
+    _seat: Seat,
+    step: Step,
+    since: u64,
+    params: Params,
+    budget: Arc<Budget>,
+    /// Those to us first, as the client opens them.
+    streams: Vec<Carried>,
+    udp: Option<Arc<Awaited>>,
+    omitted: Vec<Omitted>,
+    measured: bool,
+    ended: u64,
+    cpu: u64,
+}
+
+impl Test {
+    /// One whose cookie has come.
+    pub fn new(from: IpAddr, cookie: Cookie, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Test, End> {
+        let Some(seat) = shared.seat() else {
+            out.push(state::ACCESS_DENIED);
+            return Err(End::Full);
+        };
+        out.push(state::PARAM_EXCHANGE);
+        Counters::more(&shared.counters.iperf3_clients_total);
+        Ok(Test {
+            from,
+            cookie,
+            _seat: seat,
+            step: Step::Params,
+            since: now,
+            params: Params::default(),
+            budget: shared.budget(),
+            streams: Vec::new(),
+            udp: None,
+            omitted: Vec::new(),
+            measured: false,
+            ended: now,
+            cpu: sys::process_cpu(),
+        })
+    }
+    fn go(&mut self, step: Step, now: u64) {
+        (self.step, self.since) = (step, now);
+    }
+    fn refuse(out: &mut Vec<u8>, code: i32, end: End) -> End {
+        out.push(state::SERVER_ERROR);
+        out.extend(code.to_be_bytes());
+        out.extend(0_i32.to_be_bytes());
+        end
+    }
+    fn take_params(&mut self, value: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
+        let params = Params::from_json(value).ok_or(End::Garbage)?;
+        if let Some(token) = &shared.token {
+            let given = params.extra_data.as_deref().unwrap_or_default();
+            if !same(token.as_bytes(), given.as_bytes()) {
+                out.push(state::ACCESS_DENIED);
+                return Err(End::Token);
+            }
+        }
+        if params.parallel > MOST_STREAMS {
+            return Err(Self::refuse(out, error::STREAMS, End::Limit));
+        }
+        if (params.time + params.omit) as f64 > shared.limits.duration.as_s() {
+            return Err(Self::refuse(out, error::DURATION, End::Limit));
+        }
+        if params.udp && params.len > DATAGRAM.0 {
+            return Err(Self::refuse(out, error::BLOCK_SIZE, End::Limit));
+        }
+        self.params = params;
+        if self.params.udp {
+            let len = if self.params.len == 0 {
+                DATAGRAM.1
+            } else {
+                self.params.len.max(16)
+            };
+            let stream = |way| {
+                UdpStream::new(
+                    way,
+                    len as usize,
+                    self.params.bandwidth,
+                    self.params.wide,
+                    Arc::clone(&self.budget),
+                )
+            };
+            let streams = (0..self.count()).map(|place| stream(self.way(place))).collect();
+            self.udp = Some(Arc::new(Awaited {
+                ip: self.from,
+                streams,
+                come: 0.into(),
+                from: Vec::new().into(),
+            }));
+            self.go(Step::Queue, now);
+            self.queue(out, now, shared);
+        } else {
+            out.push(state::CREATE_STREAMS);
+            self.go(Step::Streams, now);
+        }
+        Ok(())
+    }
+    /// Waits for the streams of UDP once no other test of the same address does.
+    fn queue(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
+        if self.udp.as_ref().is_some_and(|udp| shared.exchange.await_streams(udp)) {
+            out.push(state::CREATE_STREAMS);
+            self.go(Step::Streams, now);
+        }
+    }
+    /// How many streams, both ways together.
+    fn count(&self) -> usize {
+        self.params.parallel as usize * if self.params.bidirectional { 2 } else { 1 }
+    }
+    /// Which way the `place`-th goes.
+    fn way(&self, place: usize) -> Way {
+        let back = if self.params.bidirectional {
+            place >= self.params.parallel as usize
+        } else {
+            self.params.reverse
+        };
+        if back {
+            Way::Out
+        } else {
+            Way::In
+        }
+    }
+    fn begin(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
+        out.extend([state::TEST_START, state::TEST_RUNNING]);
+        self.go(Step::Running, now);
+        self.streams.iter_mut().for_each(|stream| stream.start(shared));
+        if let Some(udp) = &self.udp {
+            shared.exchange.awaited(udp);
+            udp.streams.iter().for_each(|stream| stream.start());
+        }
+        self.measured = self.params.omit == 0;
+    }
+    fn end(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
+        self.streams.iter_mut().for_each(|stream| stream.stop(shared));
+        if let Some(udp) = &self.udp {
+            udp.streams.iter().for_each(|stream| stream.stop());
+        }
+        self.ended = now;
+        out.push(state::EXCHANGE_RESULTS);
+    }
+    fn seen(&self) -> Vec<(Way, Omitted, f64)> {
+        let tcp = self.streams.iter().map(|carried| {
+            let info = sys::tcp_info(carried.stream.socket()).unwrap_or_default();
+            let way = carried.stream.way();
+            let omitted = Omitted {
+                bytes: carried.stream.moved(),
+                resent: info.total_retrans.into(),
+                ..Omitted::default()
+            };
+            (way, omitted, 0.0)
+        });
+        let udp = self.udp.iter().flat_map(|udp| &udp.streams).map(|stream| {
+            let Counts {
+                packets,
+                errors,
+                bytes,
+                jitter,
+                ..
+            } = stream.counts();
+            let omitted = Omitted {
+                bytes,
+                packets,
+                errors,
+                resent: 0,
+            };
+            (stream.way(), omitted, jitter)
+        });
+        tcp.chain(udp).collect()
+    }
+    fn results(&self) -> Value {
+        let sends = self.params.reverse || self.params.bidirectional;
+        let seconds = (self.ended.saturating_sub(self.since)) as f64 / 1e9;
+        let seconds = (seconds - self.params.omit as f64).max(0.0);
+        let streams = self.seen().into_iter().enumerate().map(|(place, (way, seen, jitter))| {
+            let before = self.omitted.get(place).copied().unwrap_or_default();
+            let resent = match way {
+                Way::Out if !self.params.udp => json!(seen.resent - before.resent.min(seen.resent)),
+                _ => json!(-1),
+            };
+            // The client takes what is omitted off these itself, but off bytes it does not.
+            json!({
+                "id": stream_id(place), "bytes": seen.bytes.saturating_sub(before.bytes), "retransmits": resent, "jitter": jitter,
+                "errors": seen.errors, "packets": seen.packets,
+                "omitted_errors": before.errors, "omitted_packets": before.packets, "start_time": 0, "end_time": seconds,
+            })
+        });
+        let streams: Vec<Value> = streams.collect();
+        let cpu = sys::process_cpu().saturating_sub(self.cpu) as f64 / 1e7 / seconds.max(1e-3);
+        let mut results = json!({
+            "cpu_util_total": cpu, "cpu_util_user": 0.0, "cpu_util_system": cpu,
+            "sender_has_retransmits": if sends && !self.params.udp { 1 } else { -1 }, "streams": streams,
+        });
+        if let Some(carried) = self.streams.first() {
+            results["congestion_used"] = socket::cc_of(carried.stream.socket()).into();
+        }
+        if self.params.get_server_output {
+            let text = format!("narrows {}: {} streams\n", env!("CARGO_PKG_VERSION"), self.count());
+            results["server_output_text"] = text.into();
+        }
+        results
+    }
+}
+
+impl Speaker for Test {
+    fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
+        let mut took = 0;
+        while let Some(first) = input.get(took) {
+            let json = |most| iperf3::json(&input[took..], most).map_err(|_| End::Garbage);
+            match self.step {
+                Step::Params => {
+                    let Some((value, n)) = json(PARAMS)? else { break };
+                    took += n;
+                    self.take_params(&value, out, now, shared)?;
+                }
+                Step::Results => {
+                    let Some((_, n)) = json(RESULTS)? else { break };
+                    took += n;
+                    let text = self.results().to_string();
+                    out.extend((text.len() as u32).to_be_bytes());
+                    out.extend(text.as_bytes());
+                    out.push(state::DISPLAY_RESULTS);
+                    self.go(Step::Farewell, now);
+                }
+                _ => {
+                    took += 1;
+                    match (self.step, *first) {
+                        (Step::Running, state::TEST_END) => {
+                            self.end(out, now, shared);
+                            self.step = Step::Results;
+                        }
+                        (Step::Farewell, state::IPERF_DONE) | (_, state::CLIENT_TERMINATE) => return Err(End::Done),
+                        _ => return Err(End::Garbage),
+                    }
+                }
+            }
+        }
+        Ok(took)
+    }
+    fn most(&self) -> usize {
+        4 + match self.step {
+            Step::Results => RESULTS,
+            _ => PARAMS,
+        }
+    }
+    fn joined(
+        &mut self,
+        _stream: u16,
+        socket: OwnedFd,
+        from: IpAddr,
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<(), End> {
+        let count = self.count();
+        if self.step != Step::Streams || self.params.udp || from != self.from || self.streams.len() >= count {
+            // Whoever it is, it does not belong here; the byte is shorter than the cookie that it has sent.
+            let _ = sys::send_some(&socket, &[state::ACCESS_DENIED]);
+            return Ok(());
+        }
+        let (way, params) = (self.way(self.streams.len()), &self.params);
+        if params.no_delay {
+            socket::no_delay(&socket);
+        }
+        if params.window > 0 {
+            socket::set_buffers(&socket, params.window.min(MOST_WINDOW) as u32);
+        }
+        if params.mss > 0 {
+            socket::set_mss(&socket, params.mss.min(u16::MAX.into()) as u16);
+        }
+        let paced = match (params.fqrate, params.bandwidth) {
+            (0, 0) => None,
+            (0, rate) => Some(rate / 8),
+            (rate, 0) => Some(rate / 8),
+            (a, b) => Some(a.min(b) / 8),
+        };
+        let wanted = Wanted {
+            cc: None,
+            dscp: 0,
+            pacing: paced.filter(|_| way == Way::Out),
+        };
+        let _ = wanted.apply(&socket);
+        socket::set_class(&socket, params.tos.min(255) as u8);
+        if let Some(cc) = params.congestion.as_deref().filter(|_| way == Way::Out) {
+            if cc.len() > 15 || sys::choose_cc(&socket, cc).is_err() {
+                return Err(Self::refuse(out, error::CONGESTION, End::Limit));
+            }
+        }
+        self.streams.push(Carried::new(socket, way, &self.budget, shared));
+        if self.streams.len() == count {
+            self.begin(out, now, shared);
+        }
+        Ok(())
+    }
+    fn tick(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
+        let in_step = now.saturating_sub(self.since);
+        match self.step {
+            Step::Queue => self.queue(out, now, shared),
+            Step::Streams => {
+                let all = |udp: &Arc<Awaited>| udp.come.load(Relaxed) == udp.streams.len();
+                if self.udp.as_ref().is_some_and(all) {
+                    self.begin(out, now, shared);
+                }
+            }
+            Step::Running => {
+                let omit = self.params.omit * 1_000_000_000;
+                if !self.measured && in_step >= omit {
+                    self.omitted = self.seen().into_iter().map(|(_, seen, _)| seen).collect();
+                    self.measured = true;
+                }
+                let most = match self.params.time {
+                    0 => shared.limits.duration.as_ns(),
+                    time => time.saturating_mul(1_000_000_000).saturating_add(omit + GRACE),
+                };
+                if in_step > most || self.budget.spent() {
+                    out.push(state::SERVER_TERMINATE);
+                    return Err(End::Limit);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        if in_step > STEP && self.step != Step::Results {
+            return Err(End::Timeout);
+        }
+        if self.step == Step::Results && now.saturating_sub(self.ended) > STEP {
+            return Err(End::Timeout);
+        }
+        Ok(())
+    }
+    fn due(&self) -> u64 {
+        match self.step {
+            Step::Queue => self.since,
+            Step::Streams if self.udp.is_some() => self.since,
+            Step::Running if !self.measured => self.since + self.params.omit * 1_000_000_000,
+            Step::Running => self.since + GRACE,
+            Step::Results => self.ended + STEP,
+            _ => self.since + STEP,
+        }
+        .max(sys::monotonic() + LOOK)
+    }
+    fn key(&self) -> Option<Key> {
+        Some(Key::Iperf(self.cookie))
+    }
+    fn gone(&mut self, shared: &Shared) {
+        self.streams.iter_mut().for_each(|stream| stream.stop(shared));
+        if let Some(udp) = &self.udp {
+            Counters::more(&shared.counters.streams_total);
+            shared.exchange.forget(udp);
+        }
+    }
+}

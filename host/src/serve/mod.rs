@@ -1,0 +1,94 @@
+//! `narrows-host serve`: the far end of measurements. Many clients at once on one port, TCP and UDP, of two protocols: narrows' own
+//! ([`crate::wire`]) and iperf3's ([`crate::iperf3`]).
+//!
+//! Three kinds of threads: the [`door`] (every control connection), a few for load ([`crate::bulk`], which says why no runtime),
+//! one for datagrams ([`udp`]). Nothing here needs a privilege. What a peer sends makes nothing grow: each table has a limit, each
+//! wait a timeout, each message a length, and every refusal a counter ([`counters`]).
+//!
+//! `docs/reference/far-end.md` documents all of it.
+
+pub mod counters;
+pub mod door;
+pub mod iperf;
+pub mod options;
+pub mod page;
+pub mod session;
+pub mod shared;
+pub mod udp;
+
+use crate::bulk::Carriers;
+use crate::{socket, sys, HostError};
+use counters::Counters;
+use door::{Door, Listener};
+use options::Options;
+use shared::Shared;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use udp::Exchange;
+
+fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
+    socket::listen(at).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => HostError::Missing(format!(
+            "{at} is taken: something listens there already; choose another with --port"
+        )),
+        io::ErrorKind::PermissionDenied => HostError::Missing(format!(
+            "{at}: only root may take a port below 1024; choose another with --port"
+        )),
+        io::ErrorKind::AddrNotAvailable => {
+            HostError::Missing(format!("{at} is no address of this machine: see --bind"))
+        }
+        _ => HostError::Failed("listening", error),
+    })
+}
+
+/// Serves until a signal says stop. `ready` is told where.
+pub fn run(options: &Options, ready: &mut dyn FnMut(SocketAddr)) -> Result<(), HostError> {
+    socket::allow_descriptors();
+    let mut at = SocketAddr::new(options.bind, options.port);
+    let listener = match (listen(at), options.bound) {
+        (Ok(listener), _) => listener,
+        // A kernel without IPv6, and nobody asked for it.
+        (Err(_), false) => {
+            at = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), options.port);
+            listen(at)?
+        }
+        (Err(error), true) => return Err(error),
+    };
+    at = socket::local(&listener).map_err(HostError::failed("listening"))?;
+    let counters = Arc::new(Counters::default());
+    let exchange = Exchange::new(at, Arc::clone(&counters)).map_err(HostError::failed("listening for datagrams"))?;
+    let mut listeners = vec![Listener {
+        socket: listener,
+        metrics: false,
+    }];
+    if let Some(at) = options.metrics {
+        listeners.push(Listener {
+            socket: listen(at)?,
+            metrics: true,
+        });
+    }
+    let shared = Shared {
+        limits: options.limits,
+        token: options.token.clone(),
+        counters,
+        carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
+        exchange: Arc::new(exchange),
+    };
+    let stop = AtomicBool::new(false);
+    let mut door = Door::new(listeners, &shared).map_err(HostError::failed("epoll"))?;
+    ready(at);
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.exchange.run(&stop));
+        let served = door.run(&stop);
+        stop.store(true, Relaxed);
+        served
+    })
+    .map_err(HostError::failed("waiting for clients"))?;
+    if sys::stopped() {
+        return Err(HostError::Stopped);
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! The options of `narrows-host serve`, and the unit for systemd.
+
+use super::shared::Limits;
+use crate::wire::PORT;
+use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Span};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// How it is called.
+pub const USAGE: &str = "\
+narrows-host serve [options]          the far end of `narrows measure`, and of plain iperf3 clients
+
+  --port N            TCP and UDP; 5201
+  --bind ADDRESS      of this machine; all of them
+  --token TOKEN       who does not know it is refused (iperf3: --extra-data TOKEN); or in $NARROWS_TOKEN
+  --token-file FILE   the same, from the first line of a file
+  --rate RATE         of one client each way, e.g. 100Mbit; as fast as it goes
+  --duration SPAN     of one client's visit; 10min
+  --clients N         at once; 64
+  --bytes BYTES       of one client's visit; 100GB
+  --metrics ADDR:PORT counters for Prometheus, at /metrics; none
+  --systemd-unit      print a unit for systemd, and end
+  --tied              end with the process that started this one
+";
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where.
+    pub bind: IpAddr,
+    /// Was that asked for?
+    pub bound: bool,
+    /// TCP and UDP.
+    pub port: u16,
+    /// Who does not know it is refused.
+    pub token: Option<String>,
+    /// Limits.
+    pub limits: Limits,
+    /// Where counters are told.
+    pub metrics: Option<SocketAddr>,
+    /// Only print the unit.
+    pub unit: bool,
+    /// End with the parent.
+    pub tied: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            bind: Ipv6Addr::UNSPECIFIED.into(),
+            bound: false,
+            port: PORT,
+            token: None,
+            limits: Limits {
+                rate: None,
+                duration: Span::s(600),
+                clients: 64,
+                bytes: Bytes::new(100_000_000_000),
+            },
+            metrics: None,
+            unit: false,
+            tied: false,
+        }
+    }
+}
+
+/// The shortest token: eight characters are not guessed over a network.
+const TOKEN: usize = 8;
+
+fn token(text: &str) -> Result<Option<String>, String> {
+    let text = text.trim();
+    match text.len() {
+        0 => Err("an empty token: leave the option out, and everybody is welcome".into()),
+        n if n < TOKEN => Err(format!(
+            "a token of {n} characters is guessed soon; write {TOKEN} or more"
+        )),
+        _ => Ok(Some(text.into())),
+    }
+}
+
+/// Of a command line. `known` answers variables of the environment.
+pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Option<String>) -> Result<Options, String> {
+    let mut asked = Options::default();
+    if let Some(text) = known("NARROWS_TOKEN").filter(|text| !text.is_empty()) {
+        asked.token = token(&text).map_err(|e| format!("NARROWS_TOKEN: {e}"))?;
+    }
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--systemd-unit" => asked.unit = true,
+            "--tied" => asked.tied = true,
+            "--port" | "--bind" | "--token" | "--token-file" | "--rate" | "--duration" | "--clients" | "--bytes"
+            | "--metrics" => {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+                one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
+            }
+            _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+        }
+    }
+    Ok(asked)
+}
+
+fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
+    let unit = |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
+    match option {
+        "--port" => asked.port = value.parse().map_err(|_| "a port is a number up to 65535")?,
+        "--bind" => {
+            let text = value.trim_start_matches('[').trim_end_matches(']');
+            asked.bind = text.parse().map_err(|_| "an address, e.g. 192.0.2.1 or ::1")?;
+            asked.bound = true;
+        }
+        "--token" => asked.token = token(value)?,
+        "--token-file" => {
+            let text = std::fs::read_to_string(value).map_err(|e| e.to_string())?;
+            asked.token = token(text.lines().next().unwrap_or_default())?;
+        }
+        "--rate" => asked.limits.rate = Some(parse_rate(value).map_err(unit)?),
+        "--duration" => asked.limits.duration = parse_span(value).map_err(unit)?,
+        "--bytes" => asked.limits.bytes = parse_bytes(value).map_err(unit)?,
+        "--clients" => {
+            let clients = value.parse().ok().filter(|n| (1..=10_000).contains(n));
+            asked.limits.clients = clients.ok_or("a number from 1 to 10000")?;
+        }
+        _ => {
+            asked.metrics = Some(
+                value
+                    .parse()
+                    .map_err(|_| "an address and a port, e.g. 127.0.0.1:9101")?,
+            )
+        }
+    }
+    Ok(())
+}
+
+/// A unit for systemd, for a program at `program`: a user that exists only while it runs, and may nothing but talk.
+pub fn unit(program: &str) -> String {
+    format!(
+        "\
+[Unit]
+Description=narrows serve: the far end of network measurements
+Documentation=https://github.com/narrows/narrows
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={program} serve
+# Options: systemctl edit narrows-serve, e.g.
+#   [Service]
+#   ExecStart=
+#   ExecStart={program} serve --rate 200Mbit --metrics 127.0.0.1:9101
+# A token: one line NARROWS_TOKEN=... in this file, which only root can read.
+EnvironmentFile=-/etc/narrows/serve.env
+KillSignal=SIGINT
+SuccessExitStatus=130
+Restart=on-failure
+DynamicUser=yes
+LimitNOFILE=20000
+MemoryMax=1G
+CapabilityBoundingSet=
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Options, String> {
+        read(line.split_whitespace().map(String::from), |_| None)
+    }
+
+    #[test]
+    fn a_line_is_read_and_a_mistake_names_its_fix() {
+        let options =
+            asked("--port 0 --bind [::1] --rate 10Mbit --duration 30s --clients 3 --bytes 5MB --token 12345678")
+                .unwrap();
+        assert_eq!((options.port, options.bound, options.limits.clients), (0, true, 3));
+        assert_eq!(options.limits.bytes, Bytes::new(5_000_000));
+        assert!(
+            asked("--rate 10").unwrap_err().contains("write --rate"),
+            "{}",
+            asked("--rate 10").unwrap_err()
+        );
+        assert!(asked("--token abc").unwrap_err().contains("8 or more"));
+        assert!(asked("--clients 0").is_err() && asked("--nonsense").is_err() && asked("--port").is_err());
+    }
+
+    #[test]
+    fn the_unit_names_the_program() {
+        assert!(unit("/usr/bin/narrows-host").contains("ExecStart=/usr/bin/narrows-host serve\n"));
+    }
+}

@@ -1,0 +1,199 @@
+//! Two answers to `GET`: what the far end has counted (only where `--metrics` listens), and so many bytes for who measures pages.
+//!
+//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session: one object of a page, up to [`MOST`] bytes, over a connection that is
+//! kept, as RFC 9112 has it. Without a cookie there is nothing to be had: nobody's download site.
+
+use super::shared::{End, Key, Shared, Speaker};
+use crate::digest::from_hex;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of a request's head.
+const HEAD: usize = 2048;
+/// Bytes of an object; the mean page's largest is some 1 MB.
+const MOST: u64 = 8 << 20;
+/// So much is written at once.
+const FILL: usize = 128 << 10;
+/// A silent connection, ns.
+const IDLE: u64 = 15_000_000_000;
+
+/// What is served.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// Counters.
+    Metrics,
+    /// Objects of pages.
+    Objects,
+}
+
+/// A connection that speaks HTTP.
+pub struct Page {
+    what: What,
+    heard: u64,
+    /// Bytes of the object that are to be written yet.
+    left: u64,
+    last: bool,
+    /// Whose object: the door says whether there is such a session.
+    asked: Option<(crate::wire::Cookie, u64)>,
+}
+
+/// The path of a request and whether the connection is kept; `None` while some of it is missing.
+fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
+    let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return if input.len() > HEAD {
+            Err(End::Garbage)
+        } else {
+            Ok(None)
+        };
+    };
+    let head = std::str::from_utf8(&input[..end]).map_err(|_| End::Garbage)?;
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some("GET"), Some(path), Some("HTTP/1.1" | "HTTP/1.0"), None) => {
+            let closes = |line: &str| {
+                let line = line.to_ascii_lowercase();
+                line.starts_with("connection:") && line.contains("close")
+            };
+            let kept = head.lines().next().is_some_and(|line| line.ends_with("1.1")) && !lines.any(closes);
+            Ok(Some((path, kept, end + 4)))
+        }
+        _ => Err(End::Garbage),
+    }
+}
+
+/// Whose object and how long.
+fn object(path: &str) -> Option<(crate::wire::Cookie, u64)> {
+    let (cookie, bytes) = path.strip_prefix('/')?.split_once('/')?;
+    let bytes = bytes.parse().ok().filter(|n| *n <= MOST)?;
+    Some((from_hex(cookie)?, bytes))
+}
+
+fn head(out: &mut Vec<u8>, status: &str, kind: &str, length: u64, kept: bool) {
+    let kept = if kept { "" } else { "Connection: close\r\n" };
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{kept}\r\n");
+    out.extend(head.as_bytes());
+}
+
+impl Page {
+    /// From its first request on.
+    pub fn new(what: What, now: u64) -> Page {
+        Page {
+            what,
+            heard: now,
+            left: 0,
+            last: false,
+            asked: None,
+        }
+    }
+    /// An object of which session is asked for? The answer goes to [`Page::allow`].
+    pub fn asked(&self) -> Option<crate::wire::Cookie> {
+        self.asked.map(|(cookie, _)| cookie)
+    }
+    /// There is such a session, or not.
+    pub fn allow(&mut self, there: bool, out: &mut Vec<u8>, shared: &Shared) {
+        let Some((_, bytes)) = self.asked.take() else { return };
+        if there {
+            head(out, "200 OK", "application/octet-stream", bytes, !self.last);
+            self.left = bytes;
+            shared.counters.down_bytes_total.fetch_add(bytes, Relaxed);
+        } else {
+            head(out, "404 Not Found", "text/plain", 0, false);
+            self.last = true;
+        }
+    }
+}
+
+impl Speaker for Page {
+    fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
+        if self.left > 0 || self.asked.is_some() {
+            return Ok(0);
+        }
+        let Some((path, kept, took)) = request(input)? else {
+            return Ok(0);
+        };
+        self.heard = now;
+        self.last |= !kept;
+        match self.what {
+            What::Metrics if path == "/metrics" => {
+                let text = shared.counters.to_text();
+                head(out, "200 OK", "text/plain; version=0.0.4", text.len() as u64, kept);
+                out.extend(text.as_bytes());
+            }
+            What::Objects if object(path).is_some() => self.asked = object(path),
+            _ => {
+                head(out, "404 Not Found", "text/plain", 0, false);
+                return Err(End::Done);
+            }
+        }
+        Ok(took)
+    }
+    fn most(&self) -> usize {
+        2 * HEAD
+    }
+    fn joined(
+        &mut self,
+        _stream: u16,
+        _socket: OwnedFd,
+        _from: IpAddr,
+        _out: &mut Vec<u8>,
+        _now: u64,
+        _shared: &Shared,
+    ) -> Result<(), End> {
+        Ok(())
+    }
+    fn tick(&mut self, out: &mut Vec<u8>, now: u64, _shared: &Shared) -> Result<(), End> {
+        let before = self.left;
+        if self.left > 0 && out.len() < FILL {
+            let more = self.left.min((FILL - out.len()) as u64);
+            out.resize(out.len() + more as usize, b'n');
+            self.left -= more;
+            self.heard = now;
+        }
+        if self.left == 0 && self.last && (before > 0 || !out.is_empty()) {
+            return Err(End::Done);
+        }
+        if now.saturating_sub(self.heard) > IDLE {
+            return Err(End::Timeout);
+        }
+        Ok(())
+    }
+    fn due(&self) -> u64 {
+        self.heard + IDLE
+    }
+    fn key(&self) -> Option<Key> {
+        None
+    }
+    fn gone(&mut self, _shared: &Shared) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_is_read_and_an_object_is_somebodys() {
+        let text = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET";
+        assert_eq!(request(text), Ok(Some(("/metrics", true, text.len() - 3))));
+        let close = b"GET / HTTP/1.1\r\nConnection: Close\r\n\r\n";
+        assert!(!request(close).unwrap().unwrap().1);
+        assert_eq!(request(b"POST / HTTP/1.1\r\n\r\n"), Err(End::Garbage));
+        assert_eq!(request(&[b'G'; HEAD + 1]), Err(End::Garbage));
+        assert_eq!(object(&format!("/{}/1000", "0a".repeat(16))), Some(([10; 16], 1000)));
+        assert_eq!(object(&format!("/{}/999999999", "0a".repeat(16))), None);
+        assert_eq!(object("/../etc"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_head_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut head = b"GET ".to_vec();
+            head.extend(&bytes);
+            head.extend(b"\r\n\r\n");
+            let _ = request(&head).map(|seen| seen.map(|(path, ..)| object(path)));
+            let _ = request(&bytes);
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! The datagram socket of a far end, on a thread of its own, so that a ping is not answered behind megabytes of load.
+//!
+//! One socket for everybody: a datagram belongs to whoever's cookie it carries (ours) or to the address that it comes from (iperf3,
+//! whose stream begins with four bytes). Either is known only after a TCP connection from that address asked for it, and an answer is as
+//! long as its question: nobody is used to send to somebody else. Everything else is counted and forgotten; the tables grow with
+//! clients, which are limited, and never with datagrams.
+//!
+//! How iperf3 counts: a gap in the numbers adds to the losses, a late one takes one back; jitter is RFC 1889's, by a clock that
+//! need not be ours.
+
+use super::counters::Counters;
+use crate::bulk::{Budget, Way};
+use crate::iperf3::datagram;
+use crate::socket::{self, Datagram, Outgoing, BATCH};
+use crate::sys;
+use crate::wire::{Cookie, Kind, Ping, PING};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Probes of one session; the number of one is in its pings.
+pub const PROBES: usize = 16;
+/// The longest sleep, ns: so often a request to stop is seen.
+const LONGEST: u64 = 50_000_000;
+/// A sender that is late by more, ns, does not make up for it.
+const LATE: u64 = 100_000_000;
+/// After a socket that took nothing, ns.
+const PAUSE: u64 = 500_000;
+
+/// Load that is counted and not answered.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Load {
+    /// Datagrams.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Datagrams that came after one with a higher number.
+    pub reordered: u64,
+    /// The highest number, and one more.
+    pub highest: u64,
+    /// When the first and the last came, ns.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+/// A session as datagrams know it.
+#[derive(Debug)]
+pub struct Pinged {
+    ip: IpAddr,
+    budget: Arc<Budget>,
+    counts: [AtomicU32; PROBES],
+    load: Mutex<Load>,
+}
+
+impl Pinged {
+    /// Of the client at that address.
+    pub fn new(ip: IpAddr, budget: Arc<Budget>) -> Arc<Pinged> {
+        Arc::new(Pinged {
+            ip,
+            budget,
+            counts: Default::default(),
+            load: Mutex::default(),
+        })
+    }
+    /// What load has come, which is forgotten.
+    pub fn take_load(&self) -> Load {
+        std::mem::take(&mut *self.load.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+    fn count(&self, ping: &Ping, len: usize, at: u64) {
+        let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        if load.packets == 0 {
+            load.first = at;
+        }
+        load.last = at;
+        load.packets += 1;
+        load.bytes += len as u64;
+        load.reordered += u64::from(u64::from(ping.number) < load.highest);
+        load.highest = load.highest.max(u64::from(ping.number) + 1);
+    }
+}
+
+/// What is known of an iperf3 stream.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Counts {
+    /// The highest number, or how many were sent.
+    pub packets: u64,
+    /// Missing.
+    pub errors: u64,
+    /// Payload.
+    pub bytes: u64,
+    /// Seconds.
+    pub jitter: f64,
+    transit: Option<f64>,
+    next: u64,
+}
+
+impl Counts {
+    /// A datagram of this number, sent and received at these times in seconds.
+    fn came(&mut self, number: u64, sent: f64, received: f64, bytes: usize) {
+        self.bytes += bytes as u64;
+        if number > self.packets {
+            // A number is the peer's word: what it leaves out is a count, not a list.
+            self.errors = self.errors.saturating_add(number - self.packets - 1);
+            self.packets = number;
+        } else {
+            self.errors = self.errors.saturating_sub(1);
+        }
+        let transit = received - sent;
+        let moved = (transit - self.transit.unwrap_or(transit)).abs();
+        if moved.is_finite() {
+            self.jitter += (moved - self.jitter) / 16.0;
+            self.transit = Some(transit);
+        }
+    }
+}
+
+/// One iperf3 stream of datagrams.
+#[derive(Debug)]
+pub struct UdpStream {
+    way: Way,
+    len: usize,
+    wide: bool,
+    /// From one datagram to the next, ns.
+    interval: u64,
+    budget: Arc<Budget>,
+    running: AtomicBool,
+    counts: Mutex<Counts>,
+}
+
+impl UdpStream {
+    /// Datagrams of `len` bytes; `rate` in bit/s, zero is as fast as it goes; `wide` numbers have 64 bits.
+    pub fn new(way: Way, len: usize, rate: u64, wide: bool, budget: Arc<Budget>) -> Arc<UdpStream> {
+        let bits = len as u64 * 8 * 1_000_000_000;
+        Arc::new(UdpStream {
+            way,
+            len,
+            wide,
+            interval: bits.checked_div(rate).unwrap_or(0),
+            budget,
+            running: AtomicBool::new(false),
+            counts: Mutex::default(),
+        })
+    }
+    /// Which way.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+    /// From now on it sends.
+    pub fn start(&self) {
+        self.lock().next = sys::monotonic();
+        self.running.store(true, Relaxed);
+    }
+    /// No more.
+    pub fn stop(&self) {
+        self.running.store(false, Relaxed);
+    }
+    /// So far.
+    pub fn counts(&self) -> Counts {
+        *self.lock()
+    }
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A test that waits for its streams.
+#[derive(Debug)]
+pub struct Awaited {
+    /// From where they must come.
+    pub ip: IpAddr,
+    /// In the order of their numbers.
+    pub streams: Vec<Arc<UdpStream>>,
+    /// So many have come.
+    pub come: AtomicUsize,
+    /// Where from.
+    pub from: Mutex<Vec<SocketAddr>>,
+}
+
+#[derive(Default)]
+struct Tables {
+    sessions: HashMap<Cookie, Arc<Pinged>>,
+    awaited: Vec<Arc<Awaited>>,
+    streams: HashMap<SocketAddr, Arc<UdpStream>>,
+}
+
+/// What the thread and the clients share.
+pub struct Exchange {
+    fd: OwnedFd,
+    v6: bool,
+    tables: Mutex<Tables>,
+    counters: Arc<Counters>,
+    lost: AtomicU64,
+}
+
+impl Exchange {
+    /// At that address.
+    pub fn new(at: SocketAddr, counters: Arc<Counters>) -> std::io::Result<Exchange> {
+        Ok(Exchange {
+            fd: socket::datagrams(at)?,
+            v6: at.is_ipv6(),
+            tables: Mutex::default(),
+            counters,
+            lost: AtomicU64::new(0),
+        })
+    }
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Pings with that cookie are answered.
+    pub fn join(&self, cookie: Cookie, session: &Arc<Pinged>) {
+        self.lock().sessions.insert(cookie, Arc::clone(session));
+    }
+    /// No more.
+    pub fn leave(&self, cookie: &Cookie) {
+        self.lock().sessions.remove(cookie);
+    }
+    /// Waits for the streams of a test; false while another of the same address still waits, for theirs could not be told apart.
+    pub fn await_streams(&self, awaited: &Arc<Awaited>) -> bool {
+        let mut tables = self.lock();
+        if tables.awaited.iter().any(|other| other.ip == awaited.ip) {
+            return false;
+        }
+        tables.awaited.push(Arc::clone(awaited));
+        true
+    }
+    /// They have come, or are not waited for any longer.
+    pub fn awaited(&self, awaited: &Arc<Awaited>) {
+        self.lock().awaited.retain(|other| !Arc::ptr_eq(other, awaited));
+    }
+    /// Its test is over.
+    pub fn forget(&self, awaited: &Arc<Awaited>) {
+        self.awaited(awaited);
+        let from = awaited.from.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.lock();
+        for (from, stream) in from.iter().zip(&awaited.streams) {
+            stream.stop();
+            tables.streams.remove(from);
+        }
+    }
+    /// Datagrams that the socket had no room for.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+    /// Answers and counts until it is told to stop.
+    pub fn run(&self, stop: &AtomicBool) {
+        sys::prefer(-10);
+        let mut got: Vec<Datagram> = Vec::with_capacity(BATCH);
+        let mut answers: Vec<Outgoing> = Vec::with_capacity(BATCH);
+        while !stop.load(Relaxed) {
+            got.clear();
+            answers.clear();
+            if let Ok(Some(lost)) = socket::receive(&self.fd, &mut got) {
+                let lost = u64::from(lost);
+                let more = lost.saturating_sub(self.lost.swap(lost, Relaxed));
+                self.counters.socket_drops_total.fetch_add(more, Relaxed);
+            }
+            let sending: Vec<_> = {
+                let mut tables = self.lock();
+                let wall = sys::realtime();
+                for datagram in &got {
+                    let ago = wall.saturating_sub(datagram.stamp);
+                    let at = sys::monotonic().saturating_sub(ago);
+                    match tables.came(datagram, at, &self.counters) {
+                        Some(answer) => answers.push(answer),
+                        None => continue,
+                    }
+                }
+                let runs = |stream: &&Arc<UdpStream>| stream.way == Way::Out && stream.running.load(Relaxed);
+                let streams = tables.streams.iter().filter(|(_, stream)| runs(stream));
+                streams.map(|(to, stream)| (*to, Arc::clone(stream))).collect()
+            };
+            // One that the socket has no room for is lost like any other.
+            let _ = socket::send(&self.fd, &answers, self.v6);
+            let mut wait = LONGEST;
+            for (to, stream) in &sending {
+                wait = wait.min(self.send(*to, stream));
+            }
+            if got.len() < BATCH {
+                let _ = sys::wait_readable(&[self.fd.as_raw_fd()], wait);
+            }
+        }
+    }
+    /// Sends what is due of a stream; answers how long it has time, ns.
+    fn send(&self, to: SocketAddr, stream: &UdpStream) -> u64 {
+        let now = sys::monotonic();
+        let mut counts = stream.lock();
+        if stream.interval > 0 && now.saturating_sub(counts.next) > LATE {
+            counts.next = now;
+        }
+        let due = match stream.interval {
+            0 => BATCH as u64,
+            _ if counts.next > now => return counts.next - now,
+            interval => ((now - counts.next) / interval + 1).min(BATCH as u64),
+        };
+        if stream.budget.spent() {
+            stream.stop();
+            return LONGEST;
+        }
+        let datagrams: Vec<Outgoing> = (1..=due)
+            .map(|i| {
+                let (head, head_len) = datagram::header(counts.packets + i, now, stream.wide);
+                Outgoing {
+                    to: Some(to),
+                    class: None,
+                    head,
+                    head_len,
+                    len: stream.len,
+                }
+            })
+            .collect();
+        let sent = socket::send(&self.fd, &datagrams, self.v6).unwrap_or(0) as u64;
+        counts.packets += sent;
+        counts.bytes += sent * stream.len as u64;
+        counts.next = counts.next.saturating_add(sent * stream.interval);
+        stream.budget.took(now, sent * stream.len as u64);
+        self.counters
+            .down_bytes_total
+            .fetch_add(sent * stream.len as u64, Relaxed);
+        if sent < due {
+            return PAUSE;
+        }
+        counts.next.saturating_sub(now).min(LONGEST)
+    }
+}
+
+impl Tables {
+    /// What is to be answered to a datagram that came at `at`, ns of the even clock: as many bytes as it has, or nothing.
+    fn came(&mut self, datagram: &Datagram, at: u64, counters: &Counters) -> Option<Outgoing> {
+        let ignore = || {
+            Counters::more(&counters.dropped_datagrams_total);
+            None
+        };
+        let bytes = datagram.bytes();
+        if let Some(ping) = Ping::from_bytes(bytes) {
+            let session = self
+                .sessions
+                .get(&ping.cookie)
+                .filter(|session| session.ip == datagram.from.ip());
+            let Some(session) = session.filter(|session| !session.budget.spent()) else {
+                return ignore();
+            };
+            session.budget.took(at, datagram.len as u64);
+            return match ping.kind {
+                Kind::Question => {
+                    let Some(count) = session.counts.get(usize::from(ping.probe)) else {
+                        return ignore();
+                    };
+                    Counters::more(&counters.pings_total);
+                    let answer = Ping {
+                        kind: Kind::Answer,
+                        class: datagram.class,
+                        received: at,
+                        answered: sys::monotonic(),
+                        count: count.fetch_add(1, Relaxed).wrapping_add(1),
+                        ..ping
+                    };
+                    Some(answered(datagram, &answer.to_bytes()))
+                }
+                Kind::Load => {
+                    counters.up_bytes_total.fetch_add(datagram.len as u64, Relaxed);
+                    session.count(&ping, datagram.len, at);
+                    None
+                }
+                Kind::Answer => ignore(),
+            };
+        }
+        let known = self.streams.get(&datagram.from);
+        if let Some(answer) = datagram::greeting(bytes, datagram.len) {
+            // One that comes again: the answer was lost.
+            if known.is_none() && !self.meet(datagram.from) {
+                return ignore();
+            }
+            return Some(answered(datagram, &answer));
+        }
+        let Some(stream) = known else { return ignore() };
+        if stream.way == Way::In && stream.running.load(Relaxed) && !stream.budget.spent() {
+            if let Some((sent, number)) = datagram::read(bytes, stream.wide) {
+                let len = datagram.len as u64;
+                stream.lock().came(number, sent, at as f64 / 1e9, datagram.len);
+                stream.budget.took(at, len);
+                counters.up_bytes_total.fetch_add(len, Relaxed);
+            }
+        }
+        None
+    }
+    /// A stream begins at an address: it is the next one of the test that waits for it.
+    fn meet(&mut self, from: SocketAddr) -> bool {
+        let Some(awaited) = self.awaited.iter().find(|awaited| awaited.ip == from.ip()) else {
+            return false;
+        };
+        let come = awaited.come.load(Relaxed);
+        let Some(stream) = awaited.streams.get(come) else {
+            return false;
+        };
+        self.streams.insert(from, Arc::clone(stream));
+        awaited.from.lock().unwrap_or_else(PoisonError::into_inner).push(from);
+        awaited.come.store(come + 1, Relaxed);
+        true
+    }
+}
+
+/// As long as the question, and of its class.
+fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
+    let mut head = [0; PING];
+    let n = bytes.len().min(PING);
+    head[..n].copy_from_slice(&bytes[..n]);
+    Outgoing {
+        to: Some(question.from),
+        class: Some(question.class),
+        head,
+        head_len: n.min(question.len),
+        len: question.len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_and_late_ones_are_counted_as_iperf3_does() {
+        let mut counts = Counts::default();
+        for number in [1, 2, 5, 4, 6] {
+            counts.came(number, number as f64, number as f64 + 0.5, 100);
+        }
+        assert_eq!((counts.packets, counts.errors, counts.bytes), (6, 1, 500));
+        assert_eq!(counts.jitter, 0.0);
+        counts.came(u64::MAX, f64::NAN, 1.0, 1);
+        counts.came(7, 7.0, 7.5 + 0.016, 100);
+        assert!((counts.jitter - 0.001).abs() < 1e-9, "{}", counts.jitter);
+    }
+
+    #[test]
+    fn who_is_not_known_gets_no_answer_and_leaves_no_trace() {
+        let mut tables = Tables::default();
+        let counters = Counters::default();
+        let fd = socket::datagrams("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = socket::local(&fd).unwrap();
+        let ping = Ping {
+            kind: Kind::Question,
+            class: 0,
+            probe: 0,
+            cookie: [1; 16],
+            number: 3,
+            sent: 5,
+            received: 0,
+            answered: 0,
+            count: 0,
+        };
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.send_to(&ping.to_bytes(), at).unwrap();
+        peer.send_to(b"9876", at).unwrap();
+        peer.send_to(&[0; 900], at).unwrap();
+        let mut got = Vec::new();
+        while got.len() < 3 {
+            sys::wait_readable(&[fd.as_raw_fd()], LONGEST).unwrap();
+            socket::receive(&fd, &mut got).unwrap();
+        }
+        for datagram in &got {
+            assert!(tables.came(datagram, 9, &counters).is_none());
+        }
+        assert_eq!(counters.dropped_datagrams_total.load(Relaxed), 3);
+        assert!(tables.streams.is_empty());
+        // With the cookie, from its own address: one answer of the same length.
+        let budget = Budget::new(None, 1000);
+        tables
+            .sessions
+            .insert([1; 16], Pinged::new("127.0.0.1".parse().unwrap(), Arc::clone(&budget)));
+        let answer = tables.came(&got[0], 9, &counters).unwrap();
+        assert_eq!((answer.len, answer.head_len), (64, 64));
+        let told = Ping::from_bytes(&answer.head).unwrap();
+        assert_eq!(
+            (told.kind, told.received, told.count, told.number),
+            (Kind::Answer, 9, 1, 3)
+        );
+        // From another address: nothing.
+        tables
+            .sessions
+            .insert([1; 16], Pinged::new("127.0.0.2".parse().unwrap(), budget));
+        assert!(tables.came(&got[0], 9, &counters).is_none());
+    }
+}
