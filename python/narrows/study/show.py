@@ -87,7 +87,7 @@ def _map(place: Axes, grid: Grid) -> None:
     for r, line in enumerate(values):
         for c, value in enumerate(line):
             if not math.isnan(value):
-                red, green, blue, _ = image.cmap(image.norm(value))
+                red, green, blue, _ = image.get_cmap()((value - least) / (most - least or 1.0))
                 dark = 0.3 * red + 0.6 * green + 0.1 * blue < _DARK
                 text = number(value, grid.digits)
                 place.text(c, r, text, ha="center", va="center", size=6, color="w" if dark else "k")
