@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
 from narrows.answers import SCALE, Answer, answer
+from narrows.call import score
 from narrows.measurement import DIRECTIONS, Flow, Json, Measurement, Spread
 from narrows.pictures import TIME, Line, Picture
 from narrows.tables import Cell, Table
@@ -71,11 +72,9 @@ def _spread(spread: Spread) -> str:
 
 
 def _voip(measured: Measurement) -> list[str]:
-    told = measured.json.get("voip") or {}
-    scores = [
-        f"{told[key]:.2f} {words}" for key, words in (("idle_mos", "idle"), ("loaded_mos", "under load")) if key in told
-    ]
-    return [f"A call would sound like {listed(scores)} (mean opinion score, 1 to 4.5)."] if scores else []
+    scores = [(score(measured, phase), words) for phase, words in (("idle", "idle"), ("loaded", "under load"))]
+    told = [f"{value:.1f} {words}" for value, words in scores if value is not None]
+    return [f"A call would score {listed(told)} (mean opinion, 1 to 4.4, by the E-model)."] if told else []
 
 
 def _page(measured: Measurement) -> list[str]:

@@ -137,7 +137,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class Pings:
-    """One train of probes with its samples by column; an rtt of None was never answered."""
+    """One train of probes with its samples by column; an rtt of None was never answered.
+
+    `told` is everything else that its JSON says, as it says it.
+    """
 
     id: str
     protocol: str
@@ -146,6 +149,7 @@ class Pings:
     sent: int
     received: int
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
+    told: Json = field(default_factory=dict, repr=False)
 
     def rtts(self) -> Iterator[tuple[float, float | None]]:
         """When each was sent, s, and its round trip, ms."""
@@ -344,6 +348,7 @@ class _Check:
             int(sent) if sent is not None else len(rtts),
             int(received) if received is not None else sum(rtt is not None for rtt in rtts),
             columns,
+            {k: v for k, v in row.items() if k not in {"columns", "samples"}},
         )
 
     def columns(self, row: Json, place: str) -> dict[str, Column]:

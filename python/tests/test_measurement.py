@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows import answers
+from narrows import answers, call
+from narrows.measured import sentences
 from narrows.measurement import Measurement, MeasurementError, Spread
 from narrows.simulated import Plan, measure
 
@@ -130,3 +131,15 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     assert set(said) == {
         "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute", "pings_lost",
     }  # fmt: skip
+
+
+def test_a_call_sounds_worse_behind_a_full_buffer() -> None:
+    def rows(begin: float, rtt: float) -> list[list[float]]:
+        return [[begin + i / 50, rtt] for i in range(50)]
+
+    train = {"payload_bytes": 172, "columns": ["t_s", "rtt_ms"], "samples": rows(0, 40) + rows(1, 700)}
+    phases = [{"name": "idle", "from_s": 0, "to_s": 1}, {"name": "loaded", "from_s": 1, "to_s": 2}]
+    told = sentences(Measurement.of(bare(pings=[train], phases=phases)))
+    assert "A call would score 4.4 idle and 3.3 under load (mean opinion, 1 to 4.4, by the E-model)." in told
+    assert call.of([]) is None
+    assert call.of([None]) == 1.0
