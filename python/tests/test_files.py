@@ -291,3 +291,24 @@ def test_hdrhistogram_itself_reads_ours(measured: Measurement, tmp_path: Path) -
 def test_reading_files_needs_no_more_than_it_asks_for() -> None:
     program = "import sys, narrows.files; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_classes_keep_their_names_in_flents_test_of_classes(measured: Measurement, tmp_path: Path) -> None:
+    tree = json.loads(measured.text())
+    for flow, dscp in zip(tree["flows"], (0, 46, 0, 46), strict=True):
+        flow["dscp"] = dscp
+    tree["pings"] = [tree["pings"][0] | {"dscp": dscp} for dscp in (0, 8, 40, 46)]
+    files.write(Measurement.of(tree), tmp_path / "a.flent")
+    told = json.loads((tmp_path / "a.flent").read_text())
+    assert told["metadata"]["NAME"] == "rrul"
+    assert {name for name in told["raw_values"] if name.startswith("TCP")} == {
+        "TCP download BE", "TCP download EF", "TCP upload BE", "TCP upload EF",
+    }  # fmt: skip
+    assert {name for name in told["raw_values"] if name.startswith("Ping")} == {
+        "Ping (ms) UDP EF", "Ping (ms) UDP BK", "Ping (ms) UDP BE",
+    }  # fmt: skip
+    if FLENT is not None:
+        command = [FLENT, "-f", "summary", "a.flent"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "TCP download EF" in done.stdout

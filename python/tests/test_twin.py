@@ -119,3 +119,11 @@ def test_the_intervals_are_those_of_paths_drawn_at_random() -> None:
     assert down.rate.high is not None
     assert 0.9 * 20 < down.rate.low < down.rate.value < down.rate.high < 1.1 * 20  # type: ignore[operator]
     assert down.rate.low <= 20 <= down.rate.high
+
+
+def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
+    steps = [{"at": f"{3 + 2 * i}s", "rate": "10Mbit" if i % 2 else "20Mbit"} for i in range(1, 5)]
+    down = twin_of(nw.Path(rate="20Mbit", rtt="30ms", buffer="150kB", steps=steps)).ways["down"]
+    assert down.varies
+    assert (down.rate.high, down.rate.why) == (None, "the mean of a rate that varies")
+    assert 10 < (down.rate.value or 0) < 20

@@ -6,6 +6,8 @@ themselves (`raw_values`, by Unix time), and `metadata`. flent opens only tests 
 the test has, so a measurement is written as the nearest of its tests with that one's names. The whole measurement goes
 along under `NARROWS`, which flent leaves alone; reading such a file gives it back unharmed.
 
+Our pings are UDP; flent's tests with many flows have but one place for a ping, and call it ICMP.
+
 A series is taken for a flow if its name says upload or download, for a ping if it says so; averages, sums and
 fairness are made from others and are left out.
 """
@@ -47,15 +49,13 @@ def text(measured: Measurement) -> bytes:
     steps = int(min(MOST_POINTS, max(1, end / STEP_S))) + 1
     grid = [round(i * STEP_S, 6) for i in range(steps)]
     series = {label: _goodput(flow) for label, flow in flows.items()}
-    series |= {label: [(t, r) for t, r in p.rtts() if r is not None] for label, p in pings.items()}
+    series |= {label: [(t, r) for t, r in trips if r is not None] for label, trips in pings.items()}
     results: dict[str, list[float | None]] = {label: _on(points, grid) for label, points in series.items()}
     results |= _sums(name, results, len(grid))
     zero = begin.timestamp()
     raw = {label: [{"t": zero + t, "val": short(v)} for t, v in points] for label, points in series.items()}
-    for label, train in pings.items():
-        for row, (seq, _) in zip(
-            raw[label], ((i, r) for i, (_, r) in enumerate(train.rtts()) if r is not None), strict=True
-        ):
+    for label, trips in pings.items():
+        for row, seq in zip(raw[label], (i for i, (_, r) in enumerate(trips) if r is not None), strict=True):
             row["seq"] = seq
     metadata = {
         "NAME": name,
@@ -95,37 +95,48 @@ def _last(measured: Measurement) -> float:
     return max((t for train in measured.pings for t, _ in train.rtts()), default=STEP_S)
 
 
-def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Any]]:
+Trips = list[tuple[float, float | None]]
+
+
+def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips]]:
     """The test of flent's, and its names for flows and for trains of pings."""
     downs, ups = ([f for f in measured.flows if f.direction == way] for way in ("down", "up"))
-    trains = measured.pings
-    both = bool(downs and ups)
-    if both and max(len(downs), len(ups)) <= len(_CLASSES):
-        classed = len({_class(f) for f in measured.flows}) > 1
+    trips: dict[str, Trips] = {}
+    for train in measured.pings:
+        trips.setdefault(_class(train.dscp), []).extend(train.rtts())
+    # A call's pings and what else is in no class of the test's come after the plain ones.
+    first = dict([("Ping (ms) ICMP", sorted(trips.get("BE") or next(iter(trips.values()))))] if trips else [])
+    if downs and ups and max(len(downs), len(ups)) <= len(_CLASSES):
+        classed = len({_class(f.told.get("dscp")) for f in measured.flows}) > 1
         names = _CLASSES if classed else _BE
-        test = "rrul" if classed else "rrul_be"
-        udp = ("Ping (ms) UDP EF", "Ping (ms) UDP BK", "Ping (ms) UDP BE") if classed else (
-            "Ping (ms) UDP BE1", "Ping (ms) UDP BE2", "Ping (ms) UDP BE3")  # fmt: skip
-        flows = {f"TCP {way} {n}": f for way, group in (("download", downs), ("upload", ups))
-                 for n, f in zip(_places(group, names), group, strict=True)}  # fmt: skip
-        return test, flows, dict(zip(("Ping (ms) ICMP", *udp), trains, strict=False))
+        flows = {
+            f"TCP {way} {n}": f
+            for way, group in (("download", downs), ("upload", ups))
+            for n, f in zip(_places(group, names), group, strict=True)
+        }
+        udp = {f"Ping (ms) UDP {c}": trips[c] for c in ("EF", "BK", "BE") if c in trips} if classed else {}
+        return "rrul" if classed else "rrul_be", flows, udp or first
     if not measured.flows:
-        return "ping", {}, dict(zip(("Ping (ms) ICMP", "Ping (ms) UDP"), trains, strict=False))
+        return "ping", {}, first
     way, group = ("download", downs) if len(downs) >= len(ups) else ("upload", ups)
-    flows = {f"TCP {way}::{i + 1}": f for i, f in enumerate(group)}
-    return f"tcp_n{way.removesuffix('load')}", flows, dict(zip(("Ping (ms) ICMP",), trains, strict=False))
+    return f"tcp_n{way.removesuffix('load')}", {f"TCP {way}::{i + 1}": f for i, f in enumerate(group)}, first
 
 
-def _class(flow: Flow) -> str:
-    told = str(flow.told.get("dscp") or "BE").upper()
-    return {"CS1": "BK", "0": "BE", "CS0": "BE"}.get(told, told)
+_NUMBERS = {"0": "BE", "8": "BK", "40": "CS5", "46": "EF", "CS0": "BE", "CS1": "BK"}
+"""flent's names of the classes, by code point."""
+
+
+def _class(dscp: object) -> str:
+    told = "BE" if dscp is None else str(dscp).upper()
+    return _NUMBERS.get(told, told)
 
 
 def _places(group: list[Flow], names: tuple[str, ...]) -> list[str]:
     """Each flow's place: its class where that is free, else the next one that is."""
     free, out = list(names), []
     for flow in group:
-        out.append(free.pop(free.index(_class(flow)) if _class(flow) in free else 0))
+        name = _class(flow.told.get("dscp"))
+        out.append(free.pop(free.index(name) if name in free else 0))
     return out
 
 

@@ -276,6 +276,10 @@ def _way(seen: Signs, found: list[Fitted]) -> Way:
     varies = None
     if seen.spread is not None and shown.spread is not None:
         varies = seen.spread > 2 * shown.spread + 0.1
+    if varies:
+        # What was tried to calibrate the intervals did not vary.
+        rate = Known(guess.rate_mbit, None, None, "the mean of a rate that varies")
+        sure = "likely" if sure == "sure" else sure
     loss = Known(guess.loss, 0.0, seen.again, "" if seen.again is not None else "packets sent again are not known")
     alike = {f.guess.kind: f.distance for f in found}
     return Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike)
