@@ -16,6 +16,7 @@
 //! | [`queue`] | queue disciplines, one file each |
 //! | [`net`] | what lies between hosts |
 //! | [`tcp`] | Linux's sender and receiver |
+//! | [`workload`] | what applications do: pages, video, calls, transfers |
 //! | [`scenario`] | the scenario format: the only parser, its errors, its defaults |
 //! | [`windowed`] | the best value of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
@@ -38,3 +39,4 @@ pub mod scenario;
 pub mod tcp;
 pub mod units;
 pub mod windowed;
+pub mod workload;

@@ -4,6 +4,7 @@ use crate::units::{Bytes, Rate, Span};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// The value of a parameter.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,6 +27,10 @@ pub enum Value {
     Word(String),
     /// The text of a [`Kind::Text`].
     Text(Text),
+    /// A list of sizes.
+    Sizes(Vec<Bytes>),
+    /// A list of rates.
+    Rates(Vec<Rate>),
 }
 
 /// A text, and what a scenario calls it.
@@ -102,7 +107,14 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A text.
     Text(&'static TextKind),
+    /// A list of sizes: the default, and of each the least and the most.
+    Sizes(&'static [Bytes], Bytes, Bytes),
+    /// A list of rates: the default, and of each the least and the most.
+    Rates(&'static [Rate], Rate, Rate),
 }
+
+/// The most entries of a list.
+pub const MOST_ENTRIES: usize = 10_000;
 
 /// One row of a parameter table.
 #[derive(Clone, PartialEq, Debug)]
@@ -146,6 +158,8 @@ impl Param {
             Kind::Packets(d, ..) => Value::Packets(*d),
             Kind::Probability(d) => Value::Number(*d),
             Kind::Word(words) => Value::Word(String::from(words.first().copied().unwrap_or(""))),
+            Kind::Sizes(list, ..) => Value::Sizes(list.to_vec()),
+            Kind::Rates(list, ..) => Value::Rates(list.to_vec()),
             Kind::Text(kind) => Value::Text(kind.names().next().and_then(|name| kind.shipped(name)).unwrap_or(Text {
                 name: None,
                 text: "".into(),
@@ -234,6 +248,22 @@ impl Params {
             w
         } else {
             ""
+        }
+    }
+    /// A list of sizes.
+    pub fn sizes(&self, name: &str) -> &[Bytes] {
+        if let Some(Value::Sizes(list)) = self.get(name) {
+            list
+        } else {
+            &[]
+        }
+    }
+    /// A list of rates.
+    pub fn rates(&self, name: &str) -> &[Rate] {
+        if let Some(Value::Rates(list)) = self.get(name) {
+            list
+        } else {
+            &[]
         }
     }
     /// A text.

@@ -61,7 +61,7 @@ fn the_corrected_line_keeps_what_was_right() {
     );
     assert_eq!(
         told("", "cuont = 3"),
-        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, stop, restart, size, id, ecn, direction, dscp\n    write: count = 3"
+        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, stop, restart, size, id, ecn, direction, dscp, workload\n    write: count = 3"
     );
     assert_eq!(told("[path]", "[paht]").lines().nth(1).unwrap().trim(), "write: [path]",);
 }
@@ -241,7 +241,38 @@ fn what_the_interface_has_needs_its_rate() {
 fn what_is_to_come_is_refused_by_name() {
     let later = |text: String| assert!(text.contains("not supported yet by this version"), "{text}");
     later(path("queue = \"bfifo\""));
-    later(told("", "workload = { kind = \"web\" }"));
+}
+
+#[test]
+fn a_workload_says_what_does_not_go_with_it() {
+    let flow = |line: &str| told("", line);
+    let text = flow("workload = \"wbe\"");
+    assert!(text.contains("is not a known workload; known: web, "), "{text}");
+    assert!(text.contains("write: workload = \"web\""), "{text}");
+    for key in ["size = \"1MB\"", "rtt = \"10ms\""] {
+        let text = flow(&format!("workload = \"web\"\n{key}"));
+        assert!(text.contains("does not go with a workload"), "{text}");
+    }
+    let text = flow("workload = \"udp\"");
+    assert!(text.contains("sends datagrams, without congestion control"), "{text}");
+    let text = flow("workload = { kind = \"web\", sizes = [\"3kB\", \"5\"] }");
+    assert!(text.contains("an entry, number 2, that needs a unit"), "{text}");
+    assert!(
+        text.contains("write: workload = { kind = \"web\", sizes = [\"3kB\", \"5B\"] }"),
+        "{text}"
+    );
+    let text = flow("workload = { kind = \"web\", sizes = \"3kB\" }");
+    assert!(
+        text.contains("is not a list") && text.contains("sizes = [\"3kB\"]"),
+        "{text}"
+    );
+    let text = flow("workload = { kind = \"poisson\", mean = \"1MB\", most = \"10kB\" }");
+    assert!(
+        text.contains("is not above the mean") && text.contains("most = \"10MB\""),
+        "{text}"
+    );
+    let text = flow("workload = { kind = \"bursty\", sleep = \"60s\", rate = \"1Gbit\" }");
+    assert!(text.contains("more than 100000 datagrams in a burst"), "{text}");
 }
 
 #[test]

@@ -38,6 +38,12 @@ pub fn check_scenario(
         return unlike("host.clock: a kernel of today measures in microseconds; write clock = \"us\"".into());
     }
     for flow in &scenario.flows {
+        if let Some(workload) = &flow.workload {
+            return unlike(format!(
+                "flow {}: the live engine does not offer workloads, so not {}; take workload out, or write --engine sim",
+                flow.id, workload.kind
+            ));
+        }
         let cc = &flow.cc;
         let kind = registry.cc(&cc.kind);
         if let Some(kind) = kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned) {

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-Value = bool | int | float | str
-"""What a parameter may be; quantities with a dimension are text with their unit (`"5ms"`)."""
+Value = bool | int | float | str | list[str]
+"""What a parameter may be; quantities with a dimension are text with their unit (`"5ms"`), some are lists of those."""
 
 
 @dataclass(frozen=True, kw_only=True)

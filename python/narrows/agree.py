@@ -73,7 +73,7 @@ class Subject:
     @property
     def ccs(self) -> list[str]:
         """The congestion controls in it."""
-        ccs = (flow["cc"] for flow in self.tree.get("flow", []))
+        ccs = (flow["cc"] for flow in self.tree.get("flow", []) if "cc" in flow)
         return sorted({cc if isinstance(cc, str) else str(cc["kind"]) for cc in ccs})
 
 

@@ -33,7 +33,7 @@ _WRONG = 2
 """Exit code of whatever is the caller's to mend, the same as for a wrong option."""
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
-_LISTS = {"cc": "cc", "queues": "queue"} | {element: element for element in _ELEMENTS}
+_LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {element: element for element in _ELEMENTS}
 """The kinds that `narrows list` lists, and what the core calls them."""
 
 _STOPPED = 130
@@ -405,7 +405,7 @@ def check(files: tuple[str, ...]) -> None:
 @click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """Congestion controls, queue disciplines and what else a path does: all that a scenario may name, or one kind.
+    """Congestion controls, queue disciplines, workloads and what else a path does: all that a scenario may name.
 
     `rules` are what releases of Linux do otherwise than those before.
 

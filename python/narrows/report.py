@@ -144,7 +144,11 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "name": called,
         "answer": [_together(text) for text in words.answer(figures)],
         "sure": [_together(text) for text in words.how_sure(figures)],
-        "tables": [_table(tables.flows(figures, MOST_ROWS), left_out), _table(tables.waits(figures), "")],
+        "tables": [
+            _table(tables.flows(figures, MOST_ROWS), left_out),
+            _table(tables.waits(figures), ""),
+            *([_table(tables.workloads(figures, MOST_ROWS), "")] if tables.has_workloads(figures) else []),
+        ],
         "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"] if len(flows) > 1 else [],
         **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),

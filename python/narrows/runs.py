@@ -82,6 +82,11 @@ class Run:
         return cast("list[dict[str, Any]]", self._figures["flows"])
 
     @property
+    def workloads(self) -> list[dict[str, Any]]:
+        """What the applications of flows with a workload saw, with the `id` of the flow."""
+        return [{"id": flow["id"], **flow["workload"]} for flow in self.flows if "workload" in flow]
+
+    @property
     def toml(self) -> str:
         """The scenario as it was given; `json` has it with every default filled in."""
         return self._toml
@@ -101,7 +106,7 @@ class Run:
             for name, value in flow.items():
                 if name in _SPREADS:
                     row |= {_SPREADS[name].format(which): x for which, x in value.items()}
-                elif name != "series":
+                elif name not in ("series", "workload"):
                     row[name] = value
             rows.append(row)
         # Types by name and not by value, so that the summaries of many runs go into one table.

@@ -117,9 +117,12 @@ class Flow:
 
     >>> Flow("cubic", start="2s", size="1MB").size
     '1MB'
+    >>> Flow(workload={"kind": "web", "fetch": "sequential"}).cc is None
+    True
 
     Attributes:
-        cc: The congestion control: a name of `narrows list cc`, or an object of `narrows.cc`.
+        cc: The congestion control: a name of `narrows list cc`, or an object of `narrows.cc`. With a workload, that
+            workload's by default.
         id: By default the name of the congestion control with a number.
         count: So many equal flows.
         rtt: Propagation beside the path's (`"120ms"`): its receiver lies so much farther away.
@@ -131,9 +134,11 @@ class Flow:
         ecn: Its ends negotiate explicit congestion notification. `True`: with an ordinary far end, which knows RFC
             3168's alone; without it, both ends do what the congestion control needs.
         size: A transfer of so much (`"1MB"`); unbounded by default.
+        workload: What its application does: a name of `narrows list workload`, or a table with its parameters; by
+            default it sends all it can.
     """
 
-    cc: Chosen
+    cc: Chosen | None = None
     _: KW_ONLY
     id: str | None = None
     count: int | None = None
@@ -145,6 +150,7 @@ class Flow:
     dscp: str | int | None = None
     ecn: bool | None = None
     size: str | None = None
+    workload: Chosen | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +290,8 @@ def _hop(tree: Tree, folder: FilePath) -> dict[str, Any]:
 
 
 def _flow(tree: Tree, folder: FilePath) -> Flow:
+    if "cc" not in tree:
+        return Flow(**tree)
     choice = tree["cc"]
     if isinstance(choice, dict) and choice.get("kind") == "remy" and _is_file(choice.get("tree")):
         choice = choice | {"tree": str(folder / choice["tree"])}

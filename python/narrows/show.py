@@ -57,6 +57,9 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     table(out, tables.flows(figures))
     out.print()
     table(out, tables.waits(figures))
+    if tables.has_workloads(figures):
+        out.print()
+        table(out, tables.workloads(figures))
     if len(figures["flows"]) > 1:
         jain = number(figures["fairness"]["jain"], 3)
         out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")

@@ -84,3 +84,58 @@ def _waiting(queue: Figures, at: str) -> list[Cell]:
 
 def _spread(figures: Figures, at: str) -> list[Cell]:
     return [Cell(number(figures[which]), f"{at}.{which}") for which in _WAITS]
+
+
+def has_workloads(figures: Figures) -> bool:
+    """Has a flow an application of its own?"""
+    return any("workload" in flow for flow in figures["flows"])
+
+
+def workloads(figures: Figures, most: int | None = None) -> Table:
+    """A row per figure of each application, of the first `most` flows."""
+    rows = []
+    for i, flow in enumerate(figures["flows"][:most]):
+        if "workload" in flow:
+            rows += _seen(flow["id"], flow["workload"], f"flows.{i}.workload")
+    return Table("Applications", ("flow", "what"), ("value or mean", *_WAITS[1:]), rows)
+
+
+def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
+    """The figures of one application, or of one class of what it did; what nothing fell into says nothing."""
+    rows = []
+    for name, value in seen.items():
+        path, what = f"{at}.{name}", f"{of}{_said(name)}"
+        if name == "kind":
+            continue
+        if isinstance(value, dict) and set(value) == set(_WAITS):
+            spread = [Cell(significant(value[which]), f"{path}.{which}") for which in _WAITS]
+            if value["mean"] is not None:
+                rows.append([Cell(who), Cell(what, ""), *spread])
+        elif isinstance(value, dict):
+            for part, its in value.items():
+                rows += _seen(who, its, f"{path}.{part}", f"{_said(part)}: ") if its.get("completed", 1) else []
+        else:
+            share = name == "loss" or name.endswith("share")
+            text = percent(value) if share else significant(value)
+            rows.append([Cell(who), Cell(what, ""), Cell(text, path), *(Cell("") for _ in _WAITS[1:])])
+    return rows
+
+
+def _said(name: str) -> str:
+    """The name of a figure in words, its unit as people write it.
+
+    >>> _said("page_load_s"), _said("received_mbit"), _said("to_10kB")
+    ('page load s', 'received Mbit/s', 'to 10kB')
+    """
+    return name.replace("_", " ").replace("mbit", "Mbit/s")
+
+
+def significant(value: float | None) -> str:
+    """A count as it is, another number with four digits that count.
+
+    >>> significant(62), significant(231.84), significant(0.04567), significant(None), significant(12345.6)
+    ('62', '231.8', '0.04567', '–', '12346')
+    """
+    if value is None:
+        return "–"
+    return str(value) if isinstance(value, int) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"  # noqa: PLR2004

@@ -7,6 +7,7 @@
 //! | [`timers`] | alarms, lazily re-armed |
 //! | `record` | a run as a capture file |
 //! | `prefetch` | what is needed next is fetched into the cache |
+//! | `work` | flows with a workload: their connections come and go |
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events |
 //!
 //! Nothing here knows the time of day: who wants to show progress gets a call every so many events and looks at a clock
@@ -18,10 +19,12 @@ pub mod packet;
 mod prefetch;
 mod record;
 pub mod timers;
+mod work;
 mod world;
 
 pub use narrows_core::figures::Run;
 pub use packet::Packet;
+pub use work::MOST_OPEN;
 pub use world::{run, run_recorded};
 
 use narrows_core::figures::picture_interval;
@@ -83,6 +86,8 @@ pub enum SimError {
     UnknownCc(String),
     /// The registry has no such queue discipline.
     UnknownQueue(String),
+    /// No workload is called so.
+    UnknownWorkload(String),
     /// Rows would be too many ([`MOST_ROWS`]) or too dense ([`LEAST_INTERVAL`]).
     IntervalTooShort {
         /// Of what: `"samples"` or `"pings"`.
@@ -108,6 +113,7 @@ impl fmt::Display for SimError {
         match self {
             SimError::UnknownCc(name) => write!(f, "no congestion control is called \"{name}\""),
             SimError::UnknownQueue(name) => write!(f, "no queue discipline is called \"{name}\""),
+            SimError::UnknownWorkload(name) => write!(f, "no workload is called \"{name}\""),
             SimError::IntervalTooShort { of, interval, at_least } => {
                 let (interval, least) = (format_span(*interval), format_span(*at_least));
                 write!(

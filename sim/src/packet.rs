@@ -22,9 +22,9 @@ pub enum Kind {
     Data,
     /// An ACK of a flow, towards its sender.
     Ack,
-    /// A probe, towards the far end.
+    /// A probe or a workload's datagram, towards the far end.
     Ping,
-    /// Its answer.
+    /// A probe's answer, or a workload's datagram towards the near end.
     Pong,
 }
 
@@ -51,9 +51,10 @@ pub struct Packet {
     enqueued_at: Time,
     /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
-    /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the slab.
+    /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the slab. Datagram: when it was
+    /// sent, low half.
     word: u32,
-    /// The echo of the other end's timestamp, or its header's feedback.
+    /// The echo of the other end's timestamp, or its header's feedback. Datagram: when it was sent, high half.
     tsecr: u32,
     /// Data: its payload. Others: bytes on the wire.
     bytes: u16,
@@ -106,6 +107,21 @@ impl Packet {
             bytes: PING_SIZE,
             ..Packet::blank(flow, Kind::Ping)
         }
+    }
+    /// Datagram `number` of a workload, of `bytes` on the wire; `down`: towards the far end.
+    pub fn datagram(flow: u32, down: bool, number: u64, now: Time, bytes: u16) -> Packet {
+        let kind = if down { Kind::Ping } else { Kind::Pong };
+        Packet {
+            seq: number,
+            word: now.as_ns() as u32,
+            tsecr: (now.as_ns() >> 32) as u32,
+            bytes,
+            ..Packet::blank(flow, kind)
+        }
+    }
+    /// When a workload's datagram was sent.
+    pub fn sent_at(&self) -> Time {
+        Time::from_ns(u64::from(self.tsecr) << 32 | u64::from(self.word))
     }
     /// The answer to this ping.
     pub fn pong(self) -> Packet {

@@ -61,6 +61,12 @@ impl Timers {
             alarms: vec![UNSET; n],
         }
     }
+    /// At least `n` alarms; more of them are not set.
+    pub fn grow(&mut self, n: usize) {
+        if n > self.alarms.len() {
+            self.alarms.resize(n, UNSET);
+        }
+    }
     /// Sets alarm `number` to `at`, or takes it back.
     #[inline]
     pub fn set(&mut self, number: u32, at: Option<Time>) {

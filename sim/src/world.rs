@@ -12,11 +12,13 @@ use crate::packet::{Acks, Headers, Kind, Packet};
 use crate::prefetch::prefetch;
 use crate::record::Record;
 use crate::timers::Timers;
+use crate::work::{is_works, Net, Owners, Works};
 use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST_ROWS};
 use narrows_core::capture::{Capture, Where};
 use narrows_core::cc;
 use narrows_core::figures::{
-    Fairness, FlowMeter, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts, FIGURE_INTERVAL, SERIES_INTERVAL,
+    Fairness, FlowFigures, FlowMeter, LimitFigures, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts,
+    FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
@@ -96,9 +98,7 @@ pub fn run_recorded(
         }
     }
     let named = world.flows.into_iter().zip(&scenario.flows);
-    let flows: Vec<_> = named
-        .map(|(f, spec)| f.meter.figures(spec.id.clone(), spec.cc.kind.clone()))
-        .collect();
+    let flows: Vec<_> = named.map(|(f, spec)| f.figures(spec, &world.works, scenario)).collect();
     Ok(Run {
         engine: "sim",
         scenario: scenario.clone(),
@@ -149,6 +149,8 @@ struct Flow {
     port: Port,
     dscp: u8,
     transfer: bool,
+    /// Its workload, if it has one: the sender and the receiver then do nothing.
+    work: Option<usize>,
     /// Its stop is not its end.
     restarts: bool,
     /// The lines between the path and a receiver farther away, there and back.
@@ -157,6 +159,17 @@ struct Flow {
 }
 
 impl Flow {
+    /// Its figures, and those of its workload.
+    fn figures(self, spec: &FlowSpec, works: &Works, scenario: &Scenario) -> FlowFigures {
+        let cc = if spec.has_cc() { spec.cc.kind.as_str() } else { "udp" };
+        let end = Time::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
+        let mut figures = self.meter.figures(spec.id.clone(), cc.into());
+        if let Some(load) = self.work {
+            figures.limits = LimitFigures::unknown();
+            figures.workload = Some(works.figures(load, end));
+        }
+        figures
+    }
     /// How its data leaves its host.
     fn way(&self) -> (Port, u8) {
         (self.port, self.dscp)
@@ -175,14 +188,16 @@ pub(crate) struct Watch {
     arrivals: Vec<Packet>,
     /// What has left the sender's interface.
     pub departures: Departures,
-    acks: Acks,
+    pub acks: Acks,
+    /// Of packets of workloads.
+    pub owners: Owners,
     /// Of data with congestion headers under way.
     pub headers: Headers,
     /// By the number of the hop.
     queues: Vec<QueueMeter>,
     verdicts: Verdicts,
-    /// Pings whose fate is open.
-    pings: u64,
+    /// Pings and datagrams whose fate is open.
+    pub pings: u64,
     record: Option<Box<Record>>,
 }
 
@@ -190,24 +205,28 @@ impl Watch {
     /// Takes a packet into the capture, where there is one.
     fn record(&mut self, at: Time, seen: Where, packet: &Packet) {
         if let Some(record) = &mut self.record {
-            record.packet(at, seen, packet, (&self.acks, &self.headers), "");
+            record.packet(at, seen, packet, (&self.acks, &self.headers, &self.owners), "");
         }
     }
     /// Likewise one that was dropped or marked.
     fn record_verdict(&mut self, at: Time, hop: u8, packet: &Packet, dropped: bool, why: Why) {
         if let Some(record) = &mut self.record {
-            record.verdict(at, hop, packet, (&self.acks, &self.headers), dropped, why);
+            record.verdict(at, hop, packet, (&self.acks, &self.headers, &self.owners), dropped, why);
         }
     }
     /// Notes what became of a packet. A time of entry of zero is one that was never set.
     fn judge(&mut self, now: Time, packet: &Packet, verdict: Verdict) {
         if self.verdicts.wanted() {
             let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
-            self.verdicts.push(now, packet.flow(), verdict, entered);
+            let flow = match packet.flow() {
+                number if is_works(number) => self.owners.flow(number),
+                number => number,
+            };
+            self.verdicts.push(now, flow, verdict, entered);
         }
     }
     /// A packet is gone.
-    fn forget(&mut self, packet: &Packet) {
+    pub fn forget(&mut self, packet: &Packet) {
         match packet.kind() {
             Kind::Data => drop(self.headers.take(packet)),
             Kind::Ack => drop(self.acks.take(packet)),
@@ -252,21 +271,21 @@ impl Out<Packet> for Watch {
 }
 
 /// Where a receiver's ACKs go: onto the path, or first onto the line that leads there.
-struct WayBack<'a> {
-    now: Time,
-    flow: u32,
+pub(crate) struct WayBack<'a> {
+    pub now: Time,
+    pub flow: u32,
     /// Where its ACKs enter the path.
-    port: Port,
-    dscp: u8,
-    line: Option<u32>,
-    path: &'a mut Path<Packet>,
-    access: &'a mut Access<Packet>,
-    watch: &'a mut Watch,
+    pub port: Port,
+    pub dscp: u8,
+    pub line: Option<u32>,
+    pub path: &'a mut Path<Packet>,
+    pub access: &'a mut Access<Packet>,
+    pub watch: &'a mut Watch,
 }
 
 impl<'a> WayBack<'a> {
     /// What a receiver is handed to send by; from here alone, as [`Nic::wire`].
-    fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
+    pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
         |ack| self.send(ack)
     }
     fn send(&mut self, ack: AckSegment) {
@@ -286,6 +305,7 @@ struct World {
     interface: Option<Interface<Packet>>,
     watch: Watch,
     flows: Vec<Flow>,
+    works: Works,
     probes: Vec<Probe>,
     timers: Timers,
     end: Time,
@@ -320,10 +340,13 @@ impl World {
         let mut access = Access::default();
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
         let mut flows = Vec::with_capacity(scenario.flows.len());
+        let mut works = Works::new((scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len()) as u32);
+        let mut owners = Owners::default();
         for (i, spec) in scenario.flows.iter().enumerate() {
             let kind = registry
                 .cc(&spec.cc.kind)
                 .ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
+            let work = works.add(scenario, i as u32, kind, &mut owners)?;
             let law = cc::Host {
                 hz: host.hz,
                 kernel: config.kernel,
@@ -364,6 +387,7 @@ impl World {
                 },
                 dscp: spec.dscp,
                 transfer: spec.size.is_some(),
+                work,
                 restarts: spec.restart.is_some(),
                 there: access.line(there),
                 back: access.line(back),
@@ -378,6 +402,7 @@ impl World {
                 dscp: spec.dscp,
             });
         }
+        works.reserve(&mut timers);
         let interval = options.sample_interval.unwrap_or(Span::ZERO);
         Ok(World {
             path,
@@ -388,6 +413,7 @@ impl World {
                 arrivals: Vec::new(),
                 departures: Departures::default(),
                 acks: Acks::default(),
+                owners,
                 headers: Headers::default(),
                 queues,
                 verdicts: Verdicts::keep(options.verdicts),
@@ -395,6 +421,7 @@ impl World {
                 record: None,
             },
             flows,
+            works,
             probes,
             timers,
             end: Time::ZERO + scenario.duration,
@@ -454,12 +481,17 @@ impl World {
         self.look_ahead();
         for i in 0..self.watch.arrivals.len() {
             let packet = self.watch.arrivals[i];
-            let (path, watch) = (&mut self.path, &mut self.watch);
             let id = packet.flow();
             if packet.damaged() {
-                watch.forget(&packet);
+                self.watch.forget(&packet);
                 continue;
             }
+            if is_works(id) {
+                let (works, mut net) = self.work();
+                works.arrived(now, &packet, &mut net);
+                continue;
+            }
+            let (path, watch) = (&mut self.path, &mut self.watch);
             match packet.kind() {
                 Kind::Data => match self.flows[id as usize].there {
                     Some(line) => self.access.push(now, line, packet),
@@ -492,6 +524,19 @@ impl World {
         self.watch.arrivals.clear();
     }
 
+    /// The workloads, and what they are carried out on.
+    fn work(&mut self) -> (&mut Works, Net<'_>) {
+        let net = Net {
+            path: &mut self.path,
+            watch: &mut self.watch,
+            interface: self.interface.as_mut(),
+            timers: &mut self.timers,
+            access: &mut self.access,
+            offload: self.offload,
+        };
+        (&mut self.works, net)
+    }
+
     /// What has left the sender's interface enters the path; who waited for that goes on.
     fn leave_host(&mut self, now: Time) {
         let Some(interface) = &mut self.interface else { return };
@@ -505,6 +550,11 @@ impl World {
             self.watch.forget(&packet);
         }
         for id in departures.of.drain(..) {
+            if is_works(id) {
+                let (works, mut net) = self.work();
+                works.departed(now, id, &mut net);
+                continue;
+            }
             let flow = &mut self.flows[id as usize];
             let interface = self.interface.as_mut();
             let mut nic = Nic::new(
@@ -565,17 +615,18 @@ impl World {
         if self.flows.len() < MANY_FLOWS {
             return;
         }
-        if let Some(packet) = self.path.coming(0).1.filter(|p| p.kind() == Kind::Ack) {
+        let own = |p: &Packet, kind| p.kind() == kind && !is_works(p.flow());
+        if let Some(packet) = self.path.coming(0).1.filter(|p| own(p, Kind::Ack)) {
             let sender = &self.flows[packet.flow() as usize].sender;
             prefetch(sender.cc());
             sender.oldest_in_flight().map(prefetch);
         }
         let (data, ack) = self.path.coming(1);
-        if let Some(packet) = data.filter(|p| p.kind() == Kind::Data) {
+        if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
             prefetch(&self.flows[packet.flow() as usize].receiver);
             prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + RECEIVER));
         }
-        if let Some(packet) = ack.filter(|p| p.kind() == Kind::Ack) {
+        if let Some(packet) = ack.filter(|p| own(p, Kind::Ack)) {
             prefetch(&self.flows[packet.flow() as usize].sender);
             prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + SENDER));
             prefetch(self.watch.acks.look(packet));
@@ -602,6 +653,13 @@ impl World {
     fn fire(&mut self, now: Time, number: u32) {
         self.look_ahead_of_timers();
         let id = number / TIMERS_PER_FLOW;
+        if number >= self.works.first_timer() {
+            let (works, mut net) = self.work();
+            return works.fire(now, number, &mut net);
+        }
+        if let Some(load) = self.flows.get(id as usize).and_then(|flow| flow.work) {
+            return self.fire_work(now, id, load, number % TIMERS_PER_FLOW);
+        }
         let (path, watch) = (&mut self.path, &mut self.watch);
         let Some(flow) = self.flows.get_mut(id as usize) else {
             let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
@@ -671,13 +729,34 @@ impl World {
         }
     }
 
+    /// A timer of a flow with a workload.
+    fn fire_work(&mut self, now: Time, id: u32, load: usize, which: u32) {
+        let info = self.works.info(load);
+        let meter = &mut self.flows[id as usize].meter;
+        match which {
+            START => meter.started(now),
+            STOP => meter.stopped(now, &info),
+            MEASURE => return meter.measure(now, &info),
+            _ => return,
+        }
+        let (works, mut net) = self.work();
+        match which {
+            START => works.start(now, load, &mut net),
+            _ => works.stop(load, &mut net),
+        }
+        // Jitter may have moved the start behind the stop.
+        self.timers.set(id * TIMERS_PER_FLOW + START, None);
+    }
+
     /// Looks at everything that is watched over time.
     fn sample(&mut self, now: Time) {
         self.catch_up(now);
         let (figures, rows) = (self.next_figures == now, self.next_samples == now);
         let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
         for (i, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.meter.runs()) {
-            let info = flow.sender.info();
+            let info = flow
+                .work
+                .map_or_else(|| flow.sender.info(), |load| self.works.info(load));
             if figures {
                 flow.meter.sample(now, &info);
             }
@@ -725,10 +804,15 @@ impl World {
             if flow.meter.runs() {
                 flow.meter.limited(flow.sender.limited(end));
             }
-            flow.meter.ended(end, &flow.sender.info());
+            let info = flow
+                .work
+                .map_or_else(|| flow.sender.info(), |load| self.works.info(load));
+            flow.meter.ended(end, &info);
             flow.sender.stop();
             (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
         }
         (self.next_figures, self.next_samples) = (Time::MAX, Time::MAX);
+        let (works, mut net) = self.work();
+        works.close(&mut net);
     }
 }

@@ -100,3 +100,35 @@ fn a_flow_takes_less_than_4_kib_beside_its_window() {
         assert!(per_flow - window < 4096, "{cc}: {per_flow}");
     }
 }
+
+/// Twenty thousand connections come and go, few at a time: what they took is given back, or used again.
+#[test]
+fn short_connections_leave_nothing_behind() {
+    let text = "duration = \"450s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n[[flow]]\n\
+                workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \"exponential\" }\n";
+    let registry = registry();
+    let scenario = Scenario::from_toml(text, "short", &registry).expect("right");
+    let mut live = Vec::new();
+    let before = counts().live;
+    let done = run(&scenario, &registry, &NO_SAMPLES, &mut |p| {
+        live.push((p.now, counts().live - before));
+        true
+    })
+    .expect("a run");
+    let completed = done.flows[0].workload.as_ref().expect("one").number("completed");
+    assert!(completed > 20_000.0, "{completed}");
+    let at = |s: u64| {
+        live.iter()
+            .find(|(now, _)| *now >= Time::ZERO + Span::s(s))
+            .expect("a look")
+            .1
+    };
+    // Beside connections only figures grow, by some 112 bytes a second, doubled where they have outgrown their room.
+    assert!(
+        at(400) < at(50) + 110_000,
+        "{} after 50 s, {} after 400 s",
+        at(50),
+        at(400)
+    );
+    assert!(at(400) < 1_500_000, "{}", at(400));
+}

@@ -160,6 +160,7 @@ impl FlowMeter {
             cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
             limits,
+            workload: None,
             series: self.series,
         }
     }

@@ -13,6 +13,7 @@
 //! | `queue.backlog_packets` | what waits, sampled each 100 ms after the warm-up |
 //! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
+//! | `flows[].workload` | what its application saw, each kind's own |
 //! | `fairness` | Jain's index of goodputs, over all flows and over those of each congestion control |
 //!
 //! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value (nothing was measured) is
@@ -29,6 +30,7 @@
 //! | `path` | [`PathFigures`]: what the figures are compared with |
 //! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
+//! | `workload` | [`WorkloadFigures`]: what a flow's application saw |
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
@@ -41,6 +43,7 @@ mod path;
 mod run;
 mod samples;
 mod verdicts;
+mod workload;
 
 pub use agreement::{compare, median, Agreement, Conditions};
 pub use beside::{beside, Beside, Standing, NEAR, WIDE};
@@ -53,6 +56,8 @@ pub use samples::{
     phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,
     Samples, PHASES,
 };
+
+pub use workload::{Figure, Named, WorkloadFigures};
 
 pub use verdicts::{Verdict, Verdicts, VERDICTS, WHYS};
 

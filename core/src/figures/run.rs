@@ -1,6 +1,6 @@
 //! What an engine answers, and how it reads as JSON.
 
-use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread};
+use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread, WorkloadFigures};
 use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -60,6 +60,9 @@ pub struct FlowFigures {
     pub fct_s: f64,
     /// What limited it.
     pub limits: LimitFigures,
+    /// What its application saw, of a flow with a workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadFigures>,
     /// Seconds, bytes acknowledged, congestion window in packets, smoothed RTT in milliseconds.
     #[serde(serialize_with = "points")]
     pub series: Vec<(f64, u64, u32, f64)>,
@@ -80,6 +83,18 @@ pub struct LimitFigures {
     /// Nothing waited: the application was the limit, or the handshake was not over.
     #[serde(serialize_with = "six_digits")]
     pub app_limited_s: f64,
+}
+
+impl LimitFigures {
+    /// Of a flow of which nobody kept account.
+    pub fn unknown() -> LimitFigures {
+        LimitFigures {
+            busy_s: f64::NAN,
+            rwnd_limited_s: f64::NAN,
+            sndbuf_limited_s: f64::NAN,
+            app_limited_s: f64::NAN,
+        }
+    }
 }
 
 /// The figures of one queue.

@@ -42,18 +42,6 @@ const fn key(
     }
 }
 
-const fn later(section: &'static str, name: &'static str, help: &'static str) -> Key {
-    Key {
-        section,
-        name,
-        takes: "",
-        default: "",
-        range: "",
-        help,
-        built: false,
-    }
-}
-
 /// Every key, those to come included.
 pub const KEYS: &[Key] = &[
     key(
@@ -360,7 +348,7 @@ pub const KEYS: &[Key] = &[
         "flow",
         "cc",
         "name or { kind, parameters }",
-        "required",
+        "required; with a workload, that workload's",
         "",
         "its congestion control",
     ),
@@ -437,7 +425,14 @@ pub const KEYS: &[Key] = &[
         "BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
         "differentiated-services code point of its packets, ACKs included",
     ),
-    later("flow", "workload", "web, video, voice"),
+    key(
+        "flow",
+        "workload",
+        "name or { kind, parameters }",
+        "sends all it can",
+        "a kind of `narrows list workload`",
+        "what its application does: pages, calls, transfers that arrive at random",
+    ),
     key(
         "probe",
         "kind",

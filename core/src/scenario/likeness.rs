@@ -160,6 +160,11 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
             EcnEnds::Asked => Some("ecn".into()),
             EcnEnds::Both => Some("ecn as the law needs".into()),
         });
+        found.extend(
+            flow.workload
+                .as_ref()
+                .map(|workload| format!("workload {}", workload.kind)),
+        );
     }
     found.sort_unstable();
     found.dedup();

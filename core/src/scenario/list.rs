@@ -72,6 +72,10 @@ pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
         let kinds = kinds.iter().map(|k| kind(k.name, k.help, k.source, k.params));
         lists.push(((*name).into(), Node::array(kinds.collect())));
     }
+    let workloads = crate::workload::KINDS
+        .iter()
+        .map(|k| kind(k.name, k.help, k.source, k.params));
+    lists.push(("workload".into(), Node::array(workloads.collect())));
     lists.extend([
         ("scenario".into(), Node::array(keys)),
         ("rules".into(), Node::array(rules)),
@@ -127,6 +131,8 @@ fn param(p: &Param) -> Node {
         Kind::Rate(_, a, b) => range("rate", Value::Rate(*a), Value::Rate(*b)),
         Kind::Packets(_, a, b) => range("packets", Value::Packets(*a), Value::Packets(*b)),
         Kind::Probability(_) => range("probability", Value::Number(0.0), Value::Number(1.0)),
+        Kind::Sizes(_, a, b) => range("list of bytes", Value::Bytes(*a), Value::Bytes(*b)),
+        Kind::Rates(_, a, b) => range("list of rates", Value::Rate(*a), Value::Rate(*b)),
     };
     let mut entries: Vec<(String, Node)> = alloc::vec![
         ("name".into(), Node::string(p.name)),

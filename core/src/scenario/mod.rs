@@ -13,6 +13,7 @@
 //! | [`keys`] | every key, its default, range and help |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
 //! | `notices` | what it says that its writer may not mean |
+//! | `work` | what a flow's application does |
 //! | `varying` | steps, outages, traces |
 //! | [`likeness`] | what decides whether a case that was run elsewhere says anything about it |
 //! | `write` | the way back: canonical TOML and JSON, every default explicit |
@@ -37,6 +38,7 @@ mod parse;
 mod read;
 pub mod value;
 mod varying;
+mod work;
 mod write;
 
 pub use error::{Error, Errors};
@@ -53,6 +55,7 @@ use crate::param::{Param, Params, Value};
 use crate::queue::Limit;
 use crate::tcp::EcnEnds;
 use crate::units::{Bytes, Rate, Span, Time};
+use crate::workload;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -333,6 +336,16 @@ pub struct FlowSpec {
     pub ecn: EcnEnds,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
+    /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one it sends all it can.
+    pub workload: Option<Choice>,
+}
+
+impl FlowSpec {
+    /// Is it TCP, so that its congestion control means something?
+    pub fn has_cc(&self) -> bool {
+        let udp = |choice: &Choice| workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params));
+        !self.workload.as_ref().is_some_and(udp)
+    }
 }
 
 /// Which way the data of a flow goes.

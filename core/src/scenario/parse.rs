@@ -7,6 +7,7 @@ use super::keys;
 use super::read::{Field, Offer, Section};
 use super::value::{Tree, Value};
 use super::varying::{no_files, Files};
+use super::work;
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::cc::Need;
@@ -327,9 +328,10 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends)
                 Some(id) if count == 1 => id.clone(),
                 Some(id) => format!("{id}{i}"),
                 None => {
-                    let n = unnamed.entry(template.cc.kind.clone()).or_default();
+                    let kind = &template.workload.as_ref().unwrap_or(&template.cc).kind;
+                    let n = unnamed.entry(kind.clone()).or_default();
                     *n += 1;
-                    format!("{}{}", template.cc.kind, *n - 1)
+                    format!("{kind}{}", *n - 1)
                 }
             };
             if !ids.insert(id.clone()) {
@@ -447,7 +449,12 @@ fn flow(
         ecn: host_ecn,
         reverse,
     } = ends;
+    let workload = work::workload(out, s, reverse);
     let cc = match s.field("cc") {
+        None if workload.as_ref().is_none_or(Option::is_some) => {
+            let workload = workload.iter().flatten().next();
+            workload.and_then(|workload| work::usual(known, workload))
+        }
         Some(f) => out.choice(&f, "congestion control", &known.ccs, &[]),
         None => missing(out, s, "cc", &cc_line(known)),
     };
@@ -551,6 +558,7 @@ fn flow(
         dscp: dscp?,
         ecn: ecn?,
         size: size?,
+        workload: workload?,
     };
     Some((flow, count?, named?))
 }

@@ -158,6 +158,36 @@ fn quantity<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Q
     within(&text, bare, least, most).map_err(|e| (e.problem, Fix::Value(quote(&e.fix))))
 }
 
+/// The quantities in `node`, a list; or what is wrong and the corrected TOML.
+fn list<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Vec<Q>, (String, Fix)> {
+    let Value::Array(items) = &node.value else {
+        let one = quantity(node, bare, least, most).map_or_else(|(_, fix)| fix, |q| Fix::Value(quote(&q.text())));
+        let fix = match one {
+            Fix::Value(text) => Fix::Value(format!("[{text}]")),
+            other => other,
+        };
+        return Err(("is not a list".into(), fix));
+    };
+    if items.len() > param::MOST_ENTRIES {
+        return Err((format!("has more than {} entries", param::MOST_ENTRIES), Fix::None));
+    }
+    let mut read = Vec::with_capacity(items.len());
+    for (i, item) in items.iter().enumerate() {
+        read.push(quantity(item, bare, least, most).map_err(|(problem, fix)| {
+            let mut entries: Vec<String> = items.iter().map(|n| super::write::inline(&n.value)).collect();
+            let fix = match fix {
+                Fix::Value(text) => {
+                    entries[i] = text;
+                    Fix::Value(format!("[{}]", entries.join(", ")))
+                }
+                other => other,
+            };
+            (format!("has an entry, number {}, that {problem}", i + 1), fix)
+        })?);
+    }
+    Ok(read)
+}
+
 /// A bare number that a `u64` holds.
 fn whole(value: &Value) -> Option<i128> {
     match value {
@@ -659,6 +689,8 @@ impl Collector<'_> {
                 }
             },
             Kind::Text(kind) => self.file(node, kind).map(param::Value::Text),
+            Kind::Sizes(_, least, most) => list(node, "B", *least, *most).map(param::Value::Sizes),
+            Kind::Rates(_, least, most) => list(node, "Mbit", *least, *most).map(param::Value::Rates),
         };
         self.keep(f, read)
     }

@@ -71,8 +71,15 @@ impl Scenario {
 fn flow_node(flow: &FlowSpec) -> Node {
     let mut e = Entries::new();
     put(&mut e, "id", Node::string(flow.id.clone()));
-    put(&mut e, "cc", choice_node(&flow.cc));
-    put(&mut e, "rtt", Node::string(format_span(flow.rtt)));
+    if flow.has_cc() {
+        put(&mut e, "cc", choice_node(&flow.cc));
+    }
+    if let Some(workload) = &flow.workload {
+        put(&mut e, "workload", choice_node(workload));
+    }
+    if flow.workload.is_none() {
+        put(&mut e, "rtt", Node::string(format_span(flow.rtt)));
+    }
     put(&mut e, "start", Node::string(format_span(flow.start)));
     if let Some(stop) = flow.stop {
         put(&mut e, "stop", Node::string(format_span(stop)));
@@ -119,6 +126,8 @@ pub(super) fn param_node(value: &param::Value) -> Node {
         param::Value::Rate(r) => Node::string(format_rate(*r)),
         param::Value::Packets(n) => Node::string(format!("{n}p")),
         param::Value::Word(w) => Node::string(w.clone()),
+        param::Value::Sizes(list) => Node::array(list.iter().map(|b| Node::string(format_bytes(*b))).collect()),
+        param::Value::Rates(list) => Node::array(list.iter().map(|r| Node::string(format_rate(*r))).collect()),
         param::Value::Text(text) => Node::string(text.name.clone().unwrap_or_else(|| String::from(&*text.text))),
     }
 }

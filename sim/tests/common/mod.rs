@@ -40,6 +40,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         dscp: 0,
         ecn: EcnEnds::Off,
         size: None,
+        workload: None,
     }
 }
 

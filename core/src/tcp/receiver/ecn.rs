@@ -67,6 +67,10 @@ impl Marks {
             self.how = willing;
         }
     }
+    /// Both ends agreed on it, on the way that this end's own data goes.
+    pub fn agree(&mut self, how: EcnUse) {
+        self.how = how;
+    }
     /// Did both ends agree?
     pub fn on(&self) -> bool {
         self.how != EcnUse::Off

@@ -105,6 +105,30 @@ impl Receiver {
         }
     }
 
+    /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it receives, set it up. `ecn`:
+    /// both ends agreed on that.
+    pub fn accept(&mut self, now: Time, rtt_us: u64, ecn: bool) {
+        self.phase = Phase::Established;
+        self.clock = now;
+        if ecn {
+            self.marks.agree(self.ecn);
+        }
+        self.rtt_us = rtt_us.max(1);
+        self.window.established(now, self.nxt);
+        self.acks.established(self.ticks.at(now));
+    }
+    /// When its SYN-ACK left, once that was answered.
+    pub fn established(&self) -> Option<Time> {
+        (self.phase == Phase::Established).then_some(self.syn_ack_sent)
+    }
+    /// Bytes that the other end may send from the start.
+    pub fn offered(&self) -> u64 {
+        self.window.offered()
+    }
+    /// Have both ends agreed on ECN?
+    pub fn uses_ecn(&self) -> bool {
+        self.marks.on()
+    }
     /// Bytes handed to the application, in order.
     pub fn delivered_bytes(&self) -> u64 {
         self.nxt

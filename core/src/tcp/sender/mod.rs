@@ -268,6 +268,33 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
+    /// The other end has opened the connection: this one sent its SYN-ACK at `asked`, and hears now that it came, with the
+    /// window that `answer` offers. `answer.ece` says whether both agreed on ECN.
+    pub fn accept(&mut self, now: Time, asked: Time, answer: &AckSegment, wire: &mut impl FnMut(Segment)) {
+        if self.phase == Phase::Closed {
+            self.syn_sent = asked;
+            self.ts_recent = answer.tsval;
+            self.on_syn_ack(now, answer);
+            self.fill(now, wire);
+            self.persist(now);
+        }
+    }
+
+    /// The application of a transfer has `bytes` more to send. One without end has all it wants.
+    pub fn send_more(&mut self, now: Time, bytes: Bytes, wire: &mut impl FnMut(Segment)) {
+        let Some(size) = &mut self.writer.size else { return };
+        *size = size.saturating_add(bytes.get());
+        if self.phase == Phase::Established {
+            self.fill(now, wire);
+            self.persist(now);
+        }
+    }
+
+    /// Is the handshake over?
+    pub fn is_established(&self) -> bool {
+        self.phase == Phase::Established
+    }
+
     /// Something arrives from the receiver.
     pub fn on_segment(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) {
         self.ts_recent = self.ts_recent.max(ack.tsval);

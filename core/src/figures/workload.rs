@@ -1,0 +1,95 @@
+//! Figures of a workload: named values of a few forms, so that a kind brings its own and everything that shows figures shows
+//! them all alike. A name ends in its unit where it has one.
+
+use super::{Quantiles, Shown};
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+/// One figure.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Figure {
+    /// A count.
+    Count(u64),
+    /// A number; NaN where nothing was measured.
+    Number(f64),
+    /// Mean and percentiles.
+    Quantiles(Quantiles),
+    /// Figures of each class of something, by its name.
+    Rows(Vec<(String, Named)>),
+}
+
+/// Figures by name, in the order in which they are shown.
+pub type Named = Vec<(&'static str, Figure)>;
+
+/// What a workload came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkloadFigures {
+    /// Which kind.
+    pub kind: &'static str,
+    /// Its figures.
+    pub figures: Named,
+}
+
+impl WorkloadFigures {
+    /// Of the workload `kind`.
+    pub fn new(kind: &'static str, figures: Named) -> WorkloadFigures {
+        WorkloadFigures { kind, figures }
+    }
+    /// The figure called `name`.
+    pub fn get(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|(n, _)| *n == name).map(|(_, figure)| figure)
+    }
+    /// The number or count called `name`; NaN where there is none.
+    pub fn number(&self, name: &str) -> f64 {
+        match self.get(name) {
+            Some(Figure::Count(n)) => *n as f64,
+            Some(Figure::Number(x)) => *x,
+            _ => f64::NAN,
+        }
+    }
+    /// The quantiles called `name`.
+    pub fn quantiles(&self, name: &str) -> Option<&Quantiles> {
+        match self.get(name) {
+            Some(Figure::Quantiles(q)) => Some(q),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Figure::Count(n) => to.serialize_u64(*n),
+            Figure::Number(x) => Shown(*x).serialize(to),
+            Figure::Quantiles(q) => q.serialize(to),
+            Figure::Rows(rows) => {
+                let mut map = to.serialize_map(Some(rows.len()))?;
+                for (name, row) in rows {
+                    map.serialize_entry(name, &Row(row))?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+struct Row<'a>(&'a Named);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, figure)| (name, figure)))
+    }
+}
+
+impl Serialize for WorkloadFigures {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.figures.len() + 1))?;
+        map.serialize_entry("kind", self.kind)?;
+        for (name, figure) in &self.figures {
+            map.serialize_entry(name, figure)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,68 @@
+//! What a flow's application does, and what of a flow's other keys goes with it.
+
+use super::error::{Collector, Fix};
+use super::parse::Known;
+use super::read::{Offer, Section};
+use super::Choice;
+use crate::param::Params;
+use crate::workload::{find, WorkloadKind, KINDS};
+
+/// The workload of a flow, if it has one. `None` where it is wrong.
+pub(super) fn workload(out: &mut Collector<'_>, s: &Section<'_>, reverse: bool) -> Option<Option<Choice>> {
+    let Some(f) = s.field("workload") else {
+        return Some(None);
+    };
+    let offer = |kind: &WorkloadKind| Offer {
+        name: kind.name,
+        params: kind.params,
+        check: kind.check,
+    };
+    let offers: alloc::vec::Vec<Offer> = KINDS.iter().map(offer).collect();
+    let choice = out.choice(&f, "workload", &offers, &[])?;
+    let kind = find(&choice.kind)?;
+    let mut good = true;
+    for (key, why) in [
+        ("size", "says itself how much there is to send"),
+        ("restart", "says itself when it is silent"),
+        ("rtt", "has its ends where the path has"),
+    ] {
+        if let Some(other) = s.field(key) {
+            out.refuse(
+                &other,
+                alloc::format!("does not go with a workload: it {why}"),
+                Fix::None,
+            );
+            good = false;
+        }
+    }
+    let traffic = (kind.traffic)(&choice.params);
+    if let Some(cc) = s.field("cc").filter(|_| traffic.udp) {
+        out.refuse(
+            &cc,
+            "is nobody's: this workload sends datagrams, without congestion control",
+            Fix::None,
+        );
+        good = false;
+    }
+    if traffic.both_ways && !reverse {
+        let fix = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
+        out.refuse(
+            &f,
+            "sends data both ways, and needs a [path.reverse] for what goes up",
+            fix,
+        );
+        good = false;
+    }
+    good.then_some(Some(choice))
+}
+
+/// The congestion control of a flow with a workload that names none.
+pub(super) fn usual(known: &Known, workload: &Choice) -> Option<Choice> {
+    let wanted = find(&workload.kind).map_or("", |kind| kind.cc);
+    let named = |name: &str| known.ccs.iter().find(|offer| offer.name == name);
+    let offer = named(wanted).or_else(|| named("cubic")).or(known.ccs.first())?;
+    Some(Choice {
+        kind: offer.name.into(),
+        params: Params::defaults(offer.params),
+    })
+}

@@ -1,0 +1,230 @@
+//! `poisson`: transfers arrive at random, each a TCP connection of its own from the server.
+//!
+//! Law: gaps between arrivals are exponential with mean `8 · mean size / load`, so `load` is the payload asked for per second in the
+//! long run. Sizes are bounded Pareto, exponential or all alike ([`super::draw`]). Arrivals do not wait for each other: with a load above
+//! what passes, ever more are under way; beyond what an engine opens at once they are refused, and counted.
+//!
+//! Completion time of a transfer: from its SYN until its last byte is read at the client. On an empty path that is the
+//! handshake's round trip, one more for each round of slow start, and half of one. Counted: transfers that arrive after the
+//! warm-up; a transfer that is not complete at the end has no completion time.
+
+use super::draw::{exponential, Sizes};
+use super::{tcp, Action, Event, Names, Setting, Side, Workload, WorkloadKind};
+use crate::figures::{Figure, Histogram, WorkloadFigures};
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::rng::Rng;
+use crate::units::{format_bytes, Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Random transfers.
+pub const KIND: WorkloadKind = WorkloadKind {
+    name: "poisson",
+    help: "transfers that arrive at random, of heavy-tailed sizes, each a connection of its own",
+    source: "M/G arrivals as in evaluations of queue disciplines; sizes after Crovella and Bestavros 1997",
+    params: &[
+        Param {
+            name: "load",
+            kind: Kind::Rate(Rate::mbit(5), Rate::bit(1000), Rate::mbit(100_000)),
+            help: "payload asked for per second, in the long run",
+            source: "",
+        },
+        Param {
+            name: "mean",
+            kind: Kind::Bytes(Bytes::new(100_000), Bytes::new(1), Bytes::new(1_000_000_000)),
+            help: "the mean size",
+            source: "",
+        },
+        Param {
+            name: "sizes",
+            kind: Kind::Word(&["pareto", "exponential", "fixed"]),
+            help: "how they are distributed",
+            source: "Crovella and Bestavros 1997: heavy tails",
+        },
+        Param {
+            name: "shape",
+            kind: Kind::Number(1.2, 0.5, 10.0),
+            help: "of pareto: the smaller, the heavier the tail",
+            source: "Crovella and Bestavros 1997: 1.06 to 1.16 for what is transferred",
+        },
+        Param {
+            name: "most",
+            kind: Kind::Bytes(Bytes::new(10_000_000), Bytes::new(1), Bytes::new(100_000_000_000)),
+            help: "of pareto: the largest",
+            source: "a tail that ends: of an endless one no mean is seen",
+        },
+    ],
+    check,
+    cc: "cubic",
+    traffic: tcp,
+    make: |params, setting| Box::new(Poisson::new(params, setting)),
+};
+
+/// The most arrivals a second.
+const MOST_A_SECOND: u64 = 1_000_000;
+
+fn check(params: &Params) -> Result<(), Refusal> {
+    let (mean, most) = (params.bytes("mean"), params.bytes("most"));
+    let least = params.rate("load").as_bit().div_ceil(8 * MOST_A_SECOND);
+    if mean.get() < least {
+        return Err(Refusal {
+            param: "mean",
+            problem: "is too small for this load: more than a million arrivals a second".into(),
+            fix: ["\"", format_bytes(Bytes::new(least)).as_str(), "\""].concat(),
+        });
+    }
+    if params.word("sizes") != "pareto" || mean < most {
+        return Ok(());
+    }
+    let ten = format_bytes(Bytes::new(mean.get().saturating_mul(10)));
+    Err(Refusal {
+        param: "most",
+        problem: "is not above the mean".into(),
+        fix: ["\"", ten.as_str(), "\""].concat(),
+    })
+}
+
+/// Classes of sizes: up to so many bytes, and those above.
+const CLASSES: [(u64, &str); 3] = [(10_000, "to_10kB"), (100_000, "to_100kB"), (1_000_000, "to_1MB")];
+const ABOVE: &str = "above_1MB";
+
+#[derive(Copy, Clone, Debug)]
+struct Transfer {
+    asked: Time,
+    size: u64,
+}
+
+struct Poisson {
+    setting: Setting,
+    gaps: Rng,
+    draws: Rng,
+    gap: Span,
+    sizes: Sizes,
+    next: Option<Time>,
+    names: Names,
+    under_way: Vec<Option<Transfer>>,
+    asked: u64,
+    asked_bytes: u64,
+    refused: u64,
+    done: u64,
+    times: Histogram,
+    by_size: [Histogram; 4],
+}
+
+impl Poisson {
+    fn new(params: &Params, setting: Setting) -> Poisson {
+        let mean = params.bytes("mean").get() as f64;
+        let most = params.bytes("most").get() as f64;
+        Poisson {
+            setting,
+            gaps: Rng::named(setting.seed, "arrivals"),
+            draws: Rng::named(setting.seed, "sizes"),
+            gap: Span::ns((mean * 8e9 / params.rate("load").as_bit() as f64) as u64),
+            sizes: match params.word("sizes") {
+                "exponential" => Sizes::Exponential(mean),
+                "fixed" => Sizes::Fixed(mean),
+                _ => Sizes::pareto(mean, most, params.number("shape")),
+            },
+            next: None,
+            names: Names::default(),
+            under_way: Vec::new(),
+            asked: 0,
+            asked_bytes: 0,
+            refused: 0,
+            done: 0,
+            times: Histogram::new(),
+            by_size: [(); 4].map(|()| Histogram::new()),
+        }
+    }
+    fn wait(&mut self, since: Time) {
+        let next = since + exponential(&mut self.gaps, self.gap);
+        self.next = Some(next).filter(|at| *at < self.setting.end);
+    }
+    fn arrive(&mut self, now: Time, todo: &mut Vec<Action>) {
+        let (conn, size) = (self.names.take(), self.sizes.draw(&mut self.draws).get());
+        if self.under_way.len() <= conn as usize {
+            self.under_way.resize(conn as usize + 1, None);
+        }
+        self.under_way[conn as usize] = Some(Transfer { asked: now, size });
+        if now >= self.setting.from {
+            self.asked += 1;
+            self.asked_bytes += size;
+        }
+        let by = Side::Server;
+        todo.push(Action::Open {
+            conn,
+            by,
+            answers: false,
+        });
+        todo.push(Action::Write {
+            conn,
+            from: by,
+            bytes: size,
+        });
+    }
+    fn complete(&mut self, now: Time, transfer: Transfer) {
+        if transfer.asked >= self.setting.from {
+            let took = now.since(transfer.asked);
+            let class = CLASSES.iter().position(|(most, _)| transfer.size <= *most);
+            self.done += 1;
+            self.times.record(took);
+            self.by_size[class.unwrap_or(CLASSES.len())].record(took);
+        }
+    }
+}
+
+impl Workload for Poisson {
+    fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>) {
+        match event {
+            Event::Started => self.wait(now),
+            Event::Woke => {
+                while let Some(at) = self.next.filter(|at| *at <= now) {
+                    self.arrive(now, todo);
+                    self.wait(at);
+                }
+            }
+            Event::Refused(conn) => {
+                let gone = self.under_way[conn as usize].take();
+                self.refused += u64::from(gone.is_some_and(|t| t.asked >= self.setting.from));
+                self.names.give_back(conn);
+            }
+            Event::Arrived { conn, bytes, .. } => {
+                let place = &mut self.under_way[conn as usize];
+                if let Some(transfer) = place.filter(|t| bytes >= t.size) {
+                    *place = None;
+                    self.names.give_back(conn);
+                    todo.push(Action::Close(conn));
+                    self.complete(now, transfer);
+                }
+            }
+            _ => {}
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.next
+    }
+    fn figures(&self, end: Time) -> WorkloadFigures {
+        let seconds = end.since(self.setting.from).as_s();
+        let names = CLASSES.iter().map(|(_, name)| *name).chain([ABOVE]);
+        let by_size = names.zip(&self.by_size).map(|(name, times)| {
+            let row = alloc::vec![
+                ("completed", Figure::Count(times.count())),
+                ("completion_ms", Figure::Quantiles(times.quantiles())),
+            ];
+            (String::from(name), row)
+        });
+        let figures = alloc::vec![
+            ("asked", Figure::Count(self.asked)),
+            ("completed", Figure::Count(self.done)),
+            ("refused", Figure::Count(self.refused)),
+            (
+                "asked_mbit",
+                Figure::Number(self.asked_bytes as f64 * 8.0 / seconds / 1e6)
+            ),
+            ("completion_ms", Figure::Quantiles(self.times.quantiles())),
+            ("by_size", Figure::Rows(by_size.collect())),
+        ];
+        WorkloadFigures::new(KIND.name, figures)
+    }
+}

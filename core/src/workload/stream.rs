@@ -1,0 +1,127 @@
+//! What became of a stream of numbered datagrams: how many arrived, how late, how unevenly.
+//!
+//! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, `D` the difference of the delays of two packets that arrive one after the other; its mean over
+//! all arrivals is shown. Of a packet that is there twice the first counts.
+
+use crate::figures::{Figure, Histogram};
+use crate::units::{Span, Time};
+use alloc::vec::Vec;
+
+/// Arrivals are told apart from second ones among so many numbers: as far as packets may overtake.
+const WINDOW: u64 = 4096;
+
+/// One direction of a stream, whose numbers count from 0.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    from: Time,
+    /// Numbers below are of before the summary.
+    first: Option<u64>,
+    pub sent: u64,
+    pub received: u64,
+    bytes: u64,
+    delay: Histogram,
+    last: Option<Span>,
+    jitter_ns: f64,
+    jitters: f64,
+    /// A bit for each of the newest numbers, and the newest.
+    seen: Vec<u64>,
+    newest: Option<u64>,
+}
+
+impl Stream {
+    /// What is sent from `from` on counts.
+    pub fn new(from: Time) -> Stream {
+        Stream {
+            from,
+            first: None,
+            sent: 0,
+            received: 0,
+            bytes: 0,
+            delay: Histogram::new(),
+            last: None,
+            jitter_ns: 0.0,
+            jitters: 0.0,
+            seen: alloc::vec![0; WINDOW as usize / 64],
+            newest: None,
+        }
+    }
+    /// Number `number` leaves.
+    pub fn sent(&mut self, now: Time, number: u64) {
+        if now >= self.from {
+            self.first.get_or_insert(number);
+            self.sent += 1;
+        }
+    }
+    /// It arrives; answers its delay, if it counts and is the first.
+    pub fn received(&mut self, now: Time, number: u64, sent: Time, bytes: u16) -> Option<Span> {
+        if sent < self.from || !self.is_new(number) {
+            return None;
+        }
+        let delay = now.since(sent);
+        self.received += 1;
+        self.bytes += u64::from(bytes);
+        self.delay.record(delay);
+        if let Some(last) = self.last {
+            let between = delay.as_ns().abs_diff(last.as_ns()) as f64;
+            self.jitter_ns += (between - self.jitter_ns) / 16.0;
+            self.jitters += self.jitter_ns;
+        }
+        self.last = Some(delay);
+        Some(delay)
+    }
+    fn is_new(&mut self, number: u64) -> bool {
+        let newest = self.newest.unwrap_or(0);
+        if number > newest {
+            // What lies between has not been seen.
+            for n in (newest + 1..=number).take(WINDOW as usize) {
+                self.seen[(n % WINDOW / 64) as usize] &= !(1 << (n % 64));
+            }
+            self.newest = Some(number);
+        } else if newest - number >= WINDOW {
+            return false;
+        }
+        self.newest.get_or_insert(number);
+        let (word, bit) = ((number % WINDOW / 64) as usize, 1 << (number % 64));
+        let new = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        new
+    }
+    /// The share that did not arrive.
+    pub fn loss(&self) -> f64 {
+        1.0 - self.received as f64 / self.sent as f64
+    }
+    /// Its figures up to `end`.
+    pub fn figures(&self, end: Time) -> Vec<(&'static str, Figure)> {
+        let seconds = end.since(self.from).as_s();
+        let jitter = self.jitters / (self.received as f64 - 1.0) / 1e6;
+        alloc::vec![
+            ("sent_packets", Figure::Count(self.sent)),
+            ("received_packets", Figure::Count(self.received)),
+            ("loss", Figure::Number(self.loss())),
+            ("received_mbit", Figure::Number(self.bytes as f64 * 8.0 / seconds / 1e6)),
+            ("delay_ms", Figure::Quantiles(self.delay.quantiles())),
+            (
+                "jitter_ms",
+                Figure::Number(if self.received < 2 { f64::NAN } else { jitter })
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_two_counts_and_order_does_not_matter() {
+        let mut stream = Stream::new(Time::ZERO);
+        let numbers = [0, 2, 1, 1, 2, 5000, 4999, 0, 904, 905, 5000];
+        (0..=5000).for_each(|n| stream.sent(Time::ZERO, n));
+        let new: Vec<bool> = numbers
+            .iter()
+            .map(|n| stream.received(Time::ZERO + Span::ms(3), *n, Time::ZERO, 10).is_some())
+            .collect();
+        let expected = [true, true, true, false, false, true, true, false, false, true, false];
+        assert_eq!((&new[..], stream.received, stream.sent), (&expected[..], 6, 5001));
+    }
+}

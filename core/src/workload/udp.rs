@@ -1,0 +1,201 @@
+//! `udp`: datagrams of one size, evenly paced at a rate, as `iperf3 -u -b` sends them. `bursty`: silent for a time, then what its
+//! rate has come to at once, as an application does that sleeps between its writes.
+//!
+//! Law: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, to the nanosecond below: nothing drifts. `bursty` wakes
+//! each `sleep` and sends what brings it up to `rate`, whole datagrams, the rest with the next burst.
+//!
+//! Rate and figures are of UDP payload (42 bytes of headers go with each datagram), of what was sent after the warm-up.
+
+use super::stream::Stream;
+use super::{datagrams, Action, Event, Setting, Side, Workload, WorkloadKind, MOST_DATAGRAM};
+use crate::figures::WorkloadFigures;
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::units::{format_bytes, format_span, Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// The rate of payload.
+pub(super) const RATE: Param = Param {
+    name: "rate",
+    kind: Kind::Rate(Rate::mbit(1), Rate::bit(100), Rate::mbit(100_000)),
+    help: "of UDP payload",
+    source: "iperf3(1), -b",
+};
+/// The size of a datagram.
+pub(super) const PACKET: Param = Param {
+    name: "packet",
+    kind: Kind::Bytes(Bytes::new(1448), Bytes::new(1), Bytes::new(MOST_DATAGRAM as u64)),
+    help: "UDP payload of a datagram",
+    source: "iperf3(1), -l: as much as a segment of TCP",
+};
+
+/// The most datagrams a second: an engine would do nothing else.
+const MOST_A_SECOND: u64 = 10_000_000;
+/// The most of one burst: they leave at one instant, and wait in memory.
+const MOST_AT_ONCE: u64 = 100_000;
+
+/// A rate and a size that come to more datagrams than anything sends.
+pub(super) fn check(params: &Params) -> Result<(), Refusal> {
+    let (rate, packet) = (params.rate("rate"), params.bytes("packet"));
+    let least = rate.as_bit().div_ceil(8 * MOST_A_SECOND);
+    if packet.get() >= least {
+        return Ok(());
+    }
+    Err(Refusal {
+        param: "packet",
+        problem: "is too small for this rate: more than ten million datagrams a second".into(),
+        fix: format!("\"{}\"", format_bytes(Bytes::new(least))),
+    })
+}
+
+fn check_bursts(params: &Params) -> Result<(), Refusal> {
+    check(params)?;
+    let (rate, packet, sleep) = (params.rate("rate"), params.bytes("packet"), params.span("sleep"));
+    let most = due(MOST_AT_ONCE, packet.get() as u16, rate);
+    if sleep <= most {
+        return Ok(());
+    }
+    Err(Refusal {
+        param: "sleep",
+        problem: format!("is too long for this rate: more than {MOST_AT_ONCE} datagrams in a burst"),
+        fix: format!("\"{}\"", format_span(Span::us(most.as_us()))),
+    })
+}
+
+/// Evenly paced datagrams.
+pub const KIND: WorkloadKind = WorkloadKind {
+    name: "udp",
+    help: "datagrams of one size, evenly paced at a rate",
+    source: "iperf3(1), --udp",
+    params: &[RATE, PACKET],
+    check,
+    cc: "",
+    traffic: datagrams,
+    make: |params, setting| {
+        let packet = params.bytes("packet");
+        Box::new(Datagrams::new(KIND.name, params, setting, Pace::Even, packet))
+    },
+};
+
+/// Datagrams in bursts.
+pub const BURSTY: WorkloadKind = WorkloadKind {
+    name: "bursty",
+    help: "datagrams in bursts: asleep for a time, then what its rate has come to, at once",
+    source: "applications that write after each sleep instead of pacing",
+    params: &[
+        RATE,
+        PACKET,
+        Param {
+            name: "sleep",
+            kind: Kind::Span(Span::ms(100), Span::us(100), Span::s(60)),
+            help: "from one burst to the next",
+            source: "a tenth of a second is what many media servers and test tools sleep",
+        },
+    ],
+    check: check_bursts,
+    cc: "",
+    traffic: datagrams,
+    make: |params, setting| {
+        let (packet, sleep) = (params.bytes("packet"), params.span("sleep"));
+        Box::new(Datagrams::new(
+            BURSTY.name,
+            params,
+            setting,
+            Pace::Bursts(sleep),
+            packet,
+        ))
+    },
+};
+
+#[derive(Copy, Clone, Debug)]
+enum Pace {
+    Even,
+    /// With so long a silence between.
+    Bursts(Span),
+}
+
+struct Datagrams {
+    kind: &'static str,
+    pace: Pace,
+    rate: Rate,
+    packet: u16,
+    started: Time,
+    end: Time,
+    next: Option<Time>,
+    bursts: u64,
+    number: u64,
+    stream: Stream,
+}
+
+/// When `number` datagrams of `packet` bytes are due at `rate`, after the start.
+pub(super) fn due(number: u64, packet: u16, rate: Rate) -> Span {
+    let ns = u128::from(number) * u128::from(packet) * 8_000_000_000 / u128::from(rate.as_bit().max(1));
+    Span::ns(u64::try_from(ns).unwrap_or(u64::MAX / 2))
+}
+
+impl Datagrams {
+    fn new(kind: &'static str, params: &Params, setting: Setting, pace: Pace, packet: Bytes) -> Datagrams {
+        Datagrams {
+            kind,
+            pace,
+            rate: params.rate("rate"),
+            packet: packet.get() as u16,
+            started: Time::ZERO,
+            end: setting.end,
+            next: None,
+            bursts: 0,
+            number: 0,
+            stream: Stream::new(setting.from),
+        }
+    }
+    fn send(&mut self, now: Time, todo: &mut Vec<Action>) {
+        self.stream.sent(now, self.number);
+        todo.push(Action::Send {
+            from: Side::Server,
+            number: self.number,
+            bytes: self.packet,
+        });
+        self.number += 1;
+    }
+    fn speak(&mut self, now: Time, todo: &mut Vec<Action>) {
+        match self.pace {
+            Pace::Even => {
+                self.send(now, todo);
+                self.next = Some(self.started + due(self.number, self.packet, self.rate));
+            }
+            Pace::Bursts(sleep) => {
+                while self.started + due(self.number + 1, self.packet, self.rate) <= now {
+                    self.send(now, todo);
+                }
+                self.bursts += 1;
+                self.next = Some(self.started + Span::ns(sleep.as_ns().saturating_mul(self.bursts)));
+            }
+        }
+        self.next = self.next.filter(|at| *at < self.end);
+    }
+}
+
+impl Workload for Datagrams {
+    fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>) {
+        match event {
+            Event::Started => {
+                self.started = now;
+                self.speak(now, todo);
+            }
+            Event::Woke => self.speak(now, todo),
+            Event::Datagram {
+                number, sent, bytes, ..
+            } => {
+                self.stream.received(now, number, sent, bytes);
+            }
+            _ => {}
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.next
+    }
+    fn figures(&self, end: Time) -> WorkloadFigures {
+        WorkloadFigures::new(self.kind, self.stream.figures(end))
+    }
+}

@@ -1,0 +1,530 @@
+//! `web`: pages of objects, fetched one after the other or as a browser does.
+//!
+//! Law. A page is `objects` that come to `total` bytes, or the list `sizes`; object i lies on host i mod `hosts`. Before the first
+//! connection to a host its name is looked up (`dns`): a datagram there and one back, asked again after 5 s. A connection is
+//! TCP's handshake, then `tls` round trips, then a request for each object it fetches.
+//!
+//! - `sequential`, as wget: one object after the other, each on a connection of its own unless `keepalive`.
+//! - `parallel`, as a browser: the first object alone, for it names the others; then all of them, on up to `connections` to each
+//!   host, which are kept until the page is there.
+//!
+//! | step | client sends | server answers | source |
+//! |---|---|---|---|
+//! | look-up | 47 bytes | 111 | RFC 1035 and 6891: a name of 20 characters, four addresses |
+//! | TLS 1.3, `tls = 1` | 517, then 74 with the first request | 4 096 | RFC 8446: a padded hello; a chain of two or three certificates; Finished |
+//! | TLS 1.2, `tls = 2` | 517, then 126 | 4 096, then 51 | RFC 5246 |
+//!
+//! Figures, over the whole run: of each page the time from its start until its last object is whole. Its time is divided by what
+//! each connection was doing: setting up (look-up, TCP, TLS), waiting (from the request to the first byte of the answer),
+//! receiving. `setup_share` is the first over the sum; `before_data_share` the first two, which is what wget's wall clock shows
+//! beyond its download time. With parallel connections the parts are sums over connections.
+//!
+//! Deviations: names that were looked up are forgotten with the page, and so are connections; nothing takes time to be
+//! computed or rendered.
+
+use super::draw::Sizes;
+use super::{tcp, Action, Conn, Event, Names, Setting, Side, Workload, WorkloadKind};
+use crate::figures::{Figure, Quantiles, WorkloadFigures};
+use crate::param::{no_check, Kind, Param, Params};
+use crate::rng::Rng;
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// glibc's resolver asks again after so long (resolv.conf(5), `timeout`).
+const LOOKUP_AGAIN: Span = Span::s(5);
+const QUESTION: u16 = 47;
+const ANSWER: u16 = 111;
+const CLIENT_HELLO: u64 = 517;
+const CERTIFICATES: u64 = 4096;
+const FINISHED_13: u64 = 74;
+const KEYS_12: u64 = 126;
+const FINISHED_12: u64 = 51;
+/// After a connection was refused for want of room.
+const OPEN_AGAIN: Span = Span::s(1);
+
+/// Pages.
+pub const KIND: WorkloadKind = WorkloadKind {
+    name: "web",
+    help: "pages of objects: look-ups, handshakes, requests; one by one as wget, or in parallel as a browser",
+    source: "RFC 1035, 5246, 8446, 9112; medians of pages from the HTTP Archive",
+    params: &[
+        Param {
+            name: "objects",
+            kind: Kind::Count(70, 1, 10_000),
+            help: "of a page",
+            source: "HTTP Archive, Web Almanac 2024: the median page on a desktop",
+        },
+        Param {
+            name: "total",
+            kind: Kind::Bytes(Bytes::new(2_600_000), Bytes::new(1), Bytes::new(100_000_000_000)),
+            help: "what they come to",
+            source: "HTTP Archive, Web Almanac 2024: the median page on a desktop",
+        },
+        Param {
+            name: "spread",
+            kind: Kind::Word(&["pareto", "even"]),
+            help:
+                "how the total is divided: heavy-tailed (bounded Pareto, shape 1.2, over a factor of 1000), or evenly",
+            source: "Crovella and Bestavros 1997",
+        },
+        Param {
+            name: "sizes",
+            kind: Kind::Sizes(&[], Bytes::new(1), Bytes::new(100_000_000_000)),
+            help: "the size of each object, in the place of objects, total and spread",
+            source: "",
+        },
+        Param {
+            name: "hosts",
+            kind: Kind::Count(1, 1, 1000),
+            help: "that the objects lie on, by turns",
+            source: "",
+        },
+        Param {
+            name: "dns",
+            kind: Kind::Bool(true),
+            help: "the name of each host is looked up first",
+            source: "RFC 1035",
+        },
+        Param {
+            name: "tls",
+            kind: Kind::Count(1, 0, 2),
+            help: "round trips of its handshake: 0 without, 1 as TLS 1.3, 2 as TLS 1.2",
+            source: "RFC 8446, RFC 5246",
+        },
+        Param {
+            name: "fetch",
+            kind: Kind::Word(&["parallel", "sequential"]),
+            help: "all at once as a browser, or one after the other as wget",
+            source: "",
+        },
+        Param {
+            name: "keepalive",
+            kind: Kind::Bool(false),
+            help: "sequential: what a host has is fetched on one connection; parallel fetches always keep theirs",
+            source: "RFC 9112 section 9.3",
+        },
+        Param {
+            name: "connections",
+            kind: Kind::Count(6, 1, 256),
+            help: "parallel: to each host at most",
+            source: "what browsers do",
+        },
+        Param {
+            name: "request",
+            kind: Kind::Bytes(Bytes::new(400), Bytes::new(1), Bytes::new(100_000)),
+            help: "the size of a request",
+            source: "headers of a browser's request",
+        },
+        Param {
+            name: "pages",
+            kind: Kind::Count(1, 1, 10_000),
+            help: "how many, one after the other",
+            source: "",
+        },
+        Param {
+            name: "think",
+            kind: Kind::Span(Span::s(1), Span::ZERO, Span::s(3600)),
+            help: "from one page to the next",
+            source: "",
+        },
+    ],
+    check: no_check,
+    cc: "cubic",
+    traffic: tcp,
+    make: |params, setting| Box::new(Web::new(params, setting)),
+};
+
+/// What a connection is doing.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Doing {
+    /// TCP's handshake.
+    Connecting,
+    /// So many of TLS's round trips are over.
+    Greeting(u64),
+    Idle,
+    /// The request left then; the first byte of its answer came, or did not yet.
+    Fetching(Time, Option<Time>),
+}
+
+#[derive(Clone, Debug)]
+struct Link {
+    host: usize,
+    doing: Doing,
+    since: Time,
+    /// Where the request under way, and its answer, end.
+    asks: u64,
+    answers: u64,
+    answer: u64,
+    fetched: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Host {
+    known: bool,
+    /// When it was asked for first, and when it is asked for again.
+    lookup: Option<(Time, Time)>,
+    /// Objects to be fetched, by size.
+    waiting: VecDeque<u64>,
+    /// Its connections, those of them that are being set up, and those that have nothing to do.
+    links: u64,
+    coming: u64,
+    idle: Vec<Conn>,
+}
+
+struct Web {
+    rng: Rng,
+    sizes: Vec<Bytes>,
+    count: usize,
+    total: Bytes,
+    spread: Sizes,
+    dns: bool,
+    tls: u64,
+    parallel: bool,
+    keepalive: bool,
+    most_links: u64,
+    request: u64,
+    pages: u64,
+    think: Span,
+    end: Time,
+
+    page: u64,
+    begun: Time,
+    /// Not asked for yet: sequential, or parallel before the first is there.
+    later: VecDeque<(usize, u64)>,
+    unfinished: usize,
+    hosts: Vec<Host>,
+    /// How many of them are being looked up.
+    asking: usize,
+    names: Names,
+    links: Vec<Option<Link>>,
+    next_page: Option<Time>,
+    again: Option<Time>,
+
+    loads: Vec<f64>,
+    objects: u64,
+    connections: u64,
+    setup: Span,
+    waited: Span,
+    received: Span,
+}
+
+impl Web {
+    fn new(params: &Params, setting: Setting) -> Web {
+        let sizes = params.sizes("sizes").to_vec();
+        let listed = Bytes::new(sizes.iter().map(|b| b.get()).sum());
+        Web {
+            rng: Rng::named(setting.seed, "pages"),
+            count: params.count("objects") as usize,
+            total: if sizes.is_empty() {
+                params.bytes("total")
+            } else {
+                listed
+            },
+            sizes,
+            spread: match params.word("spread") {
+                "even" => Sizes::Fixed(1.0),
+                // The mean of a distribution over a factor of 1000; only ratios count.
+                _ => Sizes::Pareto {
+                    least: 1.0,
+                    most: 1000.0,
+                    shape: 1.2,
+                },
+            },
+            dns: params.bool("dns"),
+            tls: params.count("tls"),
+            parallel: params.word("fetch") == "parallel",
+            keepalive: params.bool("keepalive") || params.word("fetch") == "parallel",
+            most_links: params.count("connections"),
+            request: params.bytes("request").get(),
+            pages: params.count("pages"),
+            think: params.span("think"),
+            end: setting.end,
+            page: 0,
+            begun: Time::ZERO,
+            later: VecDeque::new(),
+            unfinished: 0,
+            hosts: alloc::vec![Host::default(); params.count("hosts") as usize],
+            asking: 0,
+            names: Names::default(),
+            links: Vec::new(),
+            next_page: None,
+            again: None,
+            loads: Vec::new(),
+            objects: 0,
+            connections: 0,
+            setup: Span::ZERO,
+            waited: Span::ZERO,
+            received: Span::ZERO,
+        }
+    }
+
+    fn begin_page(&mut self, now: Time, todo: &mut Vec<Action>) {
+        (self.begun, self.next_page) = (now, None);
+        let sizes = if self.sizes.is_empty() {
+            self.spread.share(&mut self.rng, self.count, self.total)
+        } else {
+            self.sizes.clone()
+        };
+        let n = self.hosts.len();
+        self.hosts.iter_mut().for_each(|host| *host = Host::default());
+        self.asking = 0;
+        self.unfinished = sizes.len();
+        self.later = sizes.iter().enumerate().map(|(i, size)| (i % n, size.get())).collect();
+        self.ask_for(now, 1, todo);
+    }
+    /// The next `n` objects are wanted, and what can be done for them is.
+    fn ask_for(&mut self, now: Time, n: usize, todo: &mut Vec<Action>) {
+        let n = n.min(self.later.len());
+        let hosts: BTreeSet<usize> = self.later.iter().take(n).map(|(host, _)| *host).collect();
+        for (host, size) in self.later.drain(..n) {
+            self.hosts[host].waiting.push_back(size);
+        }
+        hosts.into_iter().for_each(|host| self.serve(now, host, todo));
+    }
+    /// Everything that can be done now for what is wanted of a host.
+    fn serve(&mut self, now: Time, host: usize, todo: &mut Vec<Action>) {
+        if self.hosts[host].waiting.is_empty() {
+            return;
+        }
+        if self.dns && !self.hosts[host].known {
+            return self.look_up(now, host, todo);
+        }
+        while !self.hosts[host].waiting.is_empty() {
+            let Some(conn) = self.hosts[host].idle.pop() else { break };
+            self.fetch(now, conn, todo);
+        }
+        let of = &self.hosts[host];
+        let wanted = (of.waiting.len() as u64).saturating_sub(of.coming);
+        let room = self.most_links.saturating_sub(of.links);
+        (0..wanted.min(room)).for_each(|_| self.open(now, host, todo));
+    }
+    fn look_up(&mut self, now: Time, host: usize, todo: &mut Vec<Action>) {
+        let lookup = &mut self.hosts[host].lookup;
+        if lookup.is_some_and(|(_, again)| again > now) {
+            return;
+        }
+        self.asking += usize::from(lookup.is_none());
+        let first = lookup.map_or(now, |(first, _)| first);
+        *lookup = Some((first, now + LOOKUP_AGAIN));
+        todo.push(Action::Send {
+            from: Side::Client,
+            number: self.page << 32 | host as u64,
+            bytes: QUESTION,
+        });
+    }
+    fn looked_up(&mut self, now: Time, number: u64, todo: &mut Vec<Action>) {
+        let place = number as u32 as usize;
+        let Some(host) = self.hosts.get_mut(place).filter(|_| number >> 32 == self.page) else {
+            return;
+        };
+        if let Some((first, _)) = host.lookup.take() {
+            host.known = true;
+            self.asking -= 1;
+            self.setup = self.setup + now.since(first);
+            self.serve(now, place, todo);
+        }
+    }
+    fn open(&mut self, now: Time, host: usize, todo: &mut Vec<Action>) {
+        let conn = self.names.take();
+        if self.links.len() <= conn as usize {
+            self.links.resize(conn as usize + 1, None);
+        }
+        self.links[conn as usize] = Some(Link {
+            host,
+            doing: Doing::Connecting,
+            since: now,
+            asks: 0,
+            answers: 0,
+            answer: 0,
+            fetched: 0,
+        });
+        self.hosts[host].links += 1;
+        self.hosts[host].coming += 1;
+        self.connections += 1;
+        todo.push(Action::Open {
+            conn,
+            by: Side::Client,
+            answers: true,
+        });
+    }
+    fn close(&mut self, conn: Conn) -> Option<Link> {
+        let link = self.links.get_mut(conn as usize)?.take()?;
+        self.hosts[link.host].links -= 1;
+        self.names.give_back(conn);
+        Some(link)
+    }
+    /// The client says `asks` bytes and will hear `answers`.
+    fn exchange(&mut self, conn: Conn, asks: u64, answers: u64, todo: &mut Vec<Action>) {
+        if let Some(link) = &mut self.links[conn as usize] {
+            link.asks += asks;
+            link.answers += answers;
+            link.answer = answers;
+            todo.push(Action::Write {
+                conn,
+                from: Side::Client,
+                bytes: asks,
+            });
+        }
+    }
+    /// A connection is one step farther: the next of TLS, or its first request.
+    fn step(&mut self, now: Time, conn: Conn, done: u64, todo: &mut Vec<Action>) {
+        let Some(link) = &mut self.links[conn as usize] else {
+            return;
+        };
+        if done < self.tls {
+            link.doing = Doing::Greeting(done);
+            let (asks, answers) = match done {
+                0 => (CLIENT_HELLO, CERTIFICATES),
+                _ => (KEYS_12, FINISHED_12),
+            };
+            return self.exchange(conn, asks, answers, todo);
+        }
+        let (host, since) = (link.host, link.since);
+        self.setup = self.setup + now.since(since);
+        self.rest(conn);
+        self.hosts[host].coming -= 1;
+        self.serve(now, host, todo);
+    }
+    /// A connection has nothing to do.
+    fn rest(&mut self, conn: Conn) {
+        if let Some(link) = &mut self.links[conn as usize] {
+            link.doing = Doing::Idle;
+            self.hosts[link.host].idle.push(conn);
+        }
+    }
+    fn fetch(&mut self, now: Time, conn: Conn, todo: &mut Vec<Action>) {
+        let tls_13 = self.tls == 1;
+        let Some(link) = self.links[conn as usize].as_mut() else {
+            return;
+        };
+        let Some(size) = self.hosts[link.host].waiting.pop_front() else {
+            return;
+        };
+        link.doing = Doing::Fetching(now, None);
+        let finished = if tls_13 && link.fetched == 0 { FINISHED_13 } else { 0 };
+        link.fetched += 1;
+        self.exchange(conn, self.request + finished, size, todo);
+    }
+    /// An object is whole.
+    fn fetched(&mut self, now: Time, conn: Conn, todo: &mut Vec<Action>) {
+        let Some(link) = self.links[conn as usize].as_mut() else {
+            return;
+        };
+        if let Doing::Fetching(asked, first) = link.doing {
+            let first = first.unwrap_or(now);
+            self.waited = self.waited + first.since(asked);
+            self.received = self.received + now.since(first);
+        }
+        let host = link.host;
+        self.objects += 1;
+        self.unfinished -= 1;
+        if self.keepalive {
+            self.rest(conn);
+        } else {
+            self.close(conn);
+            todo.push(Action::Close(conn));
+        }
+        if self.unfinished == 0 {
+            return self.finish(now, todo);
+        }
+        self.serve(now, host, todo);
+        self.ask_for(now, if self.parallel { usize::MAX } else { 1 }, todo);
+    }
+    fn finish(&mut self, now: Time, todo: &mut Vec<Action>) {
+        self.loads.push(now.since(self.begun).as_s());
+        for conn in 0..self.links.len() as Conn {
+            if self.close(conn).is_some() {
+                todo.push(Action::Close(conn));
+            }
+        }
+        self.page += 1;
+        self.next_page = Some(now + self.think).filter(|at| self.page < self.pages && *at < self.end);
+    }
+    fn arrived(&mut self, now: Time, conn: Conn, at: Side, bytes: u64, todo: &mut Vec<Action>) {
+        let Some(link) = self.links.get_mut(conn as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        if at == Side::Server {
+            // A request may come in pieces; it is answered once, when it is whole.
+            if bytes >= link.asks && link.answer > 0 {
+                let bytes = core::mem::take(&mut link.answer);
+                let from = Side::Server;
+                todo.push(Action::Write { conn, from, bytes });
+            }
+            return;
+        }
+        if let Doing::Fetching(_, first) = &mut link.doing {
+            first.get_or_insert(now);
+        }
+        if bytes < link.answers {
+            return;
+        }
+        match link.doing {
+            Doing::Greeting(done) => self.step(now, conn, done + 1, todo),
+            Doing::Fetching(..) => self.fetched(now, conn, todo),
+            Doing::Connecting | Doing::Idle => {}
+        }
+    }
+}
+
+impl Workload for Web {
+    fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>) {
+        match event {
+            Event::Started => self.begin_page(now, todo),
+            Event::Woke => {
+                if self.again.is_some_and(|at| at <= now) {
+                    self.again = None;
+                }
+                if self.next_page.is_some_and(|at| at <= now) {
+                    self.begin_page(now, todo);
+                } else {
+                    (0..self.hosts.len()).for_each(|host| self.serve(now, host, todo));
+                }
+            }
+            Event::Opened(conn) => self.step(now, conn, 0, todo),
+            Event::Refused(conn) => {
+                if let Some(link) = self.close(conn) {
+                    self.hosts[link.host].coming -= 1;
+                }
+                self.connections -= 1;
+                self.again = Some(now + OPEN_AGAIN);
+            }
+            Event::Arrived { conn, at, bytes } => self.arrived(now, conn, at, bytes, todo),
+            Event::Datagram {
+                at: Side::Server,
+                number,
+                ..
+            } => todo.push(Action::Send {
+                from: Side::Server,
+                number,
+                bytes: ANSWER,
+            }),
+            Event::Datagram { number, .. } => self.looked_up(now, number, todo),
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        let asked = match self.asking {
+            0 => None,
+            _ => self.hosts.iter().filter_map(|host| Some(host.lookup?.1)).min(),
+        };
+        Time::earlier(Time::earlier(asked, self.next_page), self.again)
+    }
+    fn figures(&self, _end: Time) -> WorkloadFigures {
+        let whole = (self.setup + self.waited + self.received).as_s();
+        let share = |part: Span| Figure::Number(part.as_s() / whole);
+        let figures = alloc::vec![
+            ("pages", Figure::Count(self.loads.len() as u64)),
+            ("objects", Figure::Count(self.objects)),
+            ("connections", Figure::Count(self.connections)),
+            ("page_load_s", Figure::Quantiles(Quantiles::of(&mut self.loads.clone()))),
+            ("setup_share", share(self.setup)),
+            ("before_data_share", share(self.setup + self.waited)),
+            ("setup_s", Figure::Number(self.setup.as_s())),
+            ("waiting_s", Figure::Number(self.waited.as_s())),
+            ("receiving_s", Figure::Number(self.received.as_s())),
+        ];
+        WorkloadFigures::new(KIND.name, figures)
+    }
+}
