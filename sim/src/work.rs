@@ -20,12 +20,12 @@ use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Port, FAR, NEAR};
-use narrows_core::packet::Packet as _;
+use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, Scenario};
-use narrows_core::tcp::wire::AckSegment;
-use narrows_core::tcp::{Config, Info, Receiver, Sender};
+use narrows_core::tcp::wire::{AckMarks, AckSegment};
+use narrows_core::tcp::{Config, EcnUse, Info, Receiver, Sender};
 use narrows_core::units::{Bytes, Span, Time};
 use narrows_core::workload::{self, Action, Conn, Event, Setting, Side, Workload, DATAGRAM_HEADERS};
 use std::collections::VecDeque;
@@ -402,13 +402,14 @@ impl Works {
         let new = total - this.told;
         this.told = total;
         let asked = this.receiver.established().filter(|_| half == 0);
-        let (offered, ecn) = (this.receiver.offered(), this.receiver.uses_ecn());
+        let (offered, agreed) = (this.receiver.offered(), this.receiver.agreed());
         if let (Some(asked), [_, Some(answer)]) = (asked, &mut connection.halves) {
             if !answer.sender.is_established() {
                 let heard = AckSegment {
                     syn: true,
                     window: offered,
-                    ece: ecn,
+                    ece: agreed != EcnUse::Off,
+                    marks: AckMarks::new(u8::from(agreed == EcnUse::Counted), Ecn::NotEct),
                     tsval: segment.tsval,
                     ..AckSegment::default()
                 };
@@ -459,7 +460,9 @@ impl Works {
         }
         connection.opened = true;
         if let Some(answer) = answer {
-            answer.receiver.accept(now, first.sender.info().srtt.as_us(), ack.ece);
+            answer
+                .receiver
+                .accept(now, first.sender.info().srtt.as_us(), first.receiver.agreed());
         }
         let (load, name) = (connection.load, connection.name);
         self.tell(now, load, Event::Opened(name), net);

@@ -71,6 +71,10 @@ impl Marks {
     pub fn agree(&mut self, how: EcnUse) {
         self.how = how;
     }
+    /// What both ends agreed on.
+    pub fn agreed(&self) -> EcnUse {
+        self.how
+    }
     /// Did both ends agree?
     pub fn on(&self) -> bool {
         self.how != EcnUse::Off

@@ -105,14 +105,12 @@ impl Receiver {
         }
     }
 
-    /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it receives, set it up. `ecn`:
-    /// both ends agreed on that.
-    pub fn accept(&mut self, now: Time, rtt_us: u64, ecn: bool) {
+    /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it receives, set it up. `ecn` is
+    /// what both ends have agreed on.
+    pub fn accept(&mut self, now: Time, rtt_us: u64, ecn: EcnUse) {
         self.phase = Phase::Established;
         self.clock = now;
-        if ecn {
-            self.marks.agree(self.ecn);
-        }
+        self.marks.agree(ecn);
         self.rtt_us = rtt_us.max(1);
         self.window.established(now, self.nxt);
         self.acks.established(self.ticks.at(now));
@@ -125,9 +123,9 @@ impl Receiver {
     pub fn offered(&self) -> u64 {
         self.window.offered()
     }
-    /// Have both ends agreed on ECN?
-    pub fn uses_ecn(&self) -> bool {
-        self.marks.on()
+    /// How both ends have agreed to use ECN.
+    pub fn agreed(&self) -> EcnUse {
+        self.marks.agreed()
     }
     /// Bytes handed to the application, in order.
     pub fn delivered_bytes(&self) -> u64 {

@@ -269,7 +269,7 @@ impl Sender {
     }
 
     /// The other end has opened the connection: this one sent its SYN-ACK at `asked`, and hears now that it came, with the
-    /// window that `answer` offers. `answer.ece` says whether both agreed on ECN.
+    /// window that `answer` offers. ECN is in it as a SYN-ACK has it.
     pub fn accept(&mut self, now: Time, asked: Time, answer: &AckSegment, wire: &mut impl FnMut(Segment)) {
         if self.phase == Phase::Closed {
             self.syn_sent = asked;
