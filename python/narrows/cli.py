@@ -22,6 +22,7 @@ from narrows.measure import are_measurements, compare_measurements, convert, his
 from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
+from narrows.serve import serve
 from narrows.shell import shell
 from narrows.study.command import study
 from narrows.sweeps.command import sweep
@@ -556,7 +557,7 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-for _command in (shell, study, sweep, measure, twin, convert, history):
+for _command in (shell, study, sweep, serve, measure, twin, convert, history):
     main.add_command(_command)
 
 _interrupt.loaded()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,42 @@ from test_shell import shell
 
 from narrows import files
 from narrows.twin import infer
+
+
+@pytest.fixture
+def far() -> Iterator[str]:
+    """The port of a far end on this machine."""
+    command = [NARROWS, "serve", "--port", "0", "--bind", "127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        if "serving at" not in line:
+            child.kill()
+            pytest.skip(f"no far end: {line.strip()}")
+        yield line.strip().rpartition(":")[2]
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) in {0, 130}
+
+
+def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    words = ["--port", far, "--test", "tcp_down", "--duration", "1s", "--idle", "500ms", "--pacing", "20Mbit"]
+    command = [NARROWS, "measure", "127.0.0.1", *words, "--no-history", "--no-twin", "--out", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Payload passed at " in done.stdout
+    assert "Its own error: pings left" in done.stdout
+    measured = files.read(made)
+    assert measured.rate_mbit("down") == pytest.approx(20, rel=0.2)
+    assert measured.latency("idle").n >= 20
+
+
+def test_ctrl_c_ends_a_measurement(far: str) -> None:
+    words = ["--port", far, "--test", "ping", "--duration", "60s", "--no-history"]
+    with subprocess.Popen([NARROWS, "measure", "127.0.0.1", *words], stderr=subprocess.PIPE, text=True) as child:
+        time.sleep(2)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) == 130
 
 
 def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:

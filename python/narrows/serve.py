@@ -1,0 +1,40 @@
+"""`narrows serve`: the far end of `narrows measure`, and of plain iperf3 clients.
+
+This process becomes `narrows-host serve`: signals and the exit code are its own business.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from narrows.errors import EngineError
+from narrows.live import HOST
+
+
+@click.command()
+@click.option("--port", help="TCP and UDP; 5201 without. Example: --port 5555")
+@click.option("--bind", help="An address of this machine; all of them without. Example: --bind 192.0.2.1")
+@click.option("--token", help="Who does not know it is refused; or in $NARROWS_TOKEN. Example: --token secret")
+@click.option("--token-file", help="The same, from the first line of a file. Example: --token-file /etc/narrows.token")
+@click.option("--rate", help="Of one client each way. Example: --rate 100Mbit")
+@click.option("--duration", help="Of one client's visit; 10min without. Example: --duration 1min")
+@click.option("--clients", help="At once; 64 without. Example: --clients 4")
+@click.option("--bytes", "most", help="Of one client's visit; 100GB without. Example: --bytes 10GB")
+@click.option("--metrics", help="Counters for Prometheus, at /metrics. Example: --metrics 127.0.0.1:9201")
+@click.option("--systemd-unit", is_flag=True, help="Print a unit for systemd, and end. Example: --systemd-unit")
+def serve(most: str | None, systemd_unit: bool, **given: str | None) -> None:
+    """Be the far end of `narrows measure`, and of plain iperf3 clients, until Ctrl-C. Needs no root.
+
+    Example: narrows serve
+
+    Example: narrows serve --token secret --rate 100Mbit
+    """
+    options = {"bytes": most, **given}
+    words = [w for name, value in options.items() if value for w in (f"--{name.replace('_', '-')}", value)]
+    words += ["--systemd-unit"] if systemd_unit else []
+    try:
+        os.execv(HOST, [str(HOST), "serve", *words])
+    except OSError as error:
+        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
