@@ -12,6 +12,7 @@ pub mod opportunities;
 pub mod path;
 pub mod policer;
 pub mod profile;
+pub mod psched;
 pub mod reorder;
 pub mod shape;
 pub mod trace;

@@ -16,6 +16,7 @@
 //! Deviations: Linux's `act_police` can also watch an average (`avrate`) or count packets (`pkts_rate`): not here. Its `mtu`
 //! looks at what a network card has merged; here every packet comes alone.
 
+use super::psched::{self, Pace};
 use super::ElementKind;
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
@@ -406,35 +407,6 @@ impl Policer {
     }
 }
 
-/// How Linux turns bytes into nanoseconds at a rate: a product and a shift, rounded down.
-#[derive(Copy, Clone, Debug)]
-struct Pace {
-    factor: u64,
-    shift: u32,
-}
-
-impl Pace {
-    /// `rate` is rounded down to whole bytes per second, as tc does.
-    fn new(rate: Rate) -> Pace {
-        let per_second = (rate.as_bit() / 8).max(1);
-        // As many bits as 32 hold, or as 10⁹ may be shifted in 64.
-        let mut work = 1_000_000_000_u64;
-        let mut shift = 0;
-        while work / per_second < 1 << 31 && work < 1 << 63 {
-            work <<= 1;
-            shift += 1;
-        }
-        Pace {
-            factor: work / per_second,
-            shift,
-        }
-    }
-    fn ns(self, size: Bytes) -> i64 {
-        let ns = (u128::from(size.get()) * u128::from(self.factor)) >> self.shift;
-        i64::try_from(ns).unwrap_or(i64::MAX)
-    }
-}
-
 /// Linux's `act_police`. Tokens are nanoseconds at the rate.
 #[derive(Clone, Debug)]
 struct Linux {
@@ -453,10 +425,7 @@ impl Linux {
     fn new(rate: Rate, burst: Bytes, mtu: Bytes, peak: Option<Rate>) -> Linux {
         // tc's default: the 255 cells of 8 bytes of its rate table.
         let mtu = if mtu == Bytes::ZERO { Bytes::new(2040) } else { mtu };
-        // iproute2 6.1 hands a burst over as whole microseconds in ticks of 64 ns (measured: "burst 3010" at 700 Mbit/s
-        // lets 2973 bytes pass); 15.625 ticks are a microsecond.
-        let us = u128::from(burst.get()) * 1_000_000 / u128::from((rate.as_bit() / 8).max(1));
-        let burst = i64::try_from(us * 125 / 8 * 64).unwrap_or(i64::MAX);
+        let burst = psched::burst(rate, burst);
         let peak = peak.map(|rate| {
             let pace = Pace::new(rate);
             (pace, pace.ns(mtu), pace.ns(mtu))
