@@ -129,6 +129,10 @@ pub trait Packet {
     fn dst_hash(&self, seed: u64) -> u32 {
         self.flow_hash(seed)
     }
+    /// The flow or probe that it belongs to, data, ACK or answer, by its place in the scenario; probes count on from the last flow.
+    fn owner(&self) -> Option<u32> {
+        None
+    }
     /// The ECN bits.
     fn ecn(&self) -> Ecn;
     /// Sets "congestion experienced".

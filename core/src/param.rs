@@ -1,6 +1,7 @@
 //! Parameters, declared once: from the one table come validation, `narrows list --verbose`, the docs and the report.
 
 use crate::units::{Bytes, Rate, Span};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -23,7 +24,7 @@ pub enum Value {
     Rate(Rate),
     /// A number of packets.
     Packets(u64),
-    /// One of the words of a [`Kind::Word`].
+    /// One of the words of a [`Kind::Word`], or a [`Kind::Handle`].
     Word(String),
     /// The text of a [`Kind::Text`].
     Text(Text),
@@ -31,6 +32,69 @@ pub enum Value {
     Sizes(Vec<Bytes>),
     /// A list of rates.
     Rates(Vec<Rate>),
+    /// A list of tables, each with parameters of its own.
+    Rows(Vec<Params>),
+    /// A model inside of this one.
+    Choice(Box<Choice>),
+    /// Which packets are meant.
+    Match(Match),
+}
+
+/// A registered name with its parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// The name in the registry.
+    pub kind: String,
+    /// Its whole table, defaults filled in.
+    pub params: Params,
+}
+
+impl Choice {
+    /// `kind` with the defaults of its table but for these parameters, for those who build a scenario without a parser; nothing
+    /// is checked.
+    pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
+        let mut params = Params::defaults(table);
+        set.iter().for_each(|(name, value)| params.set(name, value.clone()));
+        Choice {
+            kind: kind.into(),
+            params,
+        }
+    }
+}
+
+/// Which packets: those of these flows that have one of these code points. Where it names no flows, of any; where it names no
+/// code points, with any; where it names neither, none.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Match {
+    /// Flows and probes as a scenario names them.
+    pub names: Vec<String>,
+    /// Their places in the scenario; probes count on from the last flow.
+    pub flows: Vec<u32>,
+    /// Code points, the lowest bit for 0.
+    pub dscp: u64,
+}
+
+/// Which table of a list is refused, and why.
+pub type Misplaced = (usize, Refusal);
+
+/// A list of tables of one kind.
+#[derive(Debug)]
+pub struct Rows {
+    /// What one of them is called.
+    pub what: &'static str,
+    /// The parameters of each.
+    pub params: &'static [Param],
+    /// What must hold between them: which one is wrong, and what about it.
+    pub check: fn(&[Params]) -> Result<(), Misplaced>,
+    /// The most there may be.
+    pub most: usize,
+}
+
+/// There is one of each.
+impl PartialEq for Rows {
+    fn eq(&self, other: &Rows) -> bool {
+        core::ptr::eq(self, other)
+    }
 }
 
 /// A text, and what a scenario calls it.
@@ -111,6 +175,14 @@ pub enum Kind {
     Sizes(&'static [Bytes], Bytes, Bytes),
     /// A list of rates: the default, and of each the least and the most.
     Rates(&'static [Rate], Rate, Rate),
+    /// A class of traffic as tc names it, `major:minor` in hexadecimal digits: the default.
+    Handle(&'static str),
+    /// A list of tables; empty by default.
+    Rows(&'static Rows),
+    /// Another model of the registry that this one is in; by default the one of this name.
+    Choice(&'static str),
+    /// Which packets; none by default.
+    Match,
 }
 
 /// The most entries of a list.
@@ -164,6 +236,10 @@ impl Param {
                 name: None,
                 text: "".into(),
             })),
+            Kind::Handle(handle) => Value::Word(String::from(*handle)),
+            Kind::Rows(_) => Value::Rows(Vec::new()),
+            Kind::Choice(kind) => Value::Choice(Box::new(Choice::new(kind, &[], &[]))),
+            Kind::Match => Value::Match(Match::default()),
         }
     }
 }
@@ -185,6 +261,10 @@ impl Params {
     /// All values by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.0.iter().map(|(k, v)| (*k, v))
+    }
+    /// All values, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.0.values_mut()
     }
     /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
@@ -272,6 +352,30 @@ impl Params {
             &text.text
         } else {
             ""
+        }
+    }
+    /// The tables of a list.
+    pub fn rows(&self, name: &str) -> &[Params] {
+        if let Some(Value::Rows(rows)) = self.get(name) {
+            rows
+        } else {
+            &[]
+        }
+    }
+    /// A model inside of this one.
+    pub fn choice(&self, name: &str) -> Option<&Choice> {
+        if let Some(Value::Choice(choice)) = self.get(name) {
+            Some(choice)
+        } else {
+            None
+        }
+    }
+    /// Which packets.
+    pub fn matching(&self, name: &str) -> Option<&Match> {
+        if let Some(Value::Match(which)) = self.get(name) {
+            Some(which)
+        } else {
+            None
         }
     }
 }

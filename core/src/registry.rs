@@ -2,7 +2,9 @@
 
 use crate::cc::{self, CcKind};
 use crate::packet::Packet;
-use crate::queue::{self, QueueKind};
+use crate::param::Choice;
+use crate::queue::{self, Place, QueueDiscipline, QueueKind};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Everything a scenario may name. `P` is the driver's packet.
@@ -44,5 +46,16 @@ impl<P: Packet + Send + 'static> Registry<P> {
     /// The queue discipline called `name`.
     pub fn queue(&self, name: &str) -> Option<&QueueKind<P>> {
         self.queues.iter().find(|k| k.name == name)
+    }
+    /// A discipline as a scenario chooses it, with all that are in it; `None` where there is none of that name.
+    pub fn make_queue(&self, choice: &Choice, place: &Place) -> Option<Box<dyn QueueDiscipline<P>>> {
+        let mut made = (self.queue(&choice.kind)?.make)(&choice.params, place);
+        let mut whole = true;
+        made.furnish(&mut |choice, place| {
+            let inner = self.make_queue(choice, place);
+            whole &= inner.is_some();
+            inner
+        });
+        whole.then_some(made)
     }
 }

@@ -8,7 +8,7 @@ mod trace;
 use trace::Recording;
 
 /// Disciplines without randomness.
-const EXACT: &[&str] = &["cake", "codel", "drr", "fq", "fq_codel", "hhf", "pfifo_fast"];
+const EXACT: &[&str] = &["cake", "codel", "drr", "fq", "fq_codel", "hhf", "htb", "pfifo_fast"];
 
 #[test]
 fn every_packet_fares_as_in_linux() {

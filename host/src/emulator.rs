@@ -426,10 +426,13 @@ impl Passage<'_> {
     }
     /// The run is over: packets still pass, nobody looks.
     fn close(&mut self) {
-        let queues = &self.e.watch.queues;
         if self.closed.is_some() {
             return;
         }
+        for (hop, meter) in self.e.path.hops().zip(&mut self.e.watch.queues) {
+            meter.counted(hop.queue());
+        }
+        let queues = &self.e.watch.queues;
         self.closed = Some(queues.iter().map(QueueMeter::figures).collect());
         if self.e.interval.is_some() {
             for (number, queue) in (0..).zip(queues) {

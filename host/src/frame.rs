@@ -338,6 +338,9 @@ impl Packet for Frame {
     fn joined(&self) -> bool {
         self.offset > 0
     }
+    fn owner(&self) -> Option<u32> {
+        self.whole.owner.map(u32::from)
+    }
     fn dscp(&self) -> u8 {
         self.tos >> 2
     }

@@ -159,7 +159,7 @@ pub(crate) fn emulator(
     for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
         let kind = &hop.queue.kind;
         let unknown = || HostError::Unlike(format!("no queue discipline is called \"{kind}\""));
-        let made = (registry.queue(kind).ok_or_else(unknown)?.make)(&hop.queue.params, place);
+        let made = registry.make_queue(&hop.queue, place).ok_or_else(unknown)?;
         meters.push(QueueMeter::new(name, kind.clone(), made.classes(), warmup));
         disciplines.push(made);
     }

@@ -236,6 +236,10 @@ impl packet::Packet for Packet {
     fn joined(&self) -> bool {
         self.flags & JOINED != 0
     }
+    #[inline]
+    fn owner(&self) -> Option<u32> {
+        Some(self.flow)
+    }
     /// Its SACK blocks cannot be seen: an ACK that has some counts as one with something else in it.
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {

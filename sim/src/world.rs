@@ -73,6 +73,9 @@ pub fn run_recorded(
     world.watch.record = capture.map(|capture| Box::new(Record::new(capture, scenario)));
     world.run_until(world.end, progress)?;
     world.close();
+    for (hop, meter) in world.path.hops().zip(&mut world.watch.queues) {
+        meter.counted(hop.queue());
+    }
     let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
     let queue = queues[scenario.path.narrowest()].clone();
     if options.sample_interval.is_some() {
@@ -326,10 +329,9 @@ impl World {
         let places = path::places(spec, seed, scenario.host.hz);
         for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
             let choice = &hop.queue;
-            let kind = registry
-                .queue(&choice.kind)
+            let discipline = registry
+                .make_queue(choice, place)
                 .ok_or_else(|| SimError::UnknownQueue(choice.kind.clone()))?;
-            let discipline = (kind.make)(&choice.params, place);
             queues.push(QueueMeter::new(name, choice.kind.clone(), discipline.classes(), warmup));
             disciplines.push(discipline);
         }

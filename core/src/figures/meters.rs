@@ -2,8 +2,8 @@
 
 use super::samples::PingSample;
 use super::{
-    ClassFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures, Quantiles,
-    QueueFigures, Spread,
+    ClassFigures, CountFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures,
+    Quantiles, QueueFigures, Spread,
 };
 use crate::queue::{Backlog, QueueDiscipline, Why};
 use crate::scenario::ProbeKind;
@@ -172,6 +172,7 @@ struct ClassMeter {
     name: String,
     delay: Histogram,
     backlog: Vec<u32>,
+    counted: Option<CountFigures>,
 }
 
 /// Watches one queue.
@@ -201,6 +202,7 @@ impl QueueMeter {
             name,
             delay: Histogram::new(),
             backlog: Vec::new(),
+            counted: None,
         };
         QueueMeter {
             name,
@@ -239,6 +241,12 @@ impl QueueMeter {
             }
         }
     }
+    /// The run is over: what the discipline has counted itself.
+    pub fn counted<P>(&mut self, queue: &dyn QueueDiscipline<P>) {
+        for (i, class) in self.classes.iter_mut().enumerate() {
+            class.counted = queue.counts_of(i).map(CountFigures::from);
+        }
+    }
     /// How many classes it tells apart.
     pub fn classes(&self) -> usize {
         self.classes.len()
@@ -265,6 +273,7 @@ impl QueueMeter {
             name: c.name.clone(),
             delay_ms: c.delay.quantiles(),
             backlog_packets: packets(&c.backlog),
+            counted: c.counted,
         };
         QueueFigures {
             name: self.name.clone(),

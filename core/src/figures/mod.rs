@@ -51,7 +51,9 @@ pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use path::PathFigures;
-pub use run::{CcFairness, ClassFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run};
+pub use run::{
+    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run,
+};
 pub use samples::{
     phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,
     Samples, PHASES,

@@ -1,6 +1,7 @@
 //! What an engine answers, and how it reads as JSON.
 
 use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread, WorkloadFigures};
+use crate::queue::ClassCounts;
 use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -126,6 +127,36 @@ pub struct ClassFigures {
     pub delay_ms: Quantiles,
     /// Packets that wait.
     pub backlog_packets: Spread,
+    /// What it has counted, where it counts.
+    #[serde(flatten)]
+    pub counted: Option<CountFigures>,
+}
+
+/// What a class has counted, over the whole run.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize)]
+pub struct CountFigures {
+    /// Bytes of frames.
+    pub sent_bytes: u64,
+    /// Packets.
+    pub sent_packets: u64,
+    /// Packets.
+    pub drops: u64,
+    /// How often it used up what it may have at most.
+    pub overlimits: u64,
+    /// Packets that left on another class's account.
+    pub borrowed: u64,
+}
+
+impl From<ClassCounts> for CountFigures {
+    fn from(counts: ClassCounts) -> CountFigures {
+        CountFigures {
+            sent_bytes: counts.sent.bytes.get(),
+            sent_packets: counts.sent.packets,
+            drops: counts.drops,
+            overlimits: counts.overlimits,
+            borrowed: counts.borrowed,
+        }
+    }
 }
 
 /// The figures of a probe.

@@ -11,6 +11,7 @@ pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
 pub mod hhf;
+pub mod htb;
 pub mod pfifo_fast;
 pub mod pie;
 pub mod pool;
@@ -21,7 +22,7 @@ pub mod turns;
 pub mod xcp;
 
 use crate::packet::Packet;
-use crate::param::{Param, Params, Refusal};
+use crate::param::{Choice, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Time};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -56,6 +57,22 @@ pub struct Backlog {
     /// Packets.
     pub packets: u64,
 }
+
+/// What a class has counted since the start.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct ClassCounts {
+    /// What left.
+    pub sent: Backlog,
+    /// Packets dropped, on entry or later.
+    pub drops: u64,
+    /// How often it used up what it may have at most.
+    pub overlimits: u64,
+    /// Packets that left on another class's account.
+    pub borrowed: u64,
+}
+
+/// Makes a discipline that is in another one; `None` where there is none of that name.
+pub type Maker<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
 
 /// A queue discipline: a fold of arrivals and departures. The caller stamps `enqueued_at` before `enqueue`.
 pub trait QueueDiscipline<P>: Send {
@@ -92,6 +109,12 @@ pub trait QueueDiscipline<P>: Send {
     fn class_served(&self) -> usize {
         0
     }
+    /// What a class has counted, where it counts.
+    fn counts_of(&self, _class: usize) -> Option<ClassCounts> {
+        None
+    }
+    /// Called once, before anything else: a discipline that others are in has them made.
+    fn furnish(&mut self, _make: &mut Maker<'_, P>) {}
 }
 
 /// A scenario's `buffer`, resolved: `bdp` has become bytes.
@@ -160,7 +183,7 @@ pub struct QueueKind<P> {
     pub check: fn(&Params) -> Result<(), Refusal>,
     /// Does it write into the congestion headers of packets?
     pub feedback: bool,
-    /// Makes one.
+    /// Makes one; [`Registry::make_queue`](crate::registry::Registry::make_queue) also has those made that are in it.
     pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
 }
 
@@ -178,6 +201,7 @@ pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
         fq_codel::kind(),
         fq_pie::kind(),
         hhf::kind(),
+        htb::kind(),
         pfifo_fast::kind(),
         pie::kind(),
         red::kind(),

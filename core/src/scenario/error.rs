@@ -1,5 +1,6 @@
 //! Errors of a scenario: each says where, what, and what to write instead. All of them are told at once.
 
+use super::nested::Named;
 use super::value::{Node, Table, Value};
 use super::varying::Files;
 use alloc::format;
@@ -205,6 +206,8 @@ pub(super) struct Collector<'a> {
     pub file: &'a str,
     pub source: Option<&'a str>,
     pub files: &'a Files<'a>,
+    /// Flows that models name.
+    pub named: Vec<Named>,
     /// With the byte they start at, to be told in the order of the file.
     errors: Vec<(usize, Error)>,
     omitted: usize,
@@ -216,6 +219,7 @@ impl<'a> Collector<'a> {
             file,
             source,
             files,
+            named: Vec::new(),
             errors: Vec::new(),
             omitted: 0,
         }

@@ -502,7 +502,7 @@ pub(super) fn header(section: &str) -> String {
 }
 
 /// The name nearest to `written`, if it is near enough to have been meant.
-pub(super) fn nearest(written: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if written.len() > 40 {
         return None;
     }

@@ -27,7 +27,7 @@ const ELEMENTS: &[(&str, &[ElementKind])] = &[
 ];
 
 /// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
-/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a file: those that come with narrows), `help` and `source`; a key
+/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a file: those that come with narrows), `help` and `source`, a list the `params` of its tables; a key
 /// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
 /// `name`, `since`, `help` and `source`.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
@@ -124,6 +124,10 @@ fn param(p: &Param) -> Node {
         Kind::Bool(_) => ("bool", None),
         Kind::Word(_) => ("word", None),
         Kind::Text(_) => ("file", None),
+        Kind::Handle(_) => ("class", None),
+        Kind::Rows(_) => ("list", None),
+        Kind::Choice(_) => ("queue", None),
+        Kind::Match => ("match", None),
         Kind::Count(_, a, b) => range("count", Value::Count(*a), Value::Count(*b)),
         Kind::Number(_, a, b) => range("number", Value::Number(*a), Value::Number(*b)),
         Kind::Span(_, a, b) => range("time", Value::Span(*a), Value::Span(*b)),
@@ -146,9 +150,15 @@ fn param(p: &Param) -> Node {
     let words: Option<Vec<Node>> = match &p.kind {
         Kind::Word(words) => Some(words.iter().map(|w| Node::string(*w)).collect()),
         Kind::Text(kind) => Some(kind.names().chain(["a file"]).map(Node::string).collect()),
+        Kind::Handle(_) => Some(alloc::vec![Node::string("major:minor")]),
+        Kind::Choice(_) => Some(alloc::vec![Node::string("any queue")]),
+        Kind::Match => Some(alloc::vec![Node::string("{ flow, dscp }")]),
         _ => None,
     };
     entries.extend(words.map(|words| ("words".into(), Node::array(words))));
+    if let Kind::Rows(rows) = p.kind {
+        entries.push(("params".into(), Node::array(rows.params.iter().map(param).collect())));
+    }
     entries.push(("help".into(), Node::string(p.help)));
     entries.push(("source".into(), Node::string(p.source)));
     Node::table(entries)

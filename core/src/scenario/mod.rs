@@ -9,6 +9,7 @@
 //! | `dscp` | names of code points |
 //! | `hop` | one hop of `[path]`, there and back |
 //! | `host` | the section `[host]`, there and back |
+//! | `nested` | lists of tables, models and flows inside of a model's parameters |
 //! | `read` | one value: its type, unit and range, and what to write instead |
 //! | [`keys`] | every key, its default, range and help |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
@@ -33,6 +34,7 @@ mod host;
 pub mod keys;
 pub mod likeness;
 pub mod list;
+mod nested;
 mod notices;
 mod parse;
 mod read;
@@ -47,11 +49,12 @@ pub use likeness::Likeness;
 pub use value::Tree;
 pub use varying::{no_files, Files};
 
+pub use crate::param::Choice;
+
 use crate::net::policer;
 use crate::net::profile::Profile;
 use crate::net::shape::Shaper;
 use crate::net::trace::Trace;
-use crate::param::{Param, Params, Value};
 use crate::queue::Limit;
 use crate::tcp::EcnEnds;
 use crate::units::{Bytes, Rate, Span, Time};
@@ -255,28 +258,6 @@ impl PathSpec {
             Buffer::Packets(n) => Limit::Packets(n),
             Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((bdp.get() as f64 * x) as u64).max(1514))),
         })
-    }
-}
-
-/// A registered name with its parameters.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Choice {
-    /// The name in the registry.
-    pub kind: String,
-    /// Its whole table, defaults filled in.
-    pub params: Params,
-}
-
-impl Choice {
-    /// `kind` with the defaults of its table but for these parameters, for those who build a scenario without a parser; nothing
-    /// is checked.
-    pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
-        let mut params = Params::defaults(table);
-        set.iter().for_each(|(name, value)| params.set(name, value.clone()));
-        Choice {
-            kind: kind.into(),
-            params,
-        }
     }
 }
 

@@ -129,7 +129,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         Some(warmup)
     });
     let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
-    let path = path(out, &top, known);
+    let mut path = path(out, &top, known);
     let host = match section(out, &top, "host") {
         Ok(Some(s)) => HostSpec::read(out, &s),
         Ok(None) => Some(HostSpec::default()),
@@ -152,6 +152,9 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
     let probes = probes(out, &top);
+    if let (Some(path), Some(flows), Some(probes)) = (&mut path, &flows, &probes) {
+        out.number_flows(path, flows, probes);
+    }
     if ["flow", "probe"]
         .iter()
         .all(|name| top.field(name).is_none() && !misspelt(&top, name))

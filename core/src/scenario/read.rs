@@ -8,6 +8,7 @@ use super::Choice;
 use crate::net::ElementKind;
 use crate::param::{self, Kind, Param, Params, Refusal, Text, TextKind};
 use crate::units::{self, Bytes, Rate, Span, UnitError};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -450,11 +451,11 @@ impl Collector<'_> {
                 entry: f.entry,
             };
             debug_assert_eq!(node, field.node());
-            let value = self.param(&field, param)?;
+            let value = self.param(&field, param, known)?;
             params.set(param.name, value);
             return self.checked(f, first, params);
         }
-        self.parameters(f, first)
+        self.parameters(f, first, known)
     }
 
     /// A table without what it is about means nothing, which nobody asks for by a table.
@@ -539,14 +540,27 @@ impl Collector<'_> {
             }
             return None;
         };
-        self.parameters(f, offer)
+        self.parameters(f, offer, known)
     }
 
-    /// The parameters of `offer` in a table, or none in a bare name.
-    fn parameters(&mut self, f: &Field<'_>, offer: &Offer) -> Option<Choice> {
+    /// The parameters of `offer`, which is one of `known`, in a table, or none in a bare name.
+    fn parameters(&mut self, f: &Field<'_>, offer: &Offer, known: &[Offer]) -> Option<Choice> {
+        let params = self.table(f, offer, known)?;
+        self.checked(f, offer, params)
+    }
+
+    /// Each parameter of `offer` for itself.
+    pub fn table(&mut self, f: &Field<'_>, offer: &Offer, known: &[Offer]) -> Option<Params> {
         let name = offer.name;
         let table = offer.params;
         let mut params = Params::defaults(table);
+        for p in table {
+            if let Kind::Choice(kind) = p.kind {
+                if let Some(choice) = super::nested::default_of(kind, known) {
+                    params.set(p.name, param::Value::Choice(Box::new(choice)));
+                }
+            }
+        }
         let mut good = true;
         if let Value::Table(written) = &f.entry.node.value {
             for entry in written.entries.iter().filter(|e| e.key != "kind") {
@@ -555,7 +569,7 @@ impl Collector<'_> {
                     entry,
                 };
                 let value = match table.iter().find(|p| p.name == entry.key) {
-                    Some(p) => self.param(&field, p).map(|v| (p.name, v)),
+                    Some(p) => self.param(&field, p, known).map(|v| (p.name, v)),
                     None => {
                         let names: Vec<&'static str> = table.iter().map(|p| p.name).collect();
                         let fix = keys::nearest(&entry.key, names.iter().copied()).map_or(Fix::None, Fix::Key);
@@ -573,10 +587,7 @@ impl Collector<'_> {
                 }
             }
         }
-        if !good {
-            return None;
-        }
-        self.checked(f, offer, params)
+        good.then_some(params)
     }
 
     /// Parameters that are right each for itself, if they are together.
@@ -592,7 +603,7 @@ impl Collector<'_> {
     }
 
     /// Tells what a check of parameters found: at the parameter where it was written, else at the whole choice.
-    fn refuse_param(&mut self, f: &Field<'_>, offer: &Offer, refusal: Refusal) {
+    pub fn refuse_param(&mut self, f: &Field<'_>, offer: &Offer, refusal: Refusal) {
         let Refusal { param, problem, fix } = refusal;
         let written = match &f.entry.node.value {
             Value::Table(table) => Some(table),
@@ -653,7 +664,7 @@ impl Collector<'_> {
     }
 
     /// One parameter against its row of the table.
-    fn param(&mut self, f: &Field<'_>, p: &Param) -> Option<param::Value> {
+    fn param(&mut self, f: &Field<'_>, p: &Param, known: &[Offer]) -> Option<param::Value> {
         let node = f.node();
         let read = match &p.kind {
             Kind::Bool(default) => match node.value {
@@ -691,6 +702,10 @@ impl Collector<'_> {
             Kind::Text(kind) => self.file(node, kind).map(param::Value::Text),
             Kind::Sizes(_, least, most) => list(node, "B", *least, *most).map(param::Value::Sizes),
             Kind::Rates(_, least, most) => list(node, "Mbit", *least, *most).map(param::Value::Rates),
+            Kind::Handle(_) => super::nested::handle(node),
+            Kind::Rows(rows) => return self.rows(f, rows, known),
+            Kind::Choice(_) => return self.inner(f, known),
+            Kind::Match => return self.matching(f),
         };
         self.keep(f, read)
     }

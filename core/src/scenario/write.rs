@@ -3,6 +3,7 @@
 
 use super::dscp;
 use super::hop::path_node;
+use super::nested;
 use super::value::{Node, Table, Tree, Value};
 use super::{Choice, Direction, FlowSpec, ProbeKind, Scenario};
 use crate::param;
@@ -129,6 +130,7 @@ pub(super) fn param_node(value: &param::Value) -> Node {
         param::Value::Sizes(list) => Node::array(list.iter().map(|b| Node::string(format_bytes(*b))).collect()),
         param::Value::Rates(list) => Node::array(list.iter().map(|r| Node::string(format_rate(*r))).collect()),
         param::Value::Text(text) => Node::string(text.name.clone().unwrap_or_else(|| String::from(&*text.text))),
+        param::Value::Rows(_) | param::Value::Choice(_) | param::Value::Match(_) => nested::node(value),
     }
 }
 

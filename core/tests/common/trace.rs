@@ -218,7 +218,7 @@ impl Recording {
             hz: 1000,
             seed,
         };
-        (registry.queue(&choice.kind).unwrap().make)(&choice.params, &place)
+        registry.make_queue(choice, &place).unwrap()
     }
 
     /// What it does to each packet, by its number.

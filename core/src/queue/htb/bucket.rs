@@ -1,0 +1,62 @@
+//! One rate of a class: tokens, in nanoseconds of that rate.
+//!
+//! Law: time brings tokens, up to the depth; a packet takes what it costs, whether they suffice or not. Below nothing the class is
+//! in debt, and no deeper than a minute. Source: Linux 6.12 `htb_accnt_tokens`.
+
+use crate::net::psched::{burst, Pace};
+use crate::units::{Bytes, Rate};
+
+/// The deepest debt, and the longest time that is looked back upon: a minute.
+pub(super) const MINUTE: i64 = 60_000_000_000;
+
+/// What a packet counts as on the line behind.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Line {
+    pub overhead: u64,
+    pub least: u64,
+    /// Cells of 48 bytes in 53.
+    pub atm: bool,
+}
+
+impl Line {
+    #[inline]
+    pub fn size(&self, size: Bytes) -> Bytes {
+        let len = size.get().saturating_add(self.overhead).max(self.least);
+        Bytes::new(if self.atm {
+            len.div_ceil(48).saturating_mul(53)
+        } else {
+            len
+        })
+    }
+}
+
+/// Tokens at a rate.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Bucket {
+    pace: Pace,
+    depth: i64,
+    pub tokens: i64,
+}
+
+impl Bucket {
+    /// A full one. Without a burst it has tc's: a full frame with its link layer, and what comes in a tick of its clock, a nanosecond.
+    pub fn new(rate: Rate, depth: Bytes) -> Bucket {
+        let depth = match depth {
+            Bytes::ZERO => Bytes::new(1600 + rate.as_bit() / 8 / 1_000_000_000),
+            depth => depth,
+        };
+        let depth = burst(rate, depth);
+        Bucket {
+            pace: Pace::new(rate),
+            depth,
+            tokens: depth,
+        }
+    }
+    /// `passed` nanoseconds after it was looked at last a packet of `size` leaves.
+    #[inline]
+    pub fn charge(&mut self, passed: i64, size: Bytes) {
+        let tokens = passed.saturating_add(self.tokens).min(self.depth);
+        let tokens = tokens.saturating_sub(self.pace.ns(size));
+        self.tokens = if tokens <= -MINUTE { 1 - MINUTE } else { tokens };
+    }
+}

@@ -1,0 +1,56 @@
+//! Which class a packet belongs to: the first one in the list whose `match` it meets.
+//!
+//! One look by its flow and one by its code point, however many classes there are.
+
+use crate::packet::Packet;
+use crate::param::Match;
+use alloc::vec::Vec;
+
+const NONE: u32 = u32::MAX;
+
+/// Classes by what they match.
+pub(super) struct Classifier {
+    /// Of each flow that is named: code points and class, in the order of the list.
+    by_flow: Vec<Vec<(u64, u32)>>,
+    /// Classes that name code points and no flow.
+    by_dscp: [u32; 64],
+}
+
+impl Classifier {
+    /// Of classes in the order of their list, by their number.
+    pub fn new<'m>(classes: impl Iterator<Item = (usize, &'m Match)>) -> Classifier {
+        let mut made = Classifier {
+            by_flow: Vec::new(),
+            by_dscp: [NONE; 64],
+        };
+        for (class, which) in classes {
+            let points = if which.dscp == 0 { u64::MAX } else { which.dscp };
+            for flow in &which.flows {
+                let flow = *flow as usize;
+                if made.by_flow.len() <= flow {
+                    made.by_flow.resize(flow + 1, Vec::new());
+                }
+                made.by_flow[flow].push((points, class as u32));
+            }
+            if which.names.is_empty() && which.flows.is_empty() {
+                for (point, first) in made.by_dscp.iter_mut().enumerate() {
+                    if which.dscp >> point & 1 > 0 && *first == NONE {
+                        *first = class as u32;
+                    }
+                }
+            }
+        }
+        made
+    }
+    /// The class of a packet, if one wants it.
+    #[inline]
+    pub fn class_of<P: Packet>(&self, packet: &P) -> Option<usize> {
+        let point = packet.dscp() & 63;
+        let flow = packet.owner().and_then(|flow| self.by_flow.get(flow as usize));
+        let named = flow.and_then(|list| list.iter().find(|(points, _)| points >> point & 1 > 0));
+        let first = named
+            .map_or(NONE, |(_, class)| *class)
+            .min(self.by_dscp[usize::from(point)]);
+        (first != NONE).then_some(first as usize)
+    }
+}

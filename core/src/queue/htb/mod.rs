@@ -1,0 +1,365 @@
+//! HTB, hierarchical token bucket: a tree of classes that share a line, each with a rate that it always gets and a ceil up to which it
+//! may borrow from its parent.
+//!
+//! ```text
+//!             1:1 rate 20 Mbit/s                  mode of a class      tokens of rate   tokens of ceil
+//!            /        |         \                  can send             >= 0             >= 0
+//!     1:10 5, ceil 20   1:20 3, ceil 20   …        may borrow            < 0             >= 0
+//!        |                 |                        can't send                            < 0
+//!     fq_codel            cake     (leaves hold any discipline)
+//! ```
+//!
+//! Law: a packet that leaves costs its class, and everyone above it, its bytes' time at their rate and at their ceil; costs may lead into
+//! debt, and time pays ([`bucket`]). Served are first leaves that may send by their own right, then those that borrow from a parent
+//! that may send, then those whose parent borrows from its own …; on each level the lowest priority number first; among equals
+//! in turn, a turn being a `quantum` ([`tree`]). Who sends on somebody else's tokens does not pay with its own of rate, but with its
+//! ceil's. A class that may not send by itself is looked at again when its tokens will have come to nothing below zero ([`agenda`]).
+//! Packets that no class matches go to the `default` class; without one, past all others and without limit.
+//!
+//! Sources: Linux 6.12 `sch_htb`, packet by packet (`core/tests/queue_replay.rs`), tc-htb(8); Devera, *HTB Linux queuing discipline
+//! manual, user guide* (2002).
+//!
+//! As in Linux: nobody checks that children's rates sum up to no more than their parent's: each is served by its own right, and
+//! the parent's ceil does not hold then. A debt is a minute at most. Without hysteresis (its module parameter's default).
+//! Deviations: a class may not be `default` or match while it has children, nor have a ceil below its rate: Linux takes it,
+//! and does something else. Where Linux has filters of all kinds a class here says which flows and code points it wants. Of more than
+//! 255 leaves the last ones have no figures of their own.
+
+mod agenda;
+mod bucket;
+mod classify;
+mod params;
+mod ranks;
+mod tree;
+
+pub use params::{CLASS, PARAMS};
+
+use super::fifo::Fifo;
+use super::{Backlog, ClassCounts, Limit, Maker, Place, QueueDiscipline, QueueKind, Sink};
+use crate::packet::{flow_hash, Packet};
+use crate::param::{Choice, Params};
+use crate::units::{Bytes, Rate, Time};
+use agenda::Agenda;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bucket::{Bucket, Line};
+use classify::Classifier;
+use params::{check_all, is_root, numbers, places};
+use tree::{Spec, Tree, LEVELS};
+
+/// Leaves that have figures of their own: what a packet's class is told as.
+const MOST_TOLD: usize = 255;
+/// A turn, unless it is given.
+const TURN: (u64, u64) = (1000, 200_000);
+const NONE: u32 = u32::MAX;
+
+/// A class that holds packets.
+struct Leaf<P> {
+    name: String,
+    /// In the tree.
+    class: u32,
+    queue: Box<dyn QueueDiscipline<P>>,
+    wakes: bool,
+    backlog: Backlog,
+    arrived: u64,
+}
+
+/// A tree of classes.
+pub struct Htb<P> {
+    tree: Tree,
+    leaves: Vec<Leaf<P>>,
+    /// The leaf of each class; `NONE` of those with children.
+    leaf_of: Vec<u32>,
+    classifier: Classifier,
+    default: Option<usize>,
+    /// Packets of no class.
+    direct: Fifo<P>,
+    direct_counts: (u64, Backlog),
+    backlog: Backlog,
+    /// When somebody may send, where nobody may now.
+    due: Option<Time>,
+    /// When disciplines of leaves want to be woken.
+    wakeups: Agenda,
+    /// The leaf that was served last.
+    served: usize,
+    /// What is to be put into leaves, and where they are.
+    wanted: Vec<(usize, Choice, Place)>,
+}
+
+fn spec(class: &Params, r2q: u64, by_id: &alloc::collections::BTreeMap<&str, usize>) -> Spec {
+    let rate = class.rate("rate");
+    let ceil = ceil_of(class);
+    let quantum = match class.bytes("quantum").get() {
+        0 => (rate.as_bit() / 8 / r2q.max(1)).clamp(TURN.0, TURN.1),
+        quantum => quantum,
+    };
+    let parent = class.word("parent");
+    Spec {
+        parent: by_id.get(parent).copied().filter(|_| !is_root(parent)),
+        id: numbers(class.word("id")).1,
+        prio: class.count("prio").min(7) as u8,
+        quantum,
+        rate: Bucket::new(rate, class.bytes("burst")),
+        ceil: Bucket::new(ceil, class.bytes("cburst")),
+        line: Line {
+            overhead: class.bytes("overhead").get(),
+            least: class.bytes("mpu").get(),
+            atm: class.word("linklayer") == "atm",
+        },
+    }
+}
+
+fn ceil_of(class: &Params) -> Rate {
+    let (rate, ceil) = (class.rate("rate"), class.rate("ceil"));
+    if ceil.as_bit() == 0 {
+        rate
+    } else {
+        ceil
+    }
+}
+
+impl<P: Packet + Send + 'static> Htb<P> {
+    /// Of parameters that have passed their check. Its leaves are plain queues until it is [furnished](QueueDiscipline::furnish).
+    pub fn new(params: &Params, place: &Place) -> Htb<P> {
+        let classes = params.rows("classes");
+        let by_id = places(classes);
+        let specs: Vec<Spec> = classes
+            .iter()
+            .map(|class| spec(class, params.count("r2q"), &by_id))
+            .collect();
+        let mut inner = alloc::vec![false; specs.len()];
+        specs
+            .iter()
+            .filter_map(|spec| spec.parent)
+            .for_each(|parent| inner[parent] = true);
+        let mut leaf_of = alloc::vec![NONE; specs.len()];
+        let (mut leaves, mut wanted) = (Vec::new(), Vec::new());
+        for (i, class) in classes.iter().enumerate().filter(|(i, _)| !inner[*i]) {
+            let limit = match class.packets("limit") {
+                0 => place.limit,
+                packets => Some(Limit::Packets(packets)),
+            };
+            let inside = Place {
+                limit,
+                rate: ceil_of(class),
+                hz: place.hz,
+                seed: place.seed ^ u64::from(flow_hash(u64::from(specs[i].id), place.seed)) << 16,
+            };
+            leaf_of[i] = leaves.len() as u32;
+            leaves.push(Leaf {
+                name: class.word("id").into(),
+                class: i as u32,
+                queue: Box::new(Fifo::new(limit.unwrap_or(Limit::Packets(1000)))) as Box<dyn QueueDiscipline<P>>,
+                wakes: false,
+                backlog: Backlog::default(),
+                arrived: 0,
+            });
+            wanted.extend(
+                class
+                    .choice("queue")
+                    .map(|choice| (leaves.len() - 1, choice.clone(), inside)),
+            );
+        }
+        let leaf_classes = (0..classes.len()).filter(|i| leaf_of[*i] != NONE);
+        let classifier =
+            Classifier::new(leaf_classes.filter_map(|i| Some((leaf_of[i] as usize, classes[i].matching("match")?))));
+        let default = by_id.get(params.word("default")).map(|i| leaf_of[*i]);
+        Htb {
+            tree: Tree::new(&specs),
+            wakeups: Agenda::new(leaves.len()),
+            leaves,
+            default: default.filter(|leaf| *leaf != NONE).map(|leaf| leaf as usize),
+            leaf_of,
+            classifier,
+            direct: Fifo::new(place.limit.unwrap_or(Limit::Packets(params.packets("direct_qlen")))),
+            direct_counts: (0, Backlog::default()),
+            backlog: Backlog::default(),
+            due: None,
+            served: 0,
+            wanted,
+        }
+    }
+}
+
+impl<P: Packet + Send> Htb<P> {
+    /// Something was done to a leaf's discipline: notes what waits there, and when it wants to be woken.
+    #[inline]
+    fn look_at(&mut self, leaf: usize) {
+        let Leaf {
+            queue, wakes, backlog, ..
+        } = &mut self.leaves[leaf];
+        let after = queue.backlog();
+        self.backlog.bytes = self.backlog.bytes + after.bytes - backlog.bytes;
+        self.backlog.packets = self.backlog.packets + after.packets - backlog.packets;
+        *backlog = after;
+        if *wakes {
+            self.wakeups.set(leaf, queue.next_wakeup());
+        }
+    }
+
+    /// A packet of those that this level lets send at this priority.
+    fn serve(&mut self, level: usize, prio: usize, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        let mut class = self.tree.turn(level, prio)?;
+        let mut start = class;
+        loop {
+            let leaf = self.leaf_of[class] as usize;
+            if self.leaves[leaf].backlog.packets == 0 {
+                // Its discipline has dropped what it had.
+                self.tree.deactivate(class);
+                if self.tree.ready(level) >> prio & 1 == 0 {
+                    return None;
+                }
+                let next = self.tree.turn(level, prio)?;
+                if class == start {
+                    start = next;
+                }
+                class = next;
+                continue;
+            }
+            let packet = self.leaves[leaf].queue.dequeue(now, sink);
+            self.look_at(leaf);
+            if let Some(packet) = packet {
+                let size = packet.size();
+                self.tree.spend(class, level, prio, size);
+                if self.leaves[leaf].backlog.packets == 0 {
+                    self.tree.deactivate(class);
+                }
+                self.tree.charge(class, level, size, now);
+                self.served = leaf;
+                return Some(packet);
+            }
+            // Its discipline keeps its packets back: the others have their turn.
+            self.tree.pass(class, level, prio);
+            class = self.tree.turn(level, prio)?;
+            if class == start {
+                return None;
+            }
+        }
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let Some(leaf) = self.classifier.class_of(&packet).or(self.default) else {
+            let before = self.direct.backlog();
+            self.direct_counts.0 += 1;
+            self.direct.enqueue(now, packet, sink);
+            let after = self.direct.backlog();
+            self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
+            self.backlog.packets = self.backlog.packets + after.packets - before.packets;
+            return;
+        };
+        self.leaves[leaf].arrived += 1;
+        self.leaves[leaf].queue.enqueue(now, packet, sink);
+        self.look_at(leaf);
+        if self.leaves[leaf].backlog.packets > 0 {
+            self.tree.activate(self.leaves[leaf].class as usize);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        self.due = None;
+        if self.backlog.packets == 0 {
+            return None;
+        }
+        if let Some(packet) = self.direct.dequeue(now, sink) {
+            self.backlog.remove(packet.size());
+            self.direct_counts.1.add(packet.size());
+            self.served = self.leaves.len();
+            return Some(packet);
+        }
+        for level in 0..LEVELS {
+            self.tree.events(level, now);
+            let ready = self.tree.ready(level);
+            for prio in tree::priorities(ready) {
+                if let Some(packet) = self.serve(level, prio, now, sink) {
+                    return Some(packet);
+                }
+            }
+        }
+        self.due = self.tree.next_event();
+        None
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        Time::earlier(self.due, self.wakeups.first().map(|(at, _)| at))
+    }
+    fn on_wakeup(&mut self, now: Time, sink: &mut dyn Sink<P>) {
+        // Whoever asked is told; the link asks for the packet.
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+        }
+        while let Some((at, leaf)) = self.wakeups.first() {
+            if at > now {
+                return;
+            }
+            self.leaves[leaf].queue.on_wakeup(now, sink);
+            self.look_at(leaf);
+            if self.wakeups.first() == Some((at, leaf)) {
+                // A discipline that asks again for the instant it was just given would stop the clock.
+                self.wakeups.remove(leaf);
+            }
+        }
+    }
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+    fn furnish(&mut self, make: &mut Maker<'_, P>) {
+        for (leaf, choice, place) in core::mem::take(&mut self.wanted) {
+            let Some(queue) = make(&choice, &place) else { continue };
+            self.leaves[leaf].wakes = queue.wakes();
+            self.leaves[leaf].queue = queue;
+            self.look_at(leaf);
+        }
+    }
+    fn classes(&self) -> Vec<String> {
+        if self.leaves.is_empty() {
+            return Vec::new();
+        }
+        let names = self.leaves.iter().map(|leaf| leaf.name.clone());
+        names.chain([String::from("direct")]).take(MOST_TOLD).collect()
+    }
+    fn backlog_of(&self, class: usize) -> Backlog {
+        self.leaves
+            .get(class)
+            .map_or(self.direct.backlog(), |leaf| leaf.backlog)
+    }
+    fn class_served(&self) -> usize {
+        self.served.min(MOST_TOLD)
+    }
+    fn counts_of(&self, class: usize) -> Option<ClassCounts> {
+        let Some(leaf) = self.leaves.get(class) else {
+            let (arrived, sent) = self.direct_counts;
+            return Some(ClassCounts {
+                sent,
+                drops: arrived - sent.packets - self.direct.backlog().packets,
+                overlimits: 0,
+                borrowed: 0,
+            });
+        };
+        let counts = self.tree.counts(leaf.class as usize);
+        Some(ClassCounts {
+            sent: Backlog {
+                bytes: Bytes::new(counts.bytes),
+                packets: counts.packets,
+            },
+            drops: leaf.arrived - counts.packets - leaf.backlog.packets,
+            overlimits: counts.overlimits,
+            borrowed: counts.borrowed,
+        })
+    }
+}
+
+/// Its line in the registry.
+pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
+    QueueKind {
+        name: "htb",
+        help: "a tree of classes with rates, which borrow from their parents up to their ceils; any discipline in each",
+        source: "Linux 6.12 sch_htb, tc-htb(8)",
+        params: PARAMS,
+        check: check_all,
+        feedback: false,
+        make: |params: &Params, place: &Place| Box::new(Htb::<P>::new(params, place)),
+    }
+}

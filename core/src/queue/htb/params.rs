@@ -1,0 +1,246 @@
+//! The parameters of `htb` and of its classes, by tc's words, and what must hold between them.
+
+use super::tree::LEVELS;
+use crate::param::{Kind, Misplaced, Param, Params, Refusal, Rows};
+use crate::units::{format_rate, Bytes, Rate};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+/// More classes than anybody's.
+const MOST_CLASSES: usize = 10_000;
+const MOST_RATE: Rate = Rate::mbit(10_000_000);
+const MOST_BYTES: Bytes = Bytes::new(1_000_000_000);
+
+const fn param(name: &'static str, kind: Kind, help: &'static str) -> Param {
+    Param {
+        name,
+        kind,
+        help,
+        source: "Linux 6.12 sch_htb, tc-htb(8)",
+    }
+}
+
+const fn bytes(name: &'static str, help: &'static str) -> Param {
+    param(name, Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST_BYTES), help)
+}
+
+const fn rate(name: &'static str, help: &'static str) -> Param {
+    param(name, Kind::Rate(Rate::bit(0), Rate::bit(0), MOST_RATE), help)
+}
+
+/// Its parameters.
+pub const PARAMS: &[Param] = &[
+    param(
+        "default",
+        Kind::Handle(""),
+        "the class of packets that none matches; without one they leave at once, before all others",
+    ),
+    param("classes", Kind::Rows(&CLASSES), "the tree of classes"),
+    param(
+        "r2q",
+        Kind::Count(10, 1, u32::MAX as u64),
+        "a turn is so much of a second's rate: rate / r2q, from 1000 to 200000 bytes",
+    ),
+    param(
+        "direct_qlen",
+        Kind::Packets(1000, 1, u32::MAX as u64),
+        "packets that may wait of those in no class, where the path has no buffer",
+    ),
+];
+
+/// Its classes.
+pub static CLASSES: Rows = Rows {
+    what: "classes",
+    params: CLASS,
+    check,
+    most: MOST_CLASSES,
+};
+
+/// The parameters of a class.
+pub const CLASS: &[Param] = &[
+    param(
+        "id",
+        Kind::Handle(""),
+        "its name, and the order among equals; must be given",
+    ),
+    param(
+        "parent",
+        Kind::Handle(""),
+        "the class that it borrows from; none: nobody",
+    ),
+    rate("rate", "what it always gets; must be given"),
+    rate(
+        "ceil",
+        "what it gets at most, while its parent has more than others use; 0: its rate",
+    ),
+    bytes(
+        "burst",
+        "bytes of its rate that may leave at once after idleness; 0: a frame, as tc has it where its clock is fine",
+    ),
+    bytes("cburst", "the same of its ceil"),
+    param("prio", Kind::Count(0, 0, 7), "who borrows first: 0 before 1"),
+    bytes("quantum", "bytes of its turn among equals that borrow; 0: rate / r2q"),
+    param(
+        "queue",
+        Kind::Choice("fifo"),
+        "the discipline in it, where it has no classes below it",
+    ),
+    param(
+        "limit",
+        Kind::Packets(0, 0, u32::MAX as u64),
+        "packets that may wait in it; 0p: the path's buffer, else its discipline's own",
+    ),
+    param(
+        "match",
+        Kind::Match,
+        "flows and code points that belong to it; the first class that matches has a packet",
+    ),
+    bytes("overhead", "bytes that the line behind adds to a frame"),
+    bytes("mpu", "bytes that a frame is paid as at least"),
+    param(
+        "linklayer",
+        Kind::Word(&["ethernet", "atm"]),
+        "atm: cells of 48 in 53 bytes",
+    ),
+];
+
+fn refuse(param: &'static str, problem: impl Into<String>, fix: impl Into<String>) -> Result<(), Refusal> {
+    Err(Refusal {
+        param,
+        problem: problem.into(),
+        fix: fix.into(),
+    })
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// Major and minor of a handle.
+pub(super) fn numbers(handle: &str) -> (u32, u32) {
+    let (major, minor) = handle.split_once(':').unwrap_or(("", ""));
+    let number = |digits| u32::from_str_radix(digits, 16).unwrap_or(0);
+    (number(major), number(minor))
+}
+
+/// The place of each class by its id; of two that have the same, the first.
+pub(super) fn places(classes: &[Params]) -> BTreeMap<&str, usize> {
+    let places = classes.iter().enumerate().rev();
+    places.map(|(i, class)| (class.word("id"), i)).collect()
+}
+
+/// Has this parent somebody above it, or is it the queue itself?
+pub(super) fn is_root(parent: &str) -> bool {
+    numbers(parent).1 == 0
+}
+
+/// Each class, in the order of the list.
+fn check(classes: &[Params]) -> Result<(), Misplaced> {
+    let places = places(classes);
+    let major = classes.first().map_or(1, |class| numbers(class.word("id")).0.max(1));
+    let mut parents = alloc::vec![false; classes.len()];
+    for class in classes {
+        if let Some(parent) = places.get(class.word("parent")) {
+            parents[*parent] = true;
+        }
+    }
+    let free = || {
+        let minor = (0x10..)
+            .step_by(0x10)
+            .find(|n| !places.contains_key(format!("{major:x}:{n:x}").as_str()));
+        quoted(&format!("{major:x}:{:x}", minor.unwrap_or(0xffff)))
+    };
+    for (i, class) in classes.iter().enumerate() {
+        one(class, i, major, &places, &free).map_err(|refusal| (i, refusal))?;
+        lineage(class, classes, &places).map_err(|refusal| (i, refusal))?;
+        if parents[i]
+            && class
+                .matching("match")
+                .is_some_and(|m| !m.names.is_empty() || m.dscp != 0)
+        {
+            let problem = "is of a class that has classes below it: packets belong to those";
+            return refuse("match", problem, "{}").map_err(|refusal| (i, refusal));
+        }
+    }
+    Ok(())
+}
+
+/// What a class says of itself.
+fn one(
+    class: &Params,
+    place: usize,
+    major: u32,
+    places: &BTreeMap<&str, usize>,
+    free: &dyn Fn() -> String,
+) -> Result<(), Refusal> {
+    let (id, parent) = (class.word("id"), class.word("parent"));
+    if id.is_empty() {
+        return refuse("id", "must be given", free());
+    }
+    if numbers(id).1 == 0 {
+        return refuse("id", "is the queue's own", free());
+    }
+    if numbers(id).0 != major {
+        let (_, minor) = numbers(id);
+        return refuse(
+            "id",
+            "is of another queue than the first class",
+            quoted(&format!("{major:x}:{minor:x}")),
+        );
+    }
+    if places.get(id) != Some(&place) {
+        return refuse("id", "is another class's, too", free());
+    }
+    let (rate, ceil) = (class.rate("rate"), class.rate("ceil"));
+    if rate.as_bit() < 8 {
+        return refuse("rate", "must be given", "\"1Mbit\"");
+    }
+    if ceil.as_bit() > 0 && ceil < rate {
+        return refuse("ceil", "is below its rate", quoted(&format_rate(rate)));
+    }
+    if !parent.is_empty() && !is_root(parent) && !places.contains_key(parent) {
+        let near = places
+            .keys()
+            .copied()
+            .find(|other| *other != id && numbers(other).0 == major);
+        return refuse("parent", "is no class of it", quoted(near.unwrap_or("1:")));
+    }
+    Ok(())
+}
+
+/// What is above a class: not itself, and not too much.
+fn lineage(class: &Params, classes: &[Params], places: &BTreeMap<&str, usize>) -> Result<(), Refusal> {
+    let up = |class: &&Params| {
+        let parent = class.word("parent");
+        places.get(parent).filter(|_| !is_root(parent)).map(|i| &classes[*i])
+    };
+    let above = core::iter::successors(Some(class), up).take(classes.len() + 2).count();
+    if above > classes.len() {
+        return refuse("parent", "leads back to the class itself", quoted("1:"));
+    }
+    if above > LEVELS {
+        return refuse("parent", format!("leads over more than {LEVELS} levels"), quoted("1:"));
+    }
+    Ok(())
+}
+
+/// The whole: its default is one of its classes.
+pub(super) fn check_all(params: &Params) -> Result<(), Refusal> {
+    let (default, classes) = (params.word("default"), params.rows("classes"));
+    if default.is_empty() || is_root(default) {
+        return Ok(());
+    }
+    let is_leaf = |id: &str| classes.iter().all(|class| class.word("parent") != id);
+    let ids = || classes.iter().map(|class| class.word("id"));
+    if ids().any(|id| id == default && is_leaf(id)) {
+        return Ok(());
+    }
+    let leaf = ids().rfind(|id| is_leaf(id));
+    let problem = if ids().any(|id| id == default) {
+        "is a class that has classes below it"
+    } else {
+        "is no class of it"
+    };
+    refuse("default", problem, quoted(leaf.unwrap_or("")))
+}

@@ -1,0 +1,479 @@
+//! The tree of classes: who may send, who borrows from whom, and whose turn it is.
+//!
+//! A class that may send by its own right stands in the row of its level and priority. One that may only borrow stands in the feed of its
+//! parent, and the parent, if it may send, in the row of its level with the priorities of those that it feeds. So the rows have
+//! exactly those who may lend to somebody with packets, the lowest level first, and below an entry of a row the feeds lead down
+//! to leaves. Each row and feed remembers where its turn was.
+//!
+//! Order within a row or feed is by the number of the class, as in Linux, where they are search trees; here they are sets of ranks.
+
+use super::agenda::Agenda;
+use super::bucket::{Bucket, Line, MINUTE};
+use super::ranks::Ranks;
+use crate::units::{Bytes, Span, Time};
+use alloc::vec::Vec;
+
+/// Levels of classes: leaves are on the lowest, classes without a parent that have children on the highest.
+pub(super) const LEVELS: usize = 8;
+/// Priorities, 0 is served first.
+pub(super) const PRIOS: usize = 8;
+/// More turns than any look at a tree takes (Linux's).
+const MOST_TURNS: usize = 65_535;
+const NONE: u32 = u32::MAX;
+
+/// What a class may do.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Mode {
+    /// It is within its rate.
+    CanSend,
+    /// It is within its ceil.
+    MayBorrow,
+    CantSend,
+}
+
+/// What a class has counted.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counts {
+    pub bytes: u64,
+    pub packets: u64,
+    /// How often it came to its ceil.
+    pub overlimits: u64,
+    /// Packets sent on a parent's tokens.
+    pub borrowed: u64,
+}
+
+/// A class as it is made.
+pub(super) struct Spec {
+    /// In the list of classes.
+    pub parent: Option<usize>,
+    /// The order among equals.
+    pub id: u32,
+    pub prio: u8,
+    pub quantum: u64,
+    pub rate: Bucket,
+    pub ceil: Bucket,
+    pub line: Line,
+}
+
+struct Class {
+    parent: u32,
+    level: u8,
+    prio: u8,
+    mode: Mode,
+    /// Priorities at which it, or one that it feeds, has packets.
+    active: u8,
+    /// Among its siblings.
+    rank: u32,
+    /// Among the classes of its level.
+    row: u32,
+    /// The first of its feeds.
+    feeds: u32,
+    line: Line,
+    rate: Bucket,
+    ceil: Bucket,
+    /// When its buckets were looked at last.
+    at: Time,
+    quantum: i64,
+    /// What is left of its turn when it is served on behalf of each level.
+    deficit: [i64; LEVELS],
+    counts: Counts,
+}
+
+/// Who stands in a row or is fed by a parent, at one priority.
+struct Ring {
+    set: Ranks,
+    /// Whose turn it is; `NONE` behind the last.
+    at: u32,
+    /// Where to look for the next one, should the one whose turn it was have left.
+    resume: u32,
+    /// Where its members begin among all.
+    members: u32,
+}
+
+impl Ring {
+    fn new(size: usize, members: usize) -> Ring {
+        Ring {
+            set: Ranks::new(size),
+            at: NONE,
+            resume: NONE,
+            members: members as u32,
+        }
+    }
+    #[inline]
+    fn next(&self, from: u32) -> u32 {
+        self.set.from(from as usize).map_or(NONE, |rank| rank as u32)
+    }
+    /// The turn passes on.
+    #[inline]
+    fn advance(&mut self) {
+        if self.at != NONE {
+            self.at = self.next(self.at + 1);
+        }
+    }
+}
+
+/// The priorities in a mask, the first first.
+pub(super) fn priorities(mask: u8) -> impl Iterator<Item = usize> {
+    (0..PRIOS).filter(move |prio| mask >> prio & 1 > 0)
+}
+
+/// The classes.
+pub(super) struct Tree {
+    classes: Vec<Class>,
+    rings: Vec<Ring>,
+    members: Vec<u32>,
+    /// The number of a priority among those that are used.
+    slots: [u8; PRIOS],
+    /// The first ring of the rows of each level.
+    rows: [u32; LEVELS],
+    /// Priorities at which the rows of each level have somebody.
+    ready: [u8; LEVELS],
+    /// Classes whose mode changes by itself, by level.
+    waiting: [Agenda; LEVELS],
+    /// The classes of each level by their row.
+    levels: [Vec<u32>; LEVELS],
+}
+
+impl Tree {
+    /// All may send.
+    pub fn new(specs: &[Spec]) -> Tree {
+        let mut children: Vec<Vec<usize>> = alloc::vec![Vec::new(); specs.len()];
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        order.sort_by_key(|i| specs[*i].id);
+        for i in &order {
+            if let Some(parent) = specs[*i].parent {
+                children[parent].push(*i);
+            }
+        }
+        let level = |i: usize| {
+            let above = core::iter::successors(specs[i].parent, |p| specs[*p].parent);
+            let depth = above.take(LEVELS - 1).count();
+            if children[i].is_empty() {
+                0
+            } else {
+                LEVELS - 1 - depth
+            }
+        };
+        let mut slots = [0; PRIOS];
+        let mut used: u8 = 0;
+        for (prio, slot) in slots.iter_mut().enumerate() {
+            *slot = used;
+            used += u8::from(specs.iter().any(|spec| usize::from(spec.prio) == prio));
+        }
+        let mut levels: [Vec<u32>; LEVELS] = Default::default();
+        let mut classes: Vec<Class> = Vec::with_capacity(specs.len());
+        for (i, spec) in specs.iter().enumerate() {
+            classes.push(Class {
+                parent: spec.parent.map_or(NONE, |p| p as u32),
+                level: level(i) as u8,
+                prio: spec.prio,
+                mode: Mode::CanSend,
+                active: 0,
+                rank: 0,
+                row: 0,
+                feeds: NONE,
+                line: spec.line,
+                rate: spec.rate,
+                ceil: spec.ceil,
+                at: Time::ZERO,
+                quantum: spec.quantum.min(i64::MAX as u64) as i64,
+                deficit: [0; LEVELS],
+                counts: Counts::default(),
+            });
+        }
+        for i in order {
+            let row = &mut levels[usize::from(classes[i].level)];
+            classes[i].row = row.len() as u32;
+            row.push(i as u32);
+        }
+        let (mut rings, mut members) = (Vec::new(), Vec::new());
+        for (i, list) in children.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+            classes[i].feeds = rings.len() as u32;
+            rings.extend((0..used).map(|_| Ring::new(list.len(), members.len())));
+            for (rank, child) in list.iter().enumerate() {
+                classes[*child].rank = rank as u32;
+                members.push(*child as u32);
+            }
+        }
+        let mut rows = [NONE; LEVELS];
+        for (level, list) in levels.iter().enumerate() {
+            rows[level] = rings.len() as u32;
+            rings.extend((0..used).map(|_| Ring::new(list.len(), members.len())));
+            members.extend(list);
+        }
+        Tree {
+            classes,
+            rings,
+            members,
+            slots,
+            rows,
+            ready: [0; LEVELS],
+            waiting: core::array::from_fn(|level| Agenda::new(levels[level].len())),
+            levels,
+        }
+    }
+
+    /// What a class has counted.
+    pub fn counts(&self, class: usize) -> Counts {
+        self.classes[class].counts
+    }
+    /// Priorities at which somebody may send or lend on this level.
+    #[inline]
+    pub fn ready(&self, level: usize) -> u8 {
+        self.ready[level]
+    }
+    /// When a class's mode changes next.
+    pub fn next_event(&self) -> Option<Time> {
+        self.waiting.iter().filter_map(|agenda| Some(agenda.first()?.0)).min()
+    }
+
+    #[inline]
+    fn feed(&self, parent: u32, prio: usize) -> usize {
+        (self.classes[parent as usize].feeds + u32::from(self.slots[prio])) as usize
+    }
+    #[inline]
+    fn row(&self, level: usize, prio: usize) -> usize {
+        (self.rows[level] + u32::from(self.slots[prio])) as usize
+    }
+
+    /// A leaf has packets.
+    #[inline]
+    pub fn activate(&mut self, class: usize) {
+        let leaf = &mut self.classes[class];
+        if leaf.active == 0 {
+            leaf.active = 1 << leaf.prio;
+            self.join(class);
+        }
+    }
+    /// A leaf has none any more.
+    #[inline]
+    pub fn deactivate(&mut self, class: usize) {
+        self.leave(class);
+        self.classes[class].active = 0;
+    }
+
+    /// A class that is active stands where its mode lets it.
+    fn join(&mut self, mut class: usize) {
+        let mut mask = self.classes[class].active;
+        loop {
+            let Class { mode, parent, rank, .. } = self.classes[class];
+            if mode != Mode::MayBorrow || parent == NONE || mask == 0 {
+                break;
+            }
+            for prio in priorities(mask) {
+                let feed = self.feed(parent, prio);
+                let ring = &mut self.rings[feed];
+                // Who feeds somebody at that priority already stands where it ought to.
+                if !ring.set.is_empty() {
+                    mask &= !(1 << prio);
+                }
+                ring.set.insert(rank as usize);
+            }
+            class = parent as usize;
+            self.classes[class].active |= mask;
+        }
+        let Class { mode, level, row, .. } = self.classes[class];
+        if mode == Mode::CanSend && mask != 0 {
+            let level = usize::from(level);
+            self.ready[level] |= mask;
+            for prio in priorities(mask) {
+                let ring = self.row(level, prio);
+                self.rings[ring].set.insert(row as usize);
+            }
+        }
+    }
+
+    /// A class stands nowhere any more.
+    fn leave(&mut self, mut class: usize) {
+        let mut mask = self.classes[class].active;
+        loop {
+            let Class { mode, parent, rank, .. } = self.classes[class];
+            if mode != Mode::MayBorrow || parent == NONE || mask == 0 {
+                break;
+            }
+            let mut emptied = 0;
+            for prio in priorities(mask) {
+                let feed = self.feed(parent, prio);
+                let ring = &mut self.rings[feed];
+                if ring.at == rank {
+                    ring.resume = rank;
+                    ring.at = NONE;
+                }
+                ring.set.remove(rank as usize);
+                if ring.set.is_empty() {
+                    emptied |= 1 << prio;
+                }
+            }
+            mask = emptied;
+            class = parent as usize;
+            self.classes[class].active &= !mask;
+        }
+        let Class { mode, level, row, .. } = self.classes[class];
+        if mode == Mode::CanSend && mask != 0 {
+            let level = usize::from(level);
+            for prio in priorities(mask) {
+                let index = self.row(level, prio);
+                let ring = &mut self.rings[index];
+                if ring.at == row {
+                    ring.advance();
+                }
+                ring.set.remove(row as usize);
+                if ring.set.is_empty() {
+                    self.ready[level] &= !(1 << prio);
+                }
+            }
+        }
+    }
+
+    /// The leaf whose turn it is among those that this level lets send, if there is one.
+    #[inline]
+    pub fn turn(&mut self, level: usize, prio: usize) -> Option<usize> {
+        let mut path = [0; LEVELS];
+        path[0] = self.row(level, prio);
+        let mut depth = 0;
+        for _ in 0..MOST_TURNS {
+            let ring = &mut self.rings[path[depth]];
+            if ring.at == NONE && ring.resume != NONE {
+                ring.at = ring.next(ring.resume);
+            }
+            ring.resume = NONE;
+            if ring.at == NONE {
+                // Behind the last: back to the first, and the turn passes on above.
+                ring.at = ring.next(0);
+                if depth > 0 {
+                    depth -= 1;
+                    self.rings[path[depth]].advance();
+                } else if ring.at == NONE {
+                    return None;
+                }
+                continue;
+            }
+            let class = self.members[(ring.members + ring.at) as usize];
+            if self.classes[class as usize].level == 0 {
+                return Some(class as usize);
+            }
+            depth += 1;
+            path[depth] = self.feed(class, prio);
+        }
+        None
+    }
+
+    /// A leaf that `turn` answered gives its turn away.
+    #[inline]
+    pub fn pass(&mut self, leaf: usize, level: usize, prio: usize) {
+        let ring = if level > 0 {
+            self.feed(self.classes[leaf].parent, prio)
+        } else {
+            self.row(0, prio)
+        };
+        self.rings[ring].advance();
+    }
+
+    /// A leaf sends a packet of `size` in its turn: is the turn over?
+    #[inline]
+    pub fn spend(&mut self, leaf: usize, level: usize, prio: usize, size: Bytes) {
+        let class = &mut self.classes[leaf];
+        let deficit = &mut class.deficit[level];
+        *deficit = deficit.saturating_sub(size.get().min(1 << 40) as i64);
+        if *deficit < 0 {
+            *deficit = deficit.saturating_add(class.quantum);
+            self.pass(leaf, level, prio);
+        }
+    }
+
+    /// What a class may do `passed` nanoseconds after its buckets were looked at; else, for how long it may not do better.
+    #[inline]
+    fn mode(&self, class: usize, passed: i64) -> (Mode, i64) {
+        let class = &self.classes[class];
+        let ceil = class.ceil.tokens.saturating_add(passed);
+        if ceil < 0 {
+            return (Mode::CantSend, -ceil);
+        }
+        let rate = class.rate.tokens.saturating_add(passed);
+        if rate >= 0 {
+            (Mode::CanSend, 0)
+        } else {
+            (Mode::MayBorrow, -rate)
+        }
+    }
+
+    fn set_mode(&mut self, class: usize, mode: Mode) {
+        let old = self.classes[class].mode;
+        if mode == old {
+            return;
+        }
+        if mode == Mode::CantSend {
+            self.classes[class].counts.overlimits += 1;
+        }
+        let active = self.classes[class].active != 0;
+        if active && old != Mode::CantSend {
+            self.leave(class);
+        }
+        self.classes[class].mode = mode;
+        if active && mode != Mode::CantSend {
+            self.join(class);
+        }
+    }
+
+    /// A class's mode is to be looked at again after so many nanoseconds.
+    fn wait(&mut self, class: usize, now: Time, ns: i64) {
+        let Class { level, row, .. } = self.classes[class];
+        self.waiting[usize::from(level)].add(row as usize, now + Span::ns(ns.max(1) as u64));
+    }
+
+    /// What has changed by itself on this level.
+    #[inline]
+    pub fn events(&mut self, level: usize, now: Time) {
+        while let Some((at, row)) = self.waiting[level].first() {
+            if at > now {
+                return;
+            }
+            self.waiting[level].remove(row);
+            let class = self.levels[level][row] as usize;
+            let (mode, wait) = self.mode(class, self.passed(class, now));
+            self.set_mode(class, mode);
+            if mode != Mode::CanSend {
+                self.wait(class, now, wait);
+            }
+        }
+    }
+
+    #[inline]
+    fn passed(&self, class: usize, now: Time) -> i64 {
+        now.since(self.classes[class].at).as_ns().min(MINUTE as u64) as i64
+    }
+
+    /// A packet of `size` of `leaf` leaves with the tokens of the one above it that is on `level`. Who is below has borrowed, but its ceil
+    /// pays, too.
+    pub fn charge(&mut self, leaf: usize, level: usize, size: Bytes, now: Time) {
+        let mut at = leaf as u32;
+        while at != NONE {
+            let index = at as usize;
+            let passed = self.passed(index, now);
+            let class = &mut self.classes[index];
+            let counted = class.line.size(size);
+            if usize::from(class.level) >= level {
+                class.rate.charge(passed, counted);
+            } else {
+                class.counts.borrowed += 1;
+                class.rate.tokens = class.rate.tokens.saturating_add(passed);
+            }
+            class.ceil.charge(passed, counted);
+            class.at = now;
+            class.counts.bytes += size.get();
+            class.counts.packets += 1;
+            let (old, row, above) = (class.mode, class.row as usize, class.parent);
+            let (mode, wait) = self.mode(index, 0);
+            if mode != old {
+                self.set_mode(index, mode);
+                if old != Mode::CanSend {
+                    self.waiting[usize::from(self.classes[index].level)].remove(row);
+                }
+                if mode != Mode::CanSend {
+                    self.wait(index, now, wait);
+                }
+            }
+            at = above;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! HTB against Linux 6.12: what classes get, flow by flow (`data/reference/htb.txt`), and what guarantees come to.
+
+mod common;
+
+use common::{play, registry};
+use narrows_core::figures::{compare, median, Conditions};
+use narrows_core::scenario::Scenario;
+use narrows_core::units::Rate;
+use narrows_sim::Run;
+
+const CASES: &str = include_str!("data/reference/htb.txt");
+/// A class's goodput is Linux's within so much.
+const GOODPUT: f64 = 0.03;
+
+fn read(text: &str, name: &str) -> Scenario {
+    Scenario::from_toml(text, name, &registry()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn value(run: &Run, figure: &str, of: &str) -> f64 {
+    let flow = || run.flows.iter().find(|flow| flow.id == of).unwrap();
+    match figure {
+        "goodput_mbit" => flow().goodput_mbit,
+        "srtt_ms" => flow().rtt_ms.mean,
+        "ping_p50_ms" => run.probes[0].rtt_ms.p50,
+        "ping_p95_ms" => run.probes[0].rtt_ms.p95,
+        _ => panic!("no figure is called {figure}"),
+    }
+}
+
+#[test]
+fn classes_get_what_they_get_in_linux() {
+    let (mut cases, mut wrong) = (0, String::new());
+    for case in CASES.split("\n== ").skip(1) {
+        let (name, rest) = case.split_once('\n').unwrap();
+        let (scenario, figures) = rest.split_once("\n--\n").unwrap();
+        let scenario = read(scenario, name);
+        let run = play(&scenario);
+        let on = Conditions {
+            rate: Rate::mbit(20),
+            rtt: scenario.path.rtt(),
+            duration: scenario.duration,
+            flows: scenario.flows.len(),
+        };
+        for line in figures.lines().filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let linux: Vec<f64> = words[2..].iter().map(|word| word.parse().unwrap()).collect();
+            let ours = value(&run, words[0], words[1]);
+            let agrees = match words[0] {
+                "goodput_mbit" => (ours / median(&linux) - 1.0).abs() <= GOODPUT,
+                figure => compare(figure, &linux, ours, &on).unwrap().agrees,
+            };
+            if !agrees {
+                wrong += &format!("{name}: {ours:.4}, in Linux {line}\n");
+            }
+        }
+        cases += 1;
+    }
+    assert_eq!(cases, 14);
+    assert!(wrong.is_empty(), "{wrong}");
+}
