@@ -111,7 +111,13 @@ fn cc() -> (String, Vec<Row>) {
     ("cc          beside  buffer_bdp".into(), rows)
 }
 
-/// Every discipline with the parameters that it has by default; ECN is asked for where it can mark.
+/// What says nothing without parameters.
+const ASKED: &[(&str, &str)] = &[(
+    "htb",
+    r#"{ kind = "htb", default = "1:20", classes = [ { id = "1:1", rate = "16Mbit" }, { id = "1:20", parent = "1:1", rate = "4Mbit", ceil = "16Mbit", limit = "100p" } ] }"#,
+)];
+
+/// Every discipline with the parameters that it has by default, but for [`ASKED`]; ECN is asked for where it can mark.
 fn queue() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
     for kind in registry().queues() {
@@ -126,7 +132,10 @@ fn queue() -> (String, Vec<Row>) {
             if ecn && !marks {
                 continue;
             }
-            let queue = if marks {
+            let asked = ASKED.iter().find(|(name, _)| *name == kind.name);
+            let queue = if let Some((_, asked)) = asked {
+                (*asked).into()
+            } else if marks {
                 format!("{{ kind = \"{}\", ecn = {ecn} }}", kind.name)
             } else {
                 format!("\"{}\"", kind.name)
