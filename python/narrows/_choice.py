@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 Value = bool | int | float | str | list[str]
 """What a parameter may be; quantities with a dimension are text with their unit (`"5ms"`), some are lists of those."""
@@ -16,10 +16,30 @@ class Choice:
 
     kind: ClassVar[str]
 
-    def tree(self) -> dict[str, Value]:
+    def tree(self) -> dict[str, Any]:
         """The table as a scenario file has it."""
-        given = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {"kind": self.kind} | {name: value for name, value in given if value is not None}
+        return {"kind": self.kind} | _given(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Base of the tables of which a choice has a list."""
+
+
+def _given(table: Choice | Part) -> dict[str, Any]:
+    """The parameters that are not left at None."""
+    named = ((f.name, getattr(table, f.name)) for f in fields(table))
+    return {name: _written(value) for name, value in named if value is not None}
+
+
+def _written(value: object) -> object:
+    if isinstance(value, Choice):
+        return Choice.tree(value)  # one of them has a parameter of that name
+    if isinstance(value, Part):
+        return _given(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_written(v) for v in value]
+    return value
 
 
 Chosen = str | Choice | Mapping[str, Value]

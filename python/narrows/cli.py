@@ -28,6 +28,8 @@ from narrows.study.command import study
 from narrows.sweeps.command import sweep
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.progress import Progress
 
 _WRONG = 2
@@ -449,6 +451,14 @@ def _list_rules(rules: list[dict[str, str]], of: str | None, *, verbose: bool, a
             click.echo(f"{'':5} {rule['help']} ({rule['source']})")
 
 
+def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Parameters, and behind a list those of its tables."""
+    for param in params:
+        yield param
+        for inner in param.get("params", ()):
+            yield inner | {"name": f"{param['name']}.{inner['name']}"}
+
+
 def _describe(kind: dict[str, Any]) -> None:
     click.echo(f"{'':12} source: {kind['source']}")
     if kind.get("needs"):
@@ -456,7 +466,7 @@ def _describe(kind: dict[str, Any]) -> None:
     for default in kind.get("default_in", ()):
         until = f" until {default['until']}" if default["until"] else ""
         click.echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
-    for param in kind["params"]:
+    for param in _with_lists(kind["params"]):
         accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
         default = json.dumps(param["default"])
         click.echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from narrows._choice import Choice
+from narrows._choice import Choice, Chosen, Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -493,3 +494,62 @@ class Xcp(Choice):
     alpha: float | None = None
     beta: float | None = None
     gamma: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtbClass(Part):
+    """A class of `Htb`.
+
+    Attributes:
+        id: Its name, and the order among equals, as `"1:10"`.
+        parent: The class that it borrows from; nobody unless given.
+        rate: What it always gets, as `"5Mbit"`.
+        ceil: What it gets at most, while its parent has more than others use; its rate unless given.
+        burst: Bytes of its rate that may leave at once after idleness.
+        cburst: The same of its ceil.
+        prio: Who borrows first: 0 before 1, up to 7.
+        quantum: Bytes of its turn among equals that borrow.
+        queue: The discipline in it, where it has no classes below it.
+        limit: Packets that may wait in it, as `"100p"`; the path's `buffer` unless given, else its discipline's own.
+        match: Flows and code points that belong to it, as `{"flow": ["cubic0", "ping0"]}` or `{"dscp": "EF"}`.
+        overhead: Bytes that the line behind adds to a frame.
+        mpu: Bytes that a frame is paid as at least.
+        linklayer: `"atm"`: cells of 48 in 53 bytes.
+    """
+
+    id: str
+    rate: str
+    parent: str | None = None
+    ceil: str | None = None
+    burst: str | None = None
+    cburst: str | None = None
+    prio: int | None = None
+    quantum: str | None = None
+    queue: Chosen | None = None
+    limit: str | None = None
+    match: Mapping[str, str | int | Sequence[str | int]] | None = None
+    overhead: str | None = None
+    mpu: str | None = None
+    linklayer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Htb(Choice):
+    """A tree of classes with rates, which borrow from their parents up to their ceils; any discipline in each.
+
+    >>> guest = HtbClass(id="1:20", rate="2Mbit", ceil="20Mbit", queue=FqCodel(), match={"flow": "guest"})
+    >>> Htb(classes=[guest]).tree()["classes"][0]["queue"]
+    {'kind': 'fq_codel'}
+
+    Attributes:
+        default: The class of packets that none matches, as `"1:30"`; without one they leave at once, before all others.
+        classes: The tree of classes.
+        r2q: A turn is so much of a second's rate: rate / r2q, from 1000 to 200000 bytes.
+        direct_qlen: Packets that may wait of those in no class, as `"1000p"`; the path's `buffer` takes its place.
+    """
+
+    kind = "htb"
+    default: str | None = None
+    classes: Sequence[HtbClass | Mapping[str, object]] | None = None
+    r2q: int | None = None
+    direct_qlen: str | None = None

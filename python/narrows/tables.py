@@ -67,13 +67,25 @@ def waits(figures: Figures) -> Table:
         # A band that nobody used says nothing.
         used = ((k, c) for k, c in enumerate(queue.get("classes", [])) if c["delay_ms"]["mean"] is not None)
         rows += [
-            [Cell(f"  {part['name']}", f"{at}.classes.{k}.name"), *_waiting(part, f"{at}.classes.{k}"), Cell("")]
+            [
+                Cell(f"  {part['name']}", f"{at}.classes.{k}.name"),
+                *_waiting(part, f"{at}.classes.{k}"),
+                _counted(part, f"{at}.classes.{k}"),
+            ]
             for k, part in used
         ]
     for i, probe in enumerate(figures["probes"]):
         answered = Cell(f"{probe['received']} of {probe['sent']} answered", f"probes.{i}.received probes.{i}.sent")
         rows.append([Cell(f"{probe['kind']} RTT"), *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"), Cell(""), answered])
     return Table("Waiting", ("",), (*(f"{which} ms" for which in _WAITS), "packets", ""), rows)
+
+
+def _counted(part: Figures, at: str) -> Cell:
+    """What a class has counted, where it counts."""
+    if "borrowed" not in part:
+        return Cell("")
+    words = f"{part['drops']} dropped, {part['borrowed']} of {part['sent_packets']} borrowed"
+    return Cell(words, f"{at}.drops {at}.borrowed {at}.sent_packets")
 
 
 def _waiting(queue: Figures, at: str) -> list[Cell]:

@@ -175,6 +175,8 @@ def _params(params: list[dict[str, object]]) -> str:
         return "None.\n"
 
     def values(p: dict[str, object]) -> str:
+        if "params" in p:
+            return "a list of tables, as below"
         words = p.get("words") or (["true", "false"] if p["kind"] == "bool" else [])
         if isinstance(words, list) and words:
             return ", ".join(f"`{word}`" for word in words)
@@ -184,7 +186,8 @@ def _params(params: list[dict[str, object]]) -> str:
         _row(f"`{p['name']}`", f"`{json.dumps(p['default'])}`", values(p), str(p["help"]), str(p["source"]))
         for p in params
     ]
-    return _table("parameter", "default", "values", "meaning", "source") + "".join(rows)
+    inner = "".join(f"\nOf each of `{p['name']}`:\n\n{_params(p['params'])}" for p in params if "params" in p)
+    return _table("parameter", "default", "values", "meaning", "source") + "".join(rows) + inner
 
 
 def _rules(rules: list[dict[str, str]]) -> str:

@@ -247,6 +247,12 @@ def test_choices_have_the_parameters_of_the_core() -> None:
             assert {f.name for f in fields(choice)} == {p["name"] for p in kind["params"]}
 
 
+def test_classes_of_htb_have_the_parameters_of_the_core() -> None:
+    (htb,) = (kind for kind in json.loads(_core.list_json())["queue"] if kind["name"] == "htb")
+    (classes,) = (param for param in htb["params"] if param["name"] == "classes")
+    assert {f.name for f in fields(nw.queue.HtbClass)} == {p["name"] for p in classes["params"]}
+
+
 def scenario_files() -> list[Path]:
     return sorted((ROOT / "scenarios").rglob("*.toml"))
 
