@@ -1,0 +1,106 @@
+#![allow(missing_docs)] // what the macros below make has none
+//! HTB by the number of its classes: what it costs to put a packet in and to take one out.
+//!
+//! Leaves hang below one parent, packets come to all of them in an order without pattern, and each holds some. In `own` every
+//! class is within its rate, so that level 0 serves; in `borrowed` all are above theirs and wait in the queue of events besides, the parent
+//! lends. One packet leaves for each that comes; of the turns of a sample the one that took least counts.
+
+use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, Throughput};
+use narrows_core::packet::Packet as _;
+use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::Scenario;
+use narrows_core::tcp::wire::Segment;
+use narrows_core::units::{Rate, Span, Time};
+use narrows_sim::Packet;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Packets in and out in one measured turn.
+const TURN: usize = 2_000;
+/// From one packet to the next: 12 Gbit/s of full frames.
+const GAP: Span = Span::us(1);
+
+struct Nobody;
+
+impl Sink<Packet> for Nobody {
+    fn dropped(&mut self, _: Time, packet: Packet, _: Why) {
+        black_box(packet);
+    }
+}
+
+/// So many leaves, each for one flow, with this rate below a parent that may lend without end.
+fn tree(leaves: u64, rate: u64) -> Box<dyn QueueDiscipline<Packet>> {
+    let mut text = String::from(
+        "duration = \"1s\"\n[path]\nrate = \"100Gbit\"\nrtt = \"1ms\"\n[path.queue]\nkind = \"htb\"\nclasses = [\n\
+         { id = \"1:1\", rate = \"1000Gbit\" },\n",
+    );
+    for leaf in 0..leaves {
+        let id = leaf + 2;
+        writeln!(
+            text,
+            "{{ id = \"1:{id:x}\", parent = \"1:1\", rate = \"{rate}bit\", ceil = \"1000Gbit\", quantum = \"1514B\", \
+             match = {{ flow = \"f{leaf}\" }} }},"
+        )
+        .unwrap();
+    }
+    text += "]\n";
+    for leaf in 0..leaves {
+        writeln!(text, "[[flow]]\nid = \"f{leaf}\"\ncc = \"reno\"").unwrap();
+    }
+    let registry = Registry::standard();
+    let scenario = Scenario::from_toml(&text, "bench", &registry).unwrap_or_else(|e| panic!("{e}"));
+    let place = Place {
+        limit: None,
+        rate: Rate::mbit(100_000),
+        hz: 1000,
+        seed: 1,
+    };
+    registry.make_queue(&scenario.path.hops[0].queue, &place).unwrap()
+}
+
+fn classes(c: &mut Criterion) {
+    // Of the second no class ever has tokens again.
+    for (name, rate) in [("own", 1_000_000_000_000), ("borrowed", 8)] {
+        let mut group = c.benchmark_group(format!("htb, {name}"));
+        group.throughput(Throughput::Elements(TURN as u64));
+        for leaves in [1, 10, 100, 1000] {
+            let mut rng = Rng::named(1, "bench/htb");
+            let segment = Segment {
+                len: 1448,
+                ..Segment::default()
+            };
+            let packets: Vec<Packet> = (0..TURN)
+                .map(|_| Packet::data(rng.below(leaves) as u32, &segment))
+                .collect();
+            let mut queue = tree(leaves, rate);
+            let mut now = Time::ZERO;
+            let put = |queue: &mut dyn QueueDiscipline<Packet>, now, mut packet: Packet| {
+                packet.set_enqueued_at(now);
+                queue.enqueue(now, packet, &mut Nobody);
+            };
+            (0..500).for_each(|i| put(&mut *queue, now, packets[i]));
+            group.bench_function(BenchmarkId::from_parameter(leaves), |b| {
+                b.iter_custom(|turns| {
+                    let mut least = Duration::MAX;
+                    for _ in 0..turns {
+                        let begin = Instant::now();
+                        for packet in &packets {
+                            now += GAP;
+                            put(&mut *queue, now, *packet);
+                            black_box(queue.dequeue(now, &mut Nobody));
+                        }
+                        least = least.min(begin.elapsed());
+                    }
+                    least * turns as u32
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, classes);
+criterion_main!(benches);
