@@ -53,6 +53,14 @@ impl<P> Access<P> {
         }
         line.push(now, packet);
     }
+    /// Packets inside.
+    pub fn len(&self) -> usize {
+        self.lines.iter().map(Line::len).sum()
+    }
+    /// Is nothing inside?
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
     /// When the next packet comes out; [`Time::MAX`] when nothing is under way.
     pub fn next(&self) -> Time {
         self.heads.peek().map_or(Time::MAX, |Reverse((at, _))| *at)

@@ -16,6 +16,7 @@ pub mod psched;
 pub mod reorder;
 pub mod shape;
 pub mod trace;
+pub mod wifi;
 
 use crate::param::{Param, Params, Refusal};
 use crate::queue::Why;

@@ -98,6 +98,8 @@ pub struct Law {
     ce_threshold: Tick,
     /// Bits of the DS field, and what they must be for `ce_threshold` to hold.
     ds: (u8, u8),
+    /// What may always stand behind the head.
+    exempt: Bytes,
 }
 
 impl Law {
@@ -109,7 +111,12 @@ impl Law {
             ecn,
             ce_threshold: Tick::MAX,
             ds: (0, 0),
+            exempt: MTU,
         }
+    }
+    /// With so much that may always stand behind the head, in the place of a full frame.
+    pub fn exempting(self, exempt: Bytes) -> Law {
+        Law { exempt, ..self }
     }
     /// The parameters `target`, `interval`, `ecn` and `ce_threshold` of a table.
     pub fn of(params: &Params) -> Law {
@@ -258,7 +265,7 @@ impl Vars {
     /// Has the queue been bad for so long that its head may be dropped?
     #[inline]
     fn judge(&mut self, law: &Law, stood: Tick, behind: Bytes, at: Tick) -> bool {
-        if stood < law.target || behind <= MTU {
+        if stood < law.target || behind <= law.exempt {
             self.first_above = None;
             return false;
         }

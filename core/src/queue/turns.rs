@@ -73,11 +73,87 @@ impl Ring {
     }
 }
 
+/// The order of service among queues that are kept elsewhere, in one slice; several orders may share it when each queue is
+/// in one of them.
+#[derive(Copy, Clone)]
+pub struct Order {
+    new: Ring,
+    old: Ring,
+}
+
+impl Default for Order {
+    fn default() -> Order {
+        Order {
+            new: Ring::EMPTY,
+            old: Ring::EMPTY,
+        }
+    }
+}
+
+impl Order {
+    /// A packet has come to a queue. A turn is `quantum` bytes.
+    #[inline]
+    pub fn wants<Q: AsMut<Node>>(&mut self, queues: &mut [Q], queue: usize, quantum: i64) {
+        let node = queues[queue].as_mut();
+        if !node.listed {
+            node.listed = true;
+            node.deficit = quantum;
+            self.new.push(queues, queue as u32);
+        }
+    }
+    /// The queue to be served now. Say [`sent`](Node::sent) of it or [`empty`](Order::empty) next.
+    #[inline]
+    pub fn turn<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q], quantum: i64) -> Option<usize> {
+        loop {
+            let ring = if self.new.head == NONE {
+                &mut self.old
+            } else {
+                &mut self.new
+            };
+            let index = ring.head;
+            let node = queues.get_mut(index as usize)?.as_mut();
+            if node.deficit > 0 {
+                return Some(index as usize);
+            }
+            node.deficit += quantum;
+            ring.pop(queues);
+            self.old.push(queues, index);
+        }
+    }
+    /// The queue that `turn` answered had nothing. Answers whether it left the order.
+    #[inline]
+    pub fn empty<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q]) -> bool {
+        let is_new = self.new.head != NONE;
+        let stays = is_new && self.old.head != NONE;
+        let ring = if is_new { &mut self.new } else { &mut self.old };
+        let index = ring.head;
+        ring.pop(queues);
+        if stays {
+            self.old.push(queues, index);
+        } else if let Some(queue) = queues.get_mut(index as usize) {
+            queue.as_mut().listed = false;
+        }
+        !stays
+    }
+}
+
+impl Node {
+    /// Its queue has sent a packet of `size`.
+    #[inline]
+    pub fn sent(&mut self, size: Bytes) {
+        self.deficit -= size.get().min(1 << 40) as i64;
+    }
+}
+
+/// A turn as [`Order`] counts it: at least a byte, for without one no queue would ever be served.
+pub fn turn_of(quantum: Bytes) -> i64 {
+    quantum.get().clamp(1, 1 << 30) as i64
+}
+
 /// The order of queues that are known by number, and what else is kept of each.
 pub struct Turns<Q = Node> {
     queues: Vec<Q>,
-    new: Ring,
-    old: Ring,
+    order: Order,
     quantum: i64,
 }
 
@@ -86,10 +162,8 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
     pub fn new(queues: usize, quantum: Bytes) -> Turns<Q> {
         Turns {
             queues: alloc::vec![Q::default(); queues],
-            new: Ring::EMPTY,
-            old: Ring::EMPTY,
-            // Without one no queue would ever be served.
-            quantum: quantum.get().clamp(1, 1 << 30) as i64,
+            order: Order::default(),
+            quantum: turn_of(quantum),
         }
     }
     /// What is kept of a queue.
@@ -100,50 +174,22 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
     /// A packet has come to a queue.
     #[inline]
     pub fn wants(&mut self, queue: usize) {
-        let node = self.queues[queue].as_mut();
-        if !node.listed {
-            node.listed = true;
-            node.deficit = self.quantum;
-            self.new.push(&mut self.queues, queue as u32);
-        }
+        self.order.wants(&mut self.queues, queue, self.quantum);
     }
     /// The queue to be served now. Say [`sent`](Turns::sent) or [`empty`](Turns::empty) of it next.
     #[inline]
     pub fn turn(&mut self) -> Option<usize> {
-        loop {
-            let ring = if self.new.head == NONE {
-                &mut self.old
-            } else {
-                &mut self.new
-            };
-            let index = ring.head;
-            let node = self.queues.get_mut(index as usize)?.as_mut();
-            if node.deficit > 0 {
-                return Some(index as usize);
-            }
-            node.deficit += self.quantum;
-            ring.pop(&self.queues);
-            self.old.push(&mut self.queues, index);
-        }
+        self.order.turn(&mut self.queues, self.quantum)
     }
     /// The queue that `turn` answered has sent a packet of `size`.
     #[inline]
     pub fn sent(&mut self, queue: usize, size: Bytes) {
-        self.queues[queue].as_mut().deficit -= size.get().min(1 << 40) as i64;
+        self.queues[queue].as_mut().sent(size);
     }
     /// The queue that `turn` answered had none.
     #[inline]
     pub fn empty(&mut self) {
-        let is_new = self.new.head != NONE;
-        let stays = is_new && self.old.head != NONE;
-        let ring = if is_new { &mut self.new } else { &mut self.old };
-        let index = ring.head;
-        ring.pop(&self.queues);
-        if stays {
-            self.old.push(&mut self.queues, index);
-        } else if let Some(queue) = self.queues.get_mut(index as usize) {
-            queue.as_mut().listed = false;
-        }
+        self.order.empty(&mut self.queues);
     }
 }
 

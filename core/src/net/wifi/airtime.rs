@@ -1,0 +1,220 @@
+//! Who is served next: stations in turn, or by the time that they take on the air.
+//!
+//! **In turn**: the first of the round gets one transmission and goes to its end.
+//!
+//! **By airtime**: a station has a deficit of time. Served is the first of the round; one whose deficit is below zero gets
+//! [`WEIGHT`] and goes to the end, one with too much pending (AQL) goes to the end. What it sends and what is received from it is
+//! taken off when that has happened. Who becomes active joins at the head, so that a station that sends little never waits
+//! behind one that sends much; who has nothing to send but owes time stays in the round for [`ACTIVE`] and pays.
+//!
+//! **AQL**, airtime queue limits: the time on the air that packets handed to the driver will take is estimated. A station's
+//! category gets more while less than 5 ms of its own is pending, or less than 12 ms of its own and 24 ms of all.
+//!
+//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`); Høiland-Jørgensen et al.,
+//! *Ending the Anomaly*, ATC 2017.
+
+use super::phy::Phy;
+use crate::units::{Bytes, Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// What a station's turn is worth, in µs.
+pub const WEIGHT: i64 = 256;
+/// How long after its last activity a station's debt is remembered in the round.
+const ACTIVE: Span = Span::ms(100);
+/// Pending below this, a station may always have more.
+const AQL_LOW: Span = Span::us(5000);
+/// Pending of one station, at most.
+const AQL_HIGH: Span = Span::us(12_000);
+/// Pending of all, at most, for a station beyond the lower limit.
+const AQL_TOTAL: Span = Span::us(24_000);
+
+/// The time on the air that a packet of this size is expected to take. What precedes a transmission is shared by as many as an
+/// aggregate is guessed to have: twice as many with each class of rate.
+pub fn estimate(phy: &Phy, size: Bytes) -> Span {
+    let ns_of = |bytes: u64| (bytes * 8).saturating_mul(1_000_000_000) / phy.rate().as_bit().max(1);
+    // QoS header, LLC and FCS, as Linux adds them to what Ethernet's header leaves.
+    let data = ns_of(size.get() + 38 - 14);
+    let shift = match ns_of(1024) / 1000 {
+        _ if !phy.aggregates() => 0,
+        400.. => 1,
+        250.. => 2,
+        150.. => 3,
+        70.. => 4,
+        20.. => 5,
+        _ => 6,
+    };
+    let before = (36 + 4 * u64::from(phy.streams())) * 1000;
+    Span::ns((data + (before >> shift)).max(4000))
+}
+
+/// Airtime queue limits of one host.
+#[derive(Clone, Debug, Default)]
+pub struct Aql {
+    total: Span,
+}
+
+impl Aql {
+    /// May a station with so much pending get more?
+    pub fn allows(&self, pending: Span) -> bool {
+        pending < AQL_LOW || (self.total < AQL_TOTAL && pending < AQL_HIGH)
+    }
+    /// A packet is handed on.
+    pub fn takes(&mut self, pending: &mut Span, estimate: Span) {
+        *pending = *pending + estimate;
+        self.total = self.total + estimate;
+    }
+    /// It has been sent, or given up.
+    pub fn gives_back(&mut self, pending: &mut Span, estimate: Span) {
+        *pending = *pending - estimate;
+        self.total = self.total - estimate;
+    }
+}
+
+/// One station in the round of a category.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    listed: bool,
+    /// Microseconds.
+    deficit: i64,
+    active: Time,
+}
+
+/// The round of one category.
+#[derive(Clone, Debug)]
+pub struct Round {
+    by_airtime: bool,
+    accounts: Vec<Account>,
+    list: VecDeque<usize>,
+}
+
+impl Round {
+    /// Of so many stations.
+    pub fn new(stations: usize, by_airtime: bool) -> Round {
+        let fresh = Account {
+            deficit: WEIGHT,
+            ..Account::default()
+        };
+        Round {
+            by_airtime,
+            accounts: alloc::vec![fresh; stations],
+            list: VecDeque::new(),
+        }
+    }
+    /// A station has something to send.
+    pub fn wants(&mut self, now: Time, station: usize) {
+        let account = &mut self.accounts[station];
+        account.active = now;
+        if !account.listed {
+            account.listed = true;
+            if self.by_airtime {
+                self.list.push_front(station);
+            } else {
+                self.list.push_back(station);
+            }
+        }
+    }
+    /// The station that is served now: it stays at the head. `has`: who has something to send; `may`: who may send it.
+    pub fn turn(&mut self, now: Time, has: impl Fn(usize) -> bool, may: impl Fn(usize) -> bool) -> Option<usize> {
+        if !self.by_airtime {
+            return self.list.front().copied();
+        }
+        let mut blocked = 0;
+        while blocked < self.list.len() {
+            let station = *self.list.front()?;
+            let account = &mut self.accounts[station];
+            let has = has(station);
+            if account.deficit < 0 && (has || now.since(account.active) < ACTIVE) {
+                account.deficit += WEIGHT;
+                self.list.rotate_left(1);
+            } else if !has {
+                self.leaves(station);
+            } else if !may(station) {
+                blocked += 1;
+                self.list.rotate_left(1);
+            } else {
+                return Some(station);
+            }
+        }
+        None
+    }
+    /// The station at the head has been served; `more`: it has something left.
+    pub fn served(&mut self, station: usize, more: bool) {
+        if self.by_airtime {
+            return;
+        }
+        self.leaves(station);
+        if more {
+            self.accounts[station].listed = true;
+            self.list.push_back(station);
+        }
+    }
+    /// The station at the head cannot send although it has something.
+    pub fn leaves(&mut self, station: usize) {
+        self.accounts[station].listed = false;
+        if self.list.front() == Some(&station) {
+            self.list.pop_front();
+        } else {
+            self.list.retain(|other| *other != station);
+        }
+    }
+    /// A station has used the air.
+    pub fn charge(&mut self, now: Time, station: usize, airtime: Span) {
+        let account = &mut self.accounts[station];
+        account.active = now;
+        account.deficit -= airtime.as_us() as i64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phy::{Band, Standard, Width};
+    use super::*;
+
+    #[test]
+    fn who_takes_four_times_as_long_is_served_a_quarter_as_often() {
+        let mut round = Round::new(2, true);
+        let mut served = [0u32; 2];
+        (0..2).for_each(|station| round.wants(Time::ZERO, station));
+        for _ in 0..5000 {
+            let station = round.turn(Time::ZERO, |_| true, |_| true).unwrap();
+            served[station] += 1;
+            round.charge(Time::ZERO, station, Span::us([1000, 4000][station]));
+            round.served(station, true);
+        }
+        assert_eq!(served, [4000, 1000]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_round_in_which_all_are_blocked() {
+        let mut round = Round::new(3, true);
+        (0..3).for_each(|station| round.wants(Time::ZERO, station));
+        assert_eq!(round.turn(Time::ZERO, |_| true, |_| false), None);
+        assert_eq!(round.turn(Time::ZERO, |_| true, |station| station == 1), Some(1));
+        assert_eq!(round.turn(Time::ZERO, |_| false, |_| true), None);
+        assert!(round.list.is_empty());
+    }
+
+    #[test]
+    fn pending_airtime_has_two_limits() {
+        let mut aql = Aql::default();
+        let mut pending = [Span::ZERO; 3];
+        let mut fill = |aql: &mut Aql, station: usize| {
+            while aql.allows(pending[station]) {
+                aql.takes(&mut pending[station], Span::us(1000));
+            }
+            pending[station].as_us()
+        };
+        assert_eq!(fill(&mut aql, 0), 12_000);
+        assert_eq!(fill(&mut aql, 1), 12_000);
+        assert_eq!(fill(&mut aql, 2), 5000);
+    }
+
+    #[test]
+    fn estimates_are_near_what_an_aggregate_takes() {
+        let slow = Phy::new(Standard::N, Band::Ghz5, Width::W20, 0, 1, true).unwrap();
+        let fast = Phy::new(Standard::N, Band::Ghz5, Width::W20, 7, 2, true).unwrap();
+        let us = |phy: &Phy| estimate(phy, Bytes::new(1514)).as_us();
+        assert_eq!((us(&slow), us(&fast)), (1723, 86));
+    }
+}

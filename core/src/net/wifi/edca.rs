@@ -1,0 +1,253 @@
+//! Who speaks next: EDCA, the contention of 802.11's four access categories.
+//!
+//! Law: a category with something to send waits until the medium has been idle for `AIFS = SIFS + AIFSN · slot`. From then on
+//! each slot boundary is one of three: with its counter at 0 it transmits, else it counts down, and the boundary at which
+//! another begins to transmit counts as well. Whoever begins at the same boundary collides, and all that they send is lost;
+//! between categories of one host the higher one sends and the lower counts a collision. After success the window is `CWmin`,
+//! after failure twice as large plus one, `CWmax` at most; after [`RETRIES`] failures it begins anew. In either case a new
+//! counter is drawn, evenly from 0 to the window, even when nothing waits.
+//!
+//! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations) and the Wi-Fi Alliance's WMM defaults for the access
+//! point's own transmissions, which are hostapd's. The count at the boundary of another's transmission is what makes EDCA, and
+//! not DCF, the process that Bianchi's model describes (Bianchi, Tinnirello, Scalia, 2005).
+
+use super::phy::Band;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+
+/// The four access categories, the lowest first.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Category {
+    /// Background.
+    Background,
+    /// Best effort.
+    BestEffort,
+    /// Video.
+    Video,
+    /// Voice.
+    Voice,
+}
+
+/// All of them.
+pub const CATEGORIES: [Category; 4] = [
+    Category::Background,
+    Category::BestEffort,
+    Category::Video,
+    Category::Voice,
+];
+
+impl Category {
+    /// By the three highest bits of the code point, as Linux maps them where no one says otherwise.
+    pub fn of_dscp(dscp: u8) -> Category {
+        match dscp >> 3 & 7 {
+            1 | 2 => Category::Background,
+            0 | 3 => Category::BestEffort,
+            4 | 5 => Category::Video,
+            _ => Category::Voice,
+        }
+    }
+    /// Its place in tables.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// How eagerly a category contends.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Edca {
+    /// Slots after SIFS.
+    pub aifsn: u32,
+    /// The least contention window.
+    pub cw_min: u32,
+    /// The largest.
+    pub cw_max: u32,
+    /// How long one transmission opportunity may last; zero: one transmission.
+    pub txop: Span,
+}
+
+const fn edca(aifsn: u32, cw_min: u32, cw_max: u32, txop_us: u64) -> Edca {
+    Edca {
+        aifsn,
+        cw_min,
+        cw_max,
+        txop: Span::us(txop_us),
+    }
+}
+
+/// Of stations, by category.
+pub const STATION: [Edca; 4] = [
+    edca(7, 15, 1023, 0),
+    edca(3, 15, 1023, 0),
+    edca(2, 7, 15, 3008),
+    edca(2, 3, 7, 1504),
+];
+/// Of the access point's own transmissions.
+pub const ACCESS_POINT: [Edca; 4] = [
+    edca(7, 15, 1023, 0),
+    edca(3, 15, 63, 0),
+    edca(1, 7, 15, 3008),
+    edca(1, 3, 7, 1504),
+];
+
+/// Failures in a row after which a transmission is given back and the window begins anew (dot11ShortRetryLimit).
+pub const RETRIES: u32 = 7;
+
+/// One category of one host.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    edca: Edca,
+    window: u32,
+    /// Slots still to be counted.
+    counter: u32,
+    failures: u32,
+    /// Since when it has something to send; `None` while it has not.
+    ready: Option<Time>,
+}
+
+impl Contender {
+    /// One that has nothing to send.
+    pub fn new(edca: Edca) -> Contender {
+        Contender {
+            edca,
+            window: edca.cw_min,
+            counter: 0,
+            failures: 0,
+            ready: None,
+        }
+    }
+    /// How it contends.
+    pub fn edca(&self) -> &Edca {
+        &self.edca
+    }
+    /// Has it something to send?
+    pub fn is_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+    /// It has something to send from `now` on. One that finds the medium busy and has not counted down draws.
+    pub fn wants(&mut self, now: Time, busy: bool, rng: &mut Rng) {
+        if self.ready.is_none() {
+            self.ready = Some(now);
+            if busy && self.counter == 0 {
+                self.draw(rng);
+            }
+        }
+    }
+    /// It has nothing more to send.
+    pub fn rests(&mut self) {
+        self.ready = None;
+    }
+    /// The first slot boundary at which it decides, on a medium idle since then.
+    fn base(&self, idle: Time, band: Band) -> Time {
+        idle + band.sifs() + Span::ns(u64::from(self.edca.aifsn) * band.slot().as_ns())
+    }
+    /// When it transmits on a medium idle since `idle` if nobody does before; [`Time::MAX`] if it has nothing.
+    pub fn transmits(&self, idle: Time, band: Band) -> Time {
+        let Some(ready) = self.ready else { return Time::MAX };
+        let slot = band.slot().as_ns();
+        let base = self.base(idle, band);
+        let counted = base + Span::ns(u64::from(self.counter) * slot);
+        if counted >= ready {
+            return counted;
+        }
+        base + Span::ns(ready.since(base).as_ns().next_multiple_of(slot))
+    }
+    /// Somebody begins to transmit at `now`, which ends an idleness since `idle`. Not for those who do.
+    pub fn freezes(&mut self, now: Time, idle: Time, band: Band, rng: &mut Rng) {
+        let base = self.base(idle, band);
+        let had = self.counter;
+        if now >= base {
+            let boundaries = now.since(base).as_ns() / band.slot().as_ns() + 1;
+            self.counter = self
+                .counter
+                .saturating_sub(u32::try_from(boundaries).unwrap_or(u32::MAX));
+        }
+        // It came to an idle medium and would have spoken without counting, had that stayed so.
+        if had == 0 && self.ready.is_some_and(|ready| ready >= idle) {
+            self.draw(rng);
+        }
+    }
+    /// It was answered.
+    pub fn succeeds(&mut self, rng: &mut Rng) {
+        self.failures = 0;
+        self.window = self.edca.cw_min;
+        self.draw(rng);
+    }
+    /// It was not. Answers whether the transmission is given back.
+    pub fn fails(&mut self, rng: &mut Rng) -> bool {
+        self.failures += 1;
+        let gives_up = self.failures > RETRIES;
+        if gives_up {
+            self.failures = 0;
+            self.window = self.edca.cw_min;
+        } else {
+            self.window = (2 * self.window + 1).min(self.edca.cw_max);
+        }
+        self.draw(rng);
+        gives_up
+    }
+    fn draw(&mut self, rng: &mut Rng) {
+        self.counter = rng.below(u64::from(self.window) + 1) as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(n: u64) -> Time {
+        Time::ZERO + Span::us(n)
+    }
+
+    #[test]
+    fn who_comes_to_a_medium_long_idle_speaks_at_once() {
+        let mut rng = Rng::named(1, "edca");
+        let mut one = Contender::new(STATION[1]);
+        one.wants(us(1000), false, &mut rng);
+        // SIFS and three slots have passed; the next boundary is 43 + 9 · 107 µs.
+        assert_eq!(one.transmits(us(0), Band::Ghz5), us(1006));
+        assert_eq!(one.transmits(us(990), Band::Ghz5), us(990 + 43));
+    }
+
+    #[test]
+    fn a_slot_in_which_another_speaks_counts() {
+        let mut rng = Rng::named(1, "edca");
+        let mut one = Contender::new(STATION[1]);
+        one.wants(us(0), true, &mut rng);
+        one.counter = 5;
+        assert_eq!(one.transmits(us(0), Band::Ghz5), us(43 + 45));
+        one.freezes(us(43 + 18), us(0), Band::Ghz5, &mut rng);
+        assert_eq!(one.counter, 2);
+        // Who speaks before its first boundary takes nothing off it.
+        one.freezes(us(134), us(100), Band::Ghz5, &mut rng);
+        assert_eq!(one.counter, 2);
+    }
+
+    #[test]
+    fn the_window_doubles_and_begins_anew() {
+        let mut rng = Rng::named(1, "edca");
+        let mut one = Contender::new(STATION[1]);
+        let windows: [u32; 8] = core::array::from_fn(|_| {
+            one.fails(&mut rng);
+            one.window
+        });
+        assert_eq!(windows, [31, 63, 127, 255, 511, 1023, 1023, 15]);
+        one.fails(&mut rng);
+        one.succeeds(&mut rng);
+        assert_eq!((one.window, one.failures), (15, 0));
+    }
+
+    #[test]
+    fn code_points_have_categories() {
+        let of = |dscp| Category::of_dscp(dscp);
+        assert_eq!(
+            (of(0), of(8), of(34), of(46)),
+            (
+                Category::BestEffort,
+                Category::Background,
+                Category::Video,
+                Category::Video
+            )
+        );
+        assert_eq!(of(48), Category::Voice);
+    }
+}

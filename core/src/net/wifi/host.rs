@@ -1,0 +1,478 @@
+//! What lies between one host's packets and its antenna: the stack under comparison.
+//!
+//! ```text
+//!   before            ──▶ qdisc ──▶ driver: a FIFO for each station, so many frames in all ──▶ hardware
+//!   fq_mac, airtime   ──▶ mac80211: FQ-CoDel for each station ───────────────────────────────▶ hardware
+//! ```
+//!
+//! Each category has its own. **before**: the qdisc is asked whenever the driver holds fewer frames than its depth; the
+//! driver serves stations in turn. **fq_mac**: a transmission is filled from mac80211 when it is made; stations in turn.
+//! **airtime**: likewise, by airtime and under AQL ([`airtime`](super::airtime)). The hardware holds at most two aggregates, or eight
+//! single frames, of each category; two aggregates to one station only where its block ACK window has room for both.
+//!
+//! Sources: Linux 6.12 ath9k (two aggregates, eight frames; 512 descriptors, hence 123 frames for each category of the old
+//! stack), mac80211.
+
+use super::airtime::{estimate, Aql, Round};
+use super::ampdu::{joined, mpdu, Mpdu, Ppdu, Reorder, Window, SOFTWARE_RETRIES, WINDOW};
+use super::edca::{Category, CATEGORIES};
+use super::mac::Mac;
+use super::phy::Phy;
+use super::{Levels, Shared, Stack, AIR, DRIVER, STACK, UP};
+use crate::net::Out;
+use crate::packet::Packet;
+use crate::queue::{QueueDiscipline, Sink, Why};
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Aggregates of a category in the hardware.
+const AGGREGATES: usize = 2;
+/// A full frame of Ethernet.
+const FRAME: Bytes = Bytes::new(1514);
+/// Single frames of a category in the hardware.
+const FRAMES: usize = 8;
+
+/// One peer's frames of one category.
+struct Tid<P> {
+    /// Of the old stack: frames in the driver.
+    fifo: VecDeque<P>,
+    /// Frames with a number that wait for a transmission, by number.
+    again: VecDeque<Mpdu<P>>,
+    window: Window,
+    /// At the receiver.
+    reorder: Reorder<P>,
+    /// Airtime handed to the driver.
+    pending: Span,
+}
+
+impl<P> Tid<P> {
+    fn new() -> Tid<P> {
+        Tid {
+            fifo: VecDeque::new(),
+            again: VecDeque::new(),
+            window: Window::default(),
+            reorder: Reorder::default(),
+            pending: Span::ZERO,
+        }
+    }
+}
+
+/// One category.
+struct Lane<P> {
+    hardware: VecDeque<Ppdu<P>>,
+    qdisc: Option<Box<dyn QueueDiscipline<P>>>,
+    /// Frames in driver and hardware.
+    frames: u64,
+    tids: Vec<Tid<P>>,
+    round: Round,
+}
+
+/// One host's sending side.
+pub(super) struct Host<P> {
+    /// 0 is the access point; station `n` is host `n + 1`.
+    number: usize,
+    lanes: [Lane<P>; 4],
+    mac: Option<Mac<P>>,
+    aql: Aql,
+    /// What a delivery lets go up.
+    up: Vec<P>,
+}
+
+/// Where a stack's drops and marks go.
+struct Here<'a, P, O> {
+    hop: u8,
+    /// Of a station's own stack.
+    station: Option<usize>,
+    levels: &'a mut Levels,
+    route: &'a (dyn Fn(&P) -> usize + Send),
+    out: &'a mut O,
+}
+
+impl<P: Packet, O: Out<P>> Sink<P> for Here<'_, P, O> {
+    fn dropped(&mut self, now: Time, packet: P, why: Why) {
+        let station = self.station.unwrap_or_else(|| (self.route)(&packet));
+        self.levels.leave(self.hop, station, packet.size());
+        self.out.dropped(now, self.hop, packet, why);
+    }
+    fn marked(&mut self, now: Time, packet: &P, why: Why) {
+        self.out.marked(now, self.hop, packet, why);
+    }
+}
+
+impl<P: Packet> Host<P> {
+    /// An idle host with so many peers.
+    pub fn new(number: usize, peers: usize, shared: &Shared<P>, seed: u64) -> Host<P> {
+        let lane = |_| Lane {
+            hardware: VecDeque::new(),
+            qdisc: None,
+            frames: 0,
+            tids: core::iter::repeat_with(Tid::new).take(peers).collect(),
+            round: Round::new(peers, shared.stack == Stack::Airtime),
+        };
+        let mac = || Mac::new(4 * peers, shared.mac_memory, seed);
+        Host {
+            number,
+            lanes: CATEGORIES.map(lane),
+            mac: (shared.stack != Stack::Before).then(mac),
+            aql: Aql::default(),
+            up: Vec::new(),
+        }
+    }
+
+    fn own_station(&self) -> Option<usize> {
+        self.number.checked_sub(1)
+    }
+    /// The station that is spoken of when this host speaks to `peer`.
+    pub fn station(&self, peer: usize) -> usize {
+        self.own_station().unwrap_or(peer)
+    }
+    /// The transmission that is next in a category.
+    pub fn head(&self, category: usize) -> Option<&Ppdu<P>> {
+        self.lanes[category].hardware.front()
+    }
+    /// The transmission that is next in a category, to be answered.
+    pub fn head_mut(&mut self, category: usize) -> Option<&mut Ppdu<P>> {
+        self.lanes[category].hardware.front_mut()
+    }
+    /// A station has used the air, by sending or by receiving.
+    pub fn charge(&mut self, now: Time, category: usize, peer: usize, airtime: Span) {
+        self.lanes[category].round.charge(now, peer, airtime);
+    }
+
+    /// A packet comes to the stack. Answers its category.
+    pub fn enqueue<O: Out<P>>(&mut self, now: Time, mut packet: P, shared: &mut Shared<P>, out: &mut O) -> usize {
+        let category = Category::of_dscp(packet.dscp()).index();
+        let own = self.own_station();
+        let hop = if own.is_some() { UP } else { STACK };
+        let station = own.unwrap_or_else(|| (shared.route)(&packet));
+        let peer = if own.is_some() { 0 } else { station };
+        packet.set_enqueued_at(now);
+        shared.levels.enter(hop, station, packet.size());
+        let mut here = Here {
+            hop,
+            station: own,
+            levels: &mut shared.levels,
+            route: &*shared.route,
+            out,
+        };
+        let lane = &mut self.lanes[category];
+        match &mut self.mac {
+            Some(mac) => {
+                mac.enqueue(now, 4 * peer + category, packet, &mut here);
+                lane.round.wants(now, peer);
+            }
+            None => {
+                let made = || (shared.qdisc)(self.number, category);
+                lane.qdisc.get_or_insert_with(made).enqueue(now, packet, &mut here);
+            }
+        }
+        self.fill(now, category, shared, out);
+        category
+    }
+
+    /// Moves what may move, down to the hardware.
+    pub fn fill<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+        loop {
+            self.feed(now, category, shared, out);
+            if !self.load(now, category, shared, out) {
+                break;
+            }
+        }
+        self.air(now, category, shared, out);
+    }
+
+    /// From the qdisc to the driver.
+    fn feed<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+        let own = self.own_station();
+        let lane = &mut self.lanes[category];
+        let Some(qdisc) = &mut lane.qdisc else { return };
+        while lane.frames < shared.driver {
+            let mut here = Here {
+                hop: if own.is_some() { UP } else { STACK },
+                station: own,
+                levels: &mut shared.levels,
+                route: &*shared.route,
+                out,
+            };
+            let Some(mut packet) = qdisc.dequeue(now, &mut here) else {
+                return;
+            };
+            let peer = match own {
+                Some(_) => 0,
+                None => {
+                    let station = (shared.route)(&packet);
+                    handed(now, station, &mut packet, &mut shared.levels, out);
+                    station
+                }
+            };
+            lane.frames += 1;
+            lane.tids[peer].fifo.push_back(packet);
+            lane.round.wants(now, peer);
+        }
+    }
+
+    /// One transmission to the hardware, if there is room. Answers whether it is worth asking again.
+    fn load<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
+        let lane = &self.lanes[category];
+        let aggregates = lane.hardware.iter().filter(|ppdu| ppdu.aggregates).count();
+        let frames = lane.hardware.len();
+        if aggregates >= AGGREGATES && frames >= FRAMES {
+            return false;
+        }
+        let Host {
+            lanes,
+            mac,
+            aql,
+            number,
+            ..
+        } = self;
+        let Lane { tids, round, .. } = &mut lanes[category];
+        let has = |peer: usize| waits(&tids[peer], mac.as_ref(), 4 * peer + category);
+        let Some(peer) = round.turn(now, has, |peer| {
+            !tids[peer].again.is_empty() || aql.allows(tids[peer].pending)
+        }) else {
+            return false;
+        };
+        let station = number.checked_sub(1).unwrap_or(peer);
+        let aggregating = shared.peers[station].phy.aggregates() && category != Category::Voice.index();
+        if (aggregating && aggregates >= AGGREGATES) || (!aggregating && frames >= FRAMES) {
+            return false;
+        }
+        let ppdu = self.build(now, category, peer, aggregating, shared, out);
+        let lane = &mut self.lanes[category];
+        match ppdu {
+            None => lane.round.leaves(peer),
+            Some(ppdu) => {
+                lane.hardware.push_back(ppdu);
+                let more = waits(&lane.tids[peer], self.mac.as_ref(), 4 * peer + category);
+                lane.round.served(peer, more);
+            }
+        }
+        true
+    }
+
+    /// Fills one transmission to a peer.
+    fn build<O: Out<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        peer: usize,
+        aggregating: bool,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> Option<Ppdu<P>> {
+        let phy = shared.peers[self.station(peer)].phy;
+        let limits = shared.limits;
+        let txop = shared.edca(self.number)[category].txop;
+        let answered = shared.band.sifs() + phy.answer(true) + phy.duration(Bytes::ZERO);
+        let duration = if txop == Span::ZERO {
+            limits.duration
+        } else {
+            limits.duration.min(txop - answered)
+        };
+        let most = limits.bytes.min(phy.most_bytes()).min(phy.bytes_in(duration));
+        let count = if aggregating {
+            limits.frames.min(WINDOW) as usize
+        } else {
+            1
+        };
+        // Two transmissions to one peer share its window. Rather than be cut short by the first, the second is made after it.
+        let lane = &self.lanes[category];
+        let waiting = self.mac.as_ref().map_or(0, |mac| mac.waiting(4 * peer + category));
+        let waiting = waiting + (lane.tids[peer].fifo.len() + lane.tids[peer].again.len()) as u64;
+        let fit = (most.get() / joined(Bytes::ZERO, mpdu(FRAME)).get()).max(1);
+        let shared_window = aggregating && lane.hardware.iter().any(|ppdu| ppdu.peer == peer);
+        if shared_window && lane.tids[peer].window.free() < waiting.min(fit).min(count as u64) {
+            return None;
+        }
+        let mut ppdu = Ppdu {
+            peer,
+            frames: Vec::new(),
+            bytes: Bytes::ZERO,
+            block: false,
+            aggregates: aggregating,
+        };
+        while ppdu.frames.len() < count {
+            let tid = &mut self.lanes[category].tids[peer];
+            let frame = match tid.again.pop_front() {
+                Some(frame) => frame,
+                None if !tid.window.is_open() => break,
+                None => match self.pull(now, category, peer, shared, out) {
+                    None => break,
+                    Some(packet) => self.numbered(category, peer, packet, &phy, shared),
+                },
+            };
+            let size = mpdu(frame.packet.size());
+            let bytes = match ppdu.frames.len() {
+                0 => size,
+                // The first one gets a delimiter only when there is a second.
+                1 => joined(joined(Bytes::ZERO, ppdu.bytes), size),
+                _ => joined(ppdu.bytes, size),
+            };
+            if bytes > most && !ppdu.frames.is_empty() {
+                self.lanes[category].tids[peer].again.push_front(frame);
+                break;
+            }
+            ppdu.bytes = bytes;
+            ppdu.frames.push(frame);
+        }
+        ppdu.block = ppdu.frames.len() > 1;
+        (!ppdu.frames.is_empty()).then_some(ppdu)
+    }
+
+    /// The next new packet for a peer.
+    fn pull<O: Out<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        peer: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> Option<P> {
+        let own = self.own_station();
+        let tid = &mut self.lanes[category].tids[peer];
+        let Some(mac) = &mut self.mac else {
+            return tid.fifo.pop_front();
+        };
+        if shared.stack == Stack::Airtime && !self.aql.allows(tid.pending) {
+            return None;
+        }
+        let mut here = Here {
+            hop: if own.is_some() { UP } else { STACK },
+            station: own,
+            levels: &mut shared.levels,
+            route: &*shared.route,
+            out,
+        };
+        let mut packet = mac.dequeue(now, 4 * peer + category, &mut here)?;
+        self.lanes[category].frames += 1;
+        if own.is_none() {
+            handed(now, peer, &mut packet, &mut shared.levels, out);
+        }
+        Some(packet)
+    }
+
+    /// Numbers a packet.
+    fn numbered(&mut self, category: usize, peer: usize, packet: P, phy: &Phy, shared: &Shared<P>) -> Mpdu<P> {
+        let tid = &mut self.lanes[category].tids[peer];
+        let mut frame = Mpdu {
+            number: tid.window.take(),
+            packet,
+            retries: 0,
+            aired: false,
+            estimate: Span::ZERO,
+        };
+        if shared.stack == Stack::Airtime {
+            frame.estimate = estimate(phy, frame.packet.size());
+            self.aql.takes(&mut tid.pending, frame.estimate);
+        }
+        frame
+    }
+
+    /// The transmission whose turn has come leaves the driver.
+    fn air<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+        let own = self.own_station();
+        let Some(ppdu) = self.lanes[category].hardware.front_mut() else {
+            return;
+        };
+        for frame in ppdu.frames.iter_mut().filter(|frame| !frame.aired) {
+            frame.aired = true;
+            if own.is_none() {
+                let packet = &mut frame.packet;
+                out.departed(now, DRIVER, ppdu.peer as u8, packet);
+                packet.set_enqueued_at(now);
+                shared.levels.leave(DRIVER, ppdu.peer, packet.size());
+                shared.levels.enter(AIR, ppdu.peer, packet.size());
+            }
+        }
+    }
+
+    /// Frames of the transmission at the head have reached their receiver: what is in order goes `up`.
+    pub fn delivered<O: Out<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        frames: Vec<Mpdu<P>>,
+        shared: &mut Shared<P>,
+        out: &mut O,
+        mut up: impl FnMut(P),
+    ) {
+        let Lane {
+            tids,
+            frames: held,
+            hardware,
+            ..
+        } = &mut self.lanes[category];
+        let Some(peer) = hardware.front().map(|ppdu| ppdu.peer) else {
+            return;
+        };
+        let tid = &mut tids[peer];
+        for frame in frames {
+            *held -= 1;
+            self.aql.gives_back(&mut tid.pending, frame.estimate);
+            tid.window.close(frame.number);
+            tid.reorder.arrives(frame.number, frame.packet, &mut self.up);
+        }
+        let hop = if self.number == 0 { AIR } else { UP };
+        let station = self.number.checked_sub(1).unwrap_or(peer);
+        for packet in self.up.drain(..) {
+            shared.levels.leave(hop, station, packet.size());
+            out.departed(now, hop, station as u8, &packet);
+            up(packet);
+        }
+    }
+
+    /// The transmission at the head is over: what of it was not delivered waits for another, or is given up.
+    pub fn over<O: Out<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+        mut up: impl FnMut(P),
+    ) {
+        let lane = &mut self.lanes[category];
+        let Some(ppdu) = lane.hardware.pop_front() else { return };
+        let station = self.number.checked_sub(1).unwrap_or(ppdu.peer);
+        let hop = if self.number == 0 { AIR } else { UP };
+        let tid = &mut lane.tids[ppdu.peer];
+        for mut frame in ppdu.frames {
+            frame.retries += 1;
+            shared.usage[station].retries += 1;
+            if frame.retries > SOFTWARE_RETRIES || !ppdu.aggregates {
+                lane.frames -= 1;
+                self.aql.gives_back(&mut tid.pending, frame.estimate);
+                tid.window.close(frame.number);
+                tid.reorder.given_up(frame.number, &mut self.up);
+                shared.levels.leave(hop, station, frame.packet.size());
+                out.dropped(now, hop, frame.packet, Why::Loss);
+            } else {
+                let at = tid.again.partition_point(|other| other.number < frame.number);
+                tid.again.insert(at, frame);
+            }
+        }
+        for packet in self.up.drain(..) {
+            shared.levels.leave(hop, station, packet.size());
+            out.departed(now, hop, station as u8, &packet);
+            up(packet);
+        }
+        if waits(&lane.tids[ppdu.peer], self.mac.as_ref(), 4 * ppdu.peer + category) {
+            lane.round.wants(now, ppdu.peer);
+        }
+    }
+}
+
+/// A packet is handed to the driver.
+fn handed<P: Packet, O: Out<P>>(now: Time, station: usize, packet: &mut P, levels: &mut Levels, out: &mut O) {
+    out.departed(now, STACK, station as u8, packet);
+    packet.set_enqueued_at(now);
+    levels.leave(STACK, station, packet.size());
+    levels.enter(DRIVER, station, packet.size());
+}
+
+/// Has a peer anything that could be sent?
+fn waits<P: Packet>(tid: &Tid<P>, mac: Option<&Mac<P>>, txq: usize) -> bool {
+    !tid.again.is_empty() || !tid.fifo.is_empty() || mac.is_some_and(|mac| mac.waiting(txq) > 0)
+}

@@ -1,0 +1,441 @@
+//! The medium: a fold of packets that enter and of transmissions that begin and end.
+//!
+//! ```text
+//!   idle ── a contender's slot ──▶ frames on the air ── end ──▶ answer ── end ──▶ idle
+//! ```
+//!
+//! When the frames end, those that arrived go up; when the exchange ends, the hardware is filled again and contention begins.
+//! After a transmission that nobody could read there is no answer, and everybody waits EIFS instead of AIFS.
+//!
+//! **At one instant**: what has come over the distances, then the medium.
+
+use super::edca::Contender;
+use super::host::Host;
+use super::{Levels, Peer, Setup, Shared, Usage, LEVELS};
+use crate::net::access::Access;
+use crate::net::{Network, Out, Port, NEAR};
+use crate::packet::Packet;
+use crate::queue::Backlog;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// What the medium is doing.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    Idle,
+    /// Frames, until then.
+    Frames(Time),
+    /// An answer, until then.
+    Answer(Time),
+}
+
+/// Who is on the air.
+#[derive(Copy, Clone, Debug)]
+struct OnAir {
+    host: usize,
+    category: usize,
+    /// How long its frames last.
+    lasts: Span,
+}
+
+/// A network of an access point and its stations.
+pub struct Wifi<P> {
+    shared: Shared<P>,
+    hosts: Vec<Host<P>>,
+    /// Four of each host.
+    contenders: Vec<Contender>,
+    phase: Phase,
+    /// Since when the medium has been idle, or from when on it counts as such.
+    idle: Time,
+    /// When the next transmission begins if nothing happens before.
+    start: Time,
+    on_air: Vec<OnAir>,
+    /// From `NEAR` to the access point, and back; a line for each station's delay.
+    there: Access<P>,
+    back: Access<P>,
+    lines: Vec<(Option<u32>, Option<u32>)>,
+    /// What has arrived and was not yet told.
+    arrived: VecDeque<(Time, Port, P)>,
+    /// Packets in the hosts or on the air.
+    inside: u64,
+    backoff: Rng,
+    errors: Rng,
+}
+
+impl<P: Packet> Wifi<P> {
+    /// An idle medium. `seed` is the scenario's.
+    pub fn new(setup: Setup<P>, seed: u64) -> Wifi<P> {
+        let stations = setup.peers.len();
+        let shared = Shared {
+            band: setup.band,
+            stack: setup.stack,
+            driver: setup.driver.max(1),
+            limits: setup.limits,
+            mac_memory: setup.mac_memory,
+            levels: Levels::new(stations),
+            usage: alloc::vec![Usage::default(); stations],
+            peers: setup.peers,
+            route: setup.route,
+            qdisc: setup.qdisc,
+        };
+        let (mut there, mut back) = (Access::default(), Access::default());
+        let line = |peer: &Peer| (there.line(peer.there), back.line(peer.back));
+        let lines = shared.peers.iter().map(line).collect();
+        let mut hashes = Rng::named(seed, "wifi/hash");
+        let host = |number| {
+            let peers = if number == 0 { stations } else { 1 };
+            Host::new(number, peers, &shared, hashes.next_u64())
+        };
+        let hosts: Vec<Host<P>> = (0..=stations).map(host).collect();
+        let edca = |host| shared.edca(host).iter();
+        let contenders = (0..=stations).flat_map(edca).map(|edca| Contender::new(*edca));
+        Wifi {
+            contenders: contenders.collect(),
+            hosts,
+            shared,
+            phase: Phase::Idle,
+            idle: Time::ZERO,
+            start: Time::MAX,
+            on_air: Vec::new(),
+            there,
+            back,
+            lines,
+            arrived: VecDeque::new(),
+            inside: 0,
+            backoff: Rng::named(seed, "wifi/backoff"),
+            errors: Rng::named(seed, "wifi/error"),
+        }
+    }
+
+    /// What waits at a level.
+    pub fn backlog(&self, level: usize) -> Backlog {
+        self.shared.levels.totals.get(level).copied().unwrap_or_default()
+    }
+    /// What of it is a station's.
+    pub fn backlog_of(&self, level: usize, station: usize) -> Backlog {
+        let of = self.shared.levels.stations.get(level.min(LEVELS - 1));
+        of.and_then(|stations| stations.get(station))
+            .copied()
+            .unwrap_or_default()
+    }
+    /// What the stations have had of the medium, by their numbers.
+    pub fn usage(&self) -> &[Usage] {
+        &self.shared.usage
+    }
+    /// Packets anywhere between the ports.
+    pub fn in_transit(&self) -> u64 {
+        self.inside + (self.there.len() + self.back.len() + self.arrived.len()) as u64
+    }
+
+    /// A packet comes to a host's stack.
+    fn enter<O: Out<P>>(&mut self, now: Time, host: usize, packet: P, out: &mut O) {
+        self.inside += 1;
+        let mut out = Counting {
+            inside: &mut self.inside,
+            out,
+        };
+        let category = self.hosts[host].enqueue(now, packet, &mut self.shared, &mut out);
+        self.contend(now, host, category);
+    }
+
+    /// A category that has something for the air contends for it.
+    fn contend(&mut self, now: Time, host: usize, category: usize) {
+        if self.hosts[host].head(category).is_none() {
+            return;
+        }
+        let busy = self.phase != Phase::Idle;
+        let contender = &mut self.contenders[4 * host + category];
+        contender.wants(now, busy, &mut self.backoff);
+        if !busy {
+            self.start = self.start.min(contender.transmits(self.idle, self.shared.band));
+        }
+    }
+
+    /// When the medium has something to do.
+    fn due(&self) -> Time {
+        match self.phase {
+            Phase::Idle => self.start,
+            Phase::Frames(ends) | Phase::Answer(ends) => ends,
+        }
+    }
+
+    fn next(&self) -> Time {
+        self.due().min(self.there.next()).min(self.back.next())
+    }
+
+    /// Everything up to and including `now`.
+    fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        loop {
+            let at = self.next();
+            if at > now || at == Time::MAX {
+                return;
+            }
+            if let Some(packet) = self.there.pop(at) {
+                self.enter(at, 0, packet, out);
+            } else if let Some(packet) = self.back.pop(at) {
+                self.arrived.push_back((at, NEAR, packet));
+            } else {
+                match self.phase {
+                    Phase::Idle => self.begin(at),
+                    Phase::Frames(_) => self.frames_end(at, out),
+                    Phase::Answer(_) => self.exchange_ends(at, true, at, out),
+                }
+            }
+        }
+    }
+
+    /// Those whose slot has come transmit.
+    fn begin(&mut self, now: Time) {
+        let (idle, band) = (self.idle, self.shared.band);
+        self.on_air.clear();
+        let mut ends = now;
+        for host in 0..self.hosts.len() {
+            let mut spoken = false;
+            // The highest category of a host speaks; the others count a collision when the exchange ends.
+            for category in (0..4).rev() {
+                let contender = &mut self.contenders[4 * host + category];
+                if contender.transmits(idle, band) != now {
+                    contender.freezes(now, idle, band, &mut self.backoff);
+                    continue;
+                }
+                let lasts = if spoken {
+                    Span::ZERO
+                } else {
+                    let head = self.hosts[host].head(category);
+                    let station = head.map_or(0, |ppdu| self.hosts[host].station(ppdu.peer));
+                    head.map_or(Span::ZERO, |ppdu| self.shared.peers[station].phy.duration(ppdu.bytes))
+                };
+                spoken = true;
+                ends = ends.max(now + lasts);
+                self.on_air.push(OnAir { host, category, lasts });
+            }
+        }
+        self.start = Time::MAX;
+        self.phase = Phase::Frames(ends);
+    }
+
+    /// What arrived goes up; the answer begins, or there is none.
+    fn frames_end<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        for i in 0..self.on_air.len() {
+            let on_air = self.on_air[i];
+            if on_air.lasts > Span::ZERO {
+                self.account(on_air);
+            }
+        }
+        let mut speaking = self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO);
+        let alone = speaking.next().copied().filter(|_| speaking.next().is_none());
+        let Some(OnAir { host, category, lasts }) = alone else {
+            return self.exchange_ends(now, false, now + self.shared.band.penalty(), out);
+        };
+        let Some(ppdu) = self.hosts[host].head_mut(category) else {
+            return;
+        };
+        let peer = ppdu.peer;
+        let block = ppdu.block;
+        let station = host.checked_sub(1).unwrap_or(peer);
+        let Peer { phy, error, .. } = self.shared.peers[station];
+        let errors = &mut self.errors;
+        let (mut kept, mut delivered) = (Vec::new(), Vec::with_capacity(ppdu.frames.len()));
+        for frame in ppdu.frames.drain(..) {
+            if error > 0.0 && errors.unit() < error {
+                kept.push(frame);
+            } else {
+                delivered.push(frame);
+            }
+        }
+        ppdu.frames = kept;
+        let received = !delivered.is_empty();
+        let answer = if received {
+            self.shared.band.sifs() + phy.answer(block)
+        } else {
+            Span::ZERO
+        };
+        self.shared.usage[station].airtime = self.shared.usage[station].airtime + answer;
+        // The sender pays for what it sent whatever became of it, the receiver knows only of what it could read.
+        if host == 0 || received {
+            self.hosts[0].charge(now, category, station, lasts + answer);
+        }
+        if !received {
+            return self.exchange_ends(now, false, now + self.shared.band.penalty(), out);
+        }
+        let mut arrivals = Arrivals::of(host, station, &self.lines, &mut self.back, &mut self.arrived, now);
+        let inside = &mut self.inside;
+        self.hosts[host].delivered(now, category, delivered, &mut self.shared, out, |packet| {
+            *inside -= 1;
+            arrivals.push(packet);
+        });
+        self.phase = Phase::Answer(now + answer);
+    }
+
+    /// Counts a transmission.
+    fn account(&mut self, OnAir { host, category, lasts }: OnAir) {
+        let Some(ppdu) = self.hosts[host].head(category) else {
+            return;
+        };
+        let station = self.hosts[host].station(ppdu.peer);
+        let bytes: u64 = ppdu.frames.iter().map(|frame| frame.packet.size().get()).sum();
+        let usage = &mut self.shared.usage[station];
+        usage.airtime = usage.airtime + lasts;
+        usage.transmissions += 1;
+        let (sent, frames, payload) = if host == 0 { &mut usage.down } else { &mut usage.up };
+        *sent += 1;
+        *frames += ppdu.frames.len() as u64;
+        *payload += bytes;
+        let speaking = self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO).count();
+        usage.collisions += u64::from(speaking > 1);
+        // The access point has paid with the air, whoever else spoke.
+        if host == 0 && speaking > 1 {
+            let (now, peer) = (self.due(), ppdu.peer);
+            self.hosts[0].charge(now, category, peer, lasts);
+        }
+    }
+
+    /// The medium is free again, and counts as idle from `idle` on.
+    fn exchange_ends<O: Out<P>>(&mut self, now: Time, answered: bool, idle: Time, out: &mut O) {
+        let on_air = core::mem::take(&mut self.on_air);
+        for OnAir { host, category, lasts } in &on_air {
+            let (host, category) = (*host, *category);
+            let contender = &mut self.contenders[4 * host + category];
+            let over = if answered && *lasts > Span::ZERO {
+                contender.succeeds(&mut self.backoff);
+                true
+            } else {
+                contender.fails(&mut self.backoff)
+            };
+            if over {
+                let station = self.hosts[host]
+                    .head(category)
+                    .map_or(0, |p| self.hosts[host].station(p.peer));
+                let mut arrivals = Arrivals::of(host, station, &self.lines, &mut self.back, &mut self.arrived, now);
+                let mut up = 0;
+                let mut counting = Counting {
+                    inside: &mut self.inside,
+                    out,
+                };
+                self.hosts[host].over(now, category, &mut self.shared, &mut counting, |packet| {
+                    up += 1;
+                    arrivals.push(packet);
+                });
+                self.inside -= up;
+            } else if let Some(ppdu) = self.hosts[host].head(category) {
+                // Sent again as it is.
+                let station = self.hosts[host].station(ppdu.peer);
+                self.shared.usage[station].retries += ppdu.frames.len() as u64;
+            }
+        }
+        // What is no longer pending may let any category go on.
+        for OnAir { host, .. } in &on_air {
+            for category in 0..4 {
+                let mut counting = Counting {
+                    inside: &mut self.inside,
+                    out,
+                };
+                self.hosts[*host].fill(now, category, &mut self.shared, &mut counting);
+                let contender = &mut self.contenders[4 * host + category];
+                match self.hosts[*host].head(category) {
+                    Some(_) => contender.wants(now, true, &mut self.backoff),
+                    None => contender.rests(),
+                }
+            }
+        }
+        self.on_air = on_air;
+        self.on_air.clear();
+        self.phase = Phase::Idle;
+        self.idle = idle;
+        let band = self.shared.band;
+        let starts = self.contenders.iter().map(|contender| contender.transmits(idle, band));
+        self.start = starts.min().unwrap_or(Time::MAX);
+    }
+}
+
+/// Where packets go that have crossed the air.
+struct Arrivals<'a, P> {
+    now: Time,
+    port: Port,
+    line: Option<u32>,
+    back: &'a mut Access<P>,
+    arrived: &'a mut VecDeque<(Time, Port, P)>,
+}
+
+impl<'a, P> Arrivals<'a, P> {
+    /// Of what `host` has sent.
+    fn of(
+        host: usize,
+        station: usize,
+        lines: &[(Option<u32>, Option<u32>)],
+        back: &'a mut Access<P>,
+        arrived: &'a mut VecDeque<(Time, Port, P)>,
+        now: Time,
+    ) -> Arrivals<'a, P> {
+        Arrivals {
+            now,
+            port: if host == 0 { station as Port + 1 } else { NEAR },
+            line: lines[station].1.filter(|_| host > 0),
+            back,
+            arrived,
+        }
+    }
+    fn push(&mut self, packet: P) {
+        match self.line {
+            Some(line) => self.back.push(self.now, line, packet),
+            None => self.arrived.push_back((self.now, self.port, packet)),
+        }
+    }
+}
+
+/// An [`Out`] that keeps count of what is inside.
+struct Counting<'a, O> {
+    inside: &'a mut u64,
+    out: &'a mut O,
+}
+
+impl<P, O: Out<P>> Out<P> for Counting<'_, O> {
+    fn arrived(&mut self, now: Time, port: Port, packet: P) {
+        self.out.arrived(now, port, packet);
+    }
+    fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &P) {
+        self.out.departed(now, hop, class, packet);
+    }
+    fn dropped(&mut self, now: Time, hop: u8, packet: P, why: crate::queue::Why) {
+        *self.inside -= 1;
+        self.out.dropped(now, hop, packet, why);
+    }
+    fn marked(&mut self, now: Time, hop: u8, packet: &P, why: crate::queue::Why) {
+        self.out.marked(now, hop, packet, why);
+    }
+}
+
+impl<P: Packet> Network<P> for Wifi<P> {
+    /// Nothing arrives within a push: ask `next_wakeup` again.
+    fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
+        out.entered(now, port, &packet);
+        self.serve(now, out);
+        let host = usize::from(port);
+        if host > 0 {
+            debug_assert!(host < self.hosts.len());
+            return self.enter(now, host, packet, out);
+        }
+        let station = (self.shared.route)(&packet);
+        match self.lines[station].0 {
+            Some(line) => self.there.push(now, line, packet),
+            None => self.enter(now, 0, packet, out),
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        let next = match self.arrived.front() {
+            Some((at, ..)) => *at,
+            None => self.next(),
+        };
+        (next != Time::MAX).then_some(next)
+    }
+
+    fn poll<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        self.serve(now, out);
+        while let Some((_, port, packet)) = self.arrived.pop_front() {
+            out.arrived(now, port, packet);
+        }
+    }
+}
