@@ -402,7 +402,7 @@ impl Passage<'_> {
         let hops = self.e.path.hops().zip(&mut self.e.watch.queues);
         for (number, (hop, meter)) in (0_u32..).zip(hops) {
             if figures {
-                meter.sample(now, hop.backlog(), hop.queue());
+                meter.sample(now, hop.backlog(), |class| hop.queue().backlog_of(class));
             }
             if rows {
                 let (drops, marks) = (meter.drops(), meter.marks());

@@ -468,6 +468,7 @@ impl<'p> Parts<'p> {
             flows,
             queue: queues[scenario.path.narrowest()].clone(),
             queues,
+            stations: Vec::new(),
             probes: figures,
             samples,
             notices: Vec::new(),

@@ -31,6 +31,9 @@ pub fn check_scenario(
 ) -> Result<(), HostError> {
     let unlike = |text: String| Err(HostError::Unlike(text));
     let host = &scenario.host;
+    if scenario.wifi.is_some() {
+        return unlike("wifi: the live engine does not offer a Wi-Fi; write --engine sim".into());
+    }
     if host.nic.is_some() {
         return unlike("host.nic: the live engine's hosts have no interface of a rate of its own; take nic out".into());
     }

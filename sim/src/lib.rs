@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `medium` | what lies between the hosts: a path, or a Wi-Fi |
 //! | `nic` | how segments leave the sender's host |
 //! | [`packet`] | a packet in 32 bytes |
 //! | [`timers`] | alarms, lazily re-armed |
@@ -14,6 +15,7 @@
 //! itself.
 #![deny(unsafe_code)]
 
+mod medium;
 mod nic;
 pub mod packet;
 mod prefetch;

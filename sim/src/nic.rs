@@ -1,10 +1,10 @@
 //! How a sender's segments leave its host: onto the path at once, or first through an interface of its own rate.
 
+use crate::medium::Medium;
 use crate::packet::{Kind, Packet};
 use crate::world::Watch;
 use narrows_core::net::interface::{Below, Interface};
-use narrows_core::net::path::Path;
-use narrows_core::net::{Network, Port, NEAR};
+use narrows_core::net::{Port, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::tcp::wire::Segment;
 use narrows_core::units::{Bytes, Time};
@@ -58,7 +58,7 @@ pub(crate) struct Nic<'a> {
     offload: bool,
     held: Option<Segment>,
     interface: Option<&'a mut Interface<Packet>>,
-    path: &'a mut Path<Packet>,
+    path: &'a mut Medium,
     watch: &'a mut Watch,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Nic<'a> {
         (port, dscp): (Port, u8),
         offload: bool,
         interface: Option<&'a mut Interface<Packet>>,
-        path: &'a mut Path<Packet>,
+        path: &'a mut Medium,
         watch: &'a mut Watch,
     ) -> Nic<'a> {
         Nic {

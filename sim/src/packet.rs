@@ -41,6 +41,8 @@ const ECE: u8 = 1 << 7;
 const HEADER: u8 = 1 << 7;
 /// `class` holds the kind in its lowest two bits and the code point above.
 const DSCP: u8 = 2;
+/// The part of `entered` that is a time: some two years.
+const WHEN: u64 = (1 << 56) - 1;
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -48,7 +50,8 @@ pub struct Packet {
     /// Data: the offset of its first byte, or its header's window below its round-trip time. ACK: the next byte expected, below
     /// its timestamp. Ping, pong: its number.
     seq: u64,
-    enqueued_at: Time,
+    /// When it entered the queue it is in, in ns; the highest byte is its station, of a medium that has any.
+    entered: u64,
     /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
     /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the slab. Datagram: when it was
@@ -134,7 +137,7 @@ impl Packet {
     fn blank(flow: u32, kind: Kind) -> Packet {
         Packet {
             seq: 0,
-            enqueued_at: Time::ZERO,
+            entered: 0,
             flow,
             word: 0,
             tsecr: 0,
@@ -156,6 +159,15 @@ impl Packet {
     pub fn of_class(mut self, dscp: u8) -> Packet {
         self.class = self.class & 0b11 | dscp << DSCP;
         self
+    }
+    /// The same on its way to or from a station.
+    pub fn at_station(mut self, station: u8) -> Packet {
+        self.entered = self.entered & WHEN | u64::from(station) << 56;
+        self
+    }
+    /// Its station.
+    pub fn station(&self) -> u8 {
+        (self.entered >> 56) as u8
     }
     /// The flow's packet arrived damaged: whoever gets it drops it.
     pub fn damaged(&self) -> bool {
@@ -206,11 +218,11 @@ impl packet::Packet for Packet {
     }
     #[inline]
     fn enqueued_at(&self) -> Time {
-        self.enqueued_at
+        Time::from_ns(self.entered & WHEN)
     }
     #[inline]
     fn set_enqueued_at(&mut self, now: Time) {
-        self.enqueued_at = now;
+        self.entered = self.entered & !WHEN | now.as_ns() & WHEN;
     }
     #[inline]
     fn flow_hash(&self, seed: u64) -> u32 {

@@ -33,7 +33,10 @@ impl Record {
         };
         Record {
             capture,
-            hops: path::hop_names(&scenario.path),
+            hops: match &scenario.wifi {
+                Some(wifi) => wifi.stack.levels().map(String::from).into(),
+                None => path::hop_names(&scenario.path),
+            },
             senders: scenario.flows.iter().map(sender).collect(),
             head: Vec::new(),
         }

@@ -8,6 +8,7 @@
 //! used, the place, and which half. So what is still under way of a connection that was closed finds nobody, and a queue that
 //! tells flows apart sees a new flow in each connection. Datagrams carry the number of their workload, under another mark.
 
+use crate::medium::Medium;
 use crate::nic::Nic;
 use crate::packet::{Kind, Packet};
 use crate::timers::Timers;
@@ -18,7 +19,6 @@ use narrows_core::cc::{self, CcKind, CongestionControl};
 use narrows_core::figures::WorkloadFigures;
 use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
-use narrows_core::net::path::Path;
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
@@ -55,7 +55,7 @@ pub(crate) fn is_works(number: u32) -> bool {
 
 /// What a workload is carried out on.
 pub(crate) struct Net<'a> {
-    pub path: &'a mut Path<Packet>,
+    pub path: &'a mut Medium,
     pub watch: &'a mut Watch,
     pub interface: Option<&'a mut Interface<Packet>>,
     pub timers: &'a mut Timers,

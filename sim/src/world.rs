@@ -7,6 +7,7 @@
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
+use crate::medium::Medium;
 use crate::nic::{Departures, Nic};
 use crate::packet::{Acks, Headers, Kind, Packet};
 use crate::prefetch::prefetch;
@@ -22,8 +23,7 @@ use narrows_core::figures::{
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::interface::Interface;
-use narrows_core::net::path::{self, Path};
-use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::net::{Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::queue::Why;
 use narrows_core::registry::Registry;
@@ -102,6 +102,7 @@ pub fn run_recorded(
     }
     let named = world.flows.into_iter().zip(&scenario.flows);
     let flows: Vec<_> = named.map(|(f, spec)| f.figures(spec, &world.works, scenario)).collect();
+    let stations = world.path.stations(scenario, &queues, &flows);
     Ok(Run {
         engine: "sim",
         scenario: scenario.clone(),
@@ -110,6 +111,7 @@ pub fn run_recorded(
         flows,
         queue,
         queues,
+        stations,
         probes,
         samples,
         notices: scenario.notices(registry),
@@ -221,11 +223,14 @@ impl Watch {
     fn judge(&mut self, now: Time, packet: &Packet, verdict: Verdict) {
         if self.verdicts.wanted() {
             let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
-            let flow = match packet.flow() {
-                number if is_works(number) => self.owners.flow(number),
-                number => number,
-            };
-            self.verdicts.push(now, flow, verdict, entered);
+            self.verdicts.push(now, self.flow_of(packet), verdict, entered);
+        }
+    }
+    /// The flow that a packet is of, by its place in the scenario; probes count on.
+    pub fn flow_of(&self, packet: &Packet) -> u32 {
+        match packet.flow() {
+            number if is_works(number) => self.owners.flow(number),
+            number => number,
         }
     }
     /// A packet is gone.
@@ -240,10 +245,10 @@ impl Watch {
 
 impl Out<Packet> for Watch {
     fn entered(&mut self, now: Time, port: Port, packet: &Packet) {
-        self.record(now, Where::Enters(port), packet);
+        self.record(now, Where::Enters(port.min(FAR)), packet);
     }
     fn arrived(&mut self, now: Time, port: Port, packet: Packet) {
-        self.record(now, Where::Leaves(port), &packet);
+        self.record(now, Where::Leaves(port.min(FAR)), &packet);
         self.arrivals.push(packet);
     }
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Packet) {
@@ -281,7 +286,7 @@ pub(crate) struct WayBack<'a> {
     pub port: Port,
     pub dscp: u8,
     pub line: Option<u32>,
-    pub path: &'a mut Path<Packet>,
+    pub path: &'a mut Medium,
     pub access: &'a mut Access<Packet>,
     pub watch: &'a mut Watch,
 }
@@ -301,7 +306,7 @@ impl<'a> WayBack<'a> {
 }
 
 struct World {
-    path: Path<Packet>,
+    path: Medium,
     access: Access<Packet>,
     offload: bool,
     /// The sender's own, where it has a rate.
@@ -322,20 +327,9 @@ struct World {
 
 impl World {
     fn new(scenario: &Scenario, registry: &Registry<Packet>, options: &Options) -> Result<World, SimError> {
-        let (seed, spec) = (scenario.seed, &scenario.path);
+        let seed = scenario.seed;
         let warmup = Time::ZERO + scenario.warmup;
-        let mut disciplines = Vec::new();
-        let mut queues = Vec::new();
-        let places = path::places(spec, seed, scenario.host.hz);
-        for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
-            let choice = &hop.queue;
-            let discipline = registry
-                .make_queue(choice, place)
-                .ok_or_else(|| SimError::UnknownQueue(choice.kind.clone()))?;
-            queues.push(QueueMeter::new(name, choice.kind.clone(), discipline.classes(), warmup));
-            disciplines.push(discipline);
-        }
-        let path = Path::new(spec, disciplines, seed);
+        let (path, queues) = Medium::new(scenario, registry)?;
 
         let host = &scenario.host;
         let config = host.config();
@@ -409,7 +403,7 @@ impl World {
         Ok(World {
             path,
             access,
-            offload: spec.offload,
+            offload: scenario.path.offload,
             interface: host.nic.map(|nic| Interface::new(nic.rate, nic.ring, nic.bql)),
             watch: Watch {
                 arrivals: Vec::new(),
@@ -769,17 +763,16 @@ impl World {
                 self.samples.flows.push_info(now, i as u32, &info);
             }
         }
-        for (number, (hop, meter)) in (0u32..).zip(self.path.hops().zip(&mut self.watch.queues)) {
+        for (number, meter) in self.watch.queues.iter_mut().enumerate() {
+            let backlog = self.path.backlog(number);
             if figures {
-                meter.sample(now, hop.backlog(), hop.queue());
+                meter.sample(now, backlog, |class| self.path.backlog_of(number, class));
             }
             if rows {
-                let (drops, marks) = (meter.drops(), meter.marks());
-                self.samples
-                    .queue
-                    .push_backlog(now, number, hop.backlog(), drops, marks);
+                let (drops, marks, number) = (meter.drops(), meter.marks(), number as u32);
+                self.samples.queue.push_backlog(now, number, backlog, drops, marks);
                 for class in 0..meter.classes() {
-                    let backlog = hop.queue().backlog_of(class);
+                    let backlog = self.path.backlog_of(number as usize, class);
                     self.samples.classes.push_backlog(now, number, class as u32, backlog);
                 }
             }

@@ -233,11 +233,11 @@ impl QueueMeter {
         }
     }
     /// Each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL): what waits, in all and in each class.
-    pub fn sample<P>(&mut self, now: Time, backlog: Backlog, queue: &dyn QueueDiscipline<P>) {
+    pub fn sample(&mut self, now: Time, backlog: Backlog, of_class: impl Fn(usize) -> Backlog) {
         if now >= self.warmup {
             self.backlog.push(counted(backlog));
             for (i, class) in self.classes.iter_mut().enumerate() {
-                class.backlog.push(counted(queue.backlog_of(i)));
+                class.backlog.push(counted(of_class(i)));
             }
         }
     }

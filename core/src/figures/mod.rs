@@ -30,6 +30,7 @@
 //! | `path` | [`PathFigures`]: what the figures are compared with |
 //! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
+//! | `stations` | [`StationFigures`]: what each station of a Wi-Fi had |
 //! | `workload` | [`WorkloadFigures`]: what a flow's application saw |
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
@@ -42,6 +43,7 @@ mod meters;
 mod path;
 mod run;
 mod samples;
+mod stations;
 mod verdicts;
 mod workload;
 
@@ -61,6 +63,7 @@ pub use samples::{
 
 pub use workload::{Figure, Named, WorkloadFigures};
 
+pub use stations::{AggregateFigures, LevelDelays, StationFigures};
 pub use verdicts::{Verdict, Verdicts, VERDICTS, WHYS};
 
 use crate::units::Span;

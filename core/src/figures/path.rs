@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathFigures {
     /// Mbit/s that the narrowest hop on the way there lets pass in the long run: what its link targets, or its policer. Of a
-    /// rate that varies the mean: of a trace, or over the run.
+    /// rate that varies the mean: of a trace, or over the run. Of a Wi-Fi the rate of its fastest station's symbols.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
     /// The same of the reverse hop, if there is one.
@@ -48,7 +48,11 @@ impl PathFigures {
         let mut rtts: Vec<f64> = scenario
             .flows
             .iter()
-            .map(|flow| (path.rtt() + flow.rtt).as_ms())
+            .map(|flow| {
+                let wifi = scenario.wifi.as_ref();
+                let station = wifi.and_then(|wifi| wifi.stations.get(usize::from(flow.station?)));
+                (station.map_or(path.rtt(), |station| station.rtt) + flow.rtt).as_ms()
+            })
             .collect();
         if rtts.is_empty() {
             rtts.push(path.rtt().as_ms());
@@ -61,10 +65,14 @@ impl PathFigures {
         });
         PathFigures {
             rate_mbit: passes(hop, scenario.duration).as_mbit(),
-            reverse_mbit: path
-                .reverse
-                .as_ref()
-                .map(|hop| passes(hop, scenario.duration).as_mbit()),
+            reverse_mbit: match &scenario.wifi {
+                // Both ways are one medium.
+                Some(_) => Some(hop.rate.as_mbit()),
+                None => path
+                    .reverse
+                    .as_ref()
+                    .map(|hop| passes(hop, scenario.duration).as_mbit()),
+            },
             varies: hop.varying.is_some(),
             rtt_ms: path.rtt().as_ms(),
             rtts_ms: rtts,

@@ -1,6 +1,6 @@
 //! What an engine answers, and how it reads as JSON.
 
-use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread, WorkloadFigures};
+use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread, StationFigures, WorkloadFigures};
 use crate::queue::ClassCounts;
 use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
@@ -25,6 +25,8 @@ pub struct Run {
     pub queue: QueueFigures,
     /// Of every hop, by its number.
     pub queues: Vec<QueueFigures>,
+    /// Per station of a Wi-Fi, in the scenario's order.
+    pub stations: Vec<StationFigures>,
     /// Per probe, in the scenario's order.
     pub probes: Vec<ProbeFigures>,
     /// Over the flows.
@@ -242,6 +244,8 @@ struct Document<'a> {
     flows: &'a [FlowFigures],
     queue: &'a QueueFigures,
     queues: &'a [QueueFigures],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stations: &'a [StationFigures],
     probes: &'a [ProbeFigures],
     fairness: &'a Fairness,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -265,6 +269,7 @@ impl Run {
             flows: &self.flows,
             queue: &self.queue,
             queues: &self.queues,
+            stations: &self.stations,
             probes: &self.probes,
             fairness: &self.fairness,
             notices: &self.notices,

@@ -55,6 +55,7 @@ impl Likeness {
         let hop = path.bottleneck();
         let (loss, lost) = random_loss(hop);
         let mut besides = elements(path, hop);
+        besides.extend(scenario.wifi.as_ref().map(|_| String::from("Wi-Fi")));
         besides.extend(lost);
         besides.extend(senders(scenario, registry));
         let wider = hop.policer.is_some() && policed(hop).is_none_or(|rate| rate > hop.rate);

@@ -16,6 +16,7 @@
 //! | `notices` | what it says that its writer may not mean |
 //! | `work` | what a flow's application does |
 //! | `varying` | steps, outages, traces |
+//! | `wifi` | the section `[wifi]`, there and back |
 //! | [`likeness`] | what decides whether a case that was run elsewhere says anything about it |
 //! | `write` | the way back: canonical TOML and JSON, every default explicit |
 //! | [`list`] | what may be chosen, for `narrows list` and the docs |
@@ -40,6 +41,7 @@ mod parse;
 mod read;
 pub mod value;
 mod varying;
+mod wifi;
 mod work;
 mod write;
 
@@ -48,6 +50,7 @@ pub use host::{HostSpec, Nic};
 pub use likeness::Likeness;
 pub use value::Tree;
 pub use varying::{no_files, Files};
+pub use wifi::{Speed, StationSpec, WifiSpec};
 
 pub use crate::param::Choice;
 
@@ -76,8 +79,10 @@ pub struct Scenario {
     pub seed: u64,
     /// The most that a flow's start is moved at random (one RTT unless given, that of the farthest flow).
     pub start_jitter: Span,
-    /// What lies between the hosts.
+    /// What lies between the hosts; of a `wifi` what [`WifiSpec::as_path`] says of it.
     pub path: PathSpec,
+    /// The medium in the place of a path.
+    pub wifi: Option<WifiSpec>,
     /// Both ends.
     pub host: HostSpec,
     /// Who sends; `count` has been expanded, every flow has its id.
@@ -317,6 +322,8 @@ pub struct FlowSpec {
     pub ecn: EcnEnds,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
+    /// The station whose flow it is, where there is a medium.
+    pub station: Option<u8>,
     /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one it sends all it can.
     pub workload: Option<Choice>,
 }
@@ -348,6 +355,8 @@ pub struct ProbeSpec {
     pub interval: Span,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
+    /// The station that answers, where there is a medium.
+    pub station: Option<u8>,
 }
 
 /// Kinds of probes.

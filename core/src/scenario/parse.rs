@@ -7,6 +7,7 @@ use super::keys;
 use super::read::{Field, Offer, Section};
 use super::value::{Tree, Value};
 use super::varying::{no_files, Files};
+use super::wifi::{self, Written};
 use super::work;
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
@@ -129,7 +130,12 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         Some(warmup)
     });
     let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
-    let mut path = path(out, &top, known);
+    let wifi = wifi::read(out, &top, known);
+    let mut path = match &wifi {
+        Some(Some(wifi)) => Some(wifi.spec.as_path()),
+        Some(None) => path(out, &top, known),
+        None => None,
+    };
     let host = match section(out, &top, "host") {
         Ok(Some(s)) => HostSpec::read(out, &s),
         Ok(None) => Some(HostSpec::default()),
@@ -137,8 +143,16 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     };
     let ecn = host.as_ref().map_or(EcnMode::default(), |host| host.ecn);
     // A path that is wrong may have a reverse hop.
-    let reverse = path.as_ref().is_none_or(|p| p.reverse.is_some());
-    let flows = flows(out, &top, known, &Ends { end, ecn, reverse });
+    let reverse = path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
+    // Of a medium that is wrong the stations are not known.
+    let wifi = wifi?;
+    let ends = Ends {
+        end,
+        ecn,
+        reverse,
+        wifi: wifi.as_ref(),
+    };
+    let flows = flows(out, &top, known, &ends);
     if let (Some(flows), Some(host)) = (&flows, &host) {
         needs(out, &top, known, flows, host);
     }
@@ -151,7 +165,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let start_jitter = optional(top.field("start_jitter"), rtt.min(end).min(HOUR), |f| {
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
-    let probes = probes(out, &top);
+    let probes = probes(out, &top, wifi.as_ref());
     if let (Some(path), Some(flows), Some(probes)) = (&mut path, &flows, &probes) {
         out.number_flows(path, flows, probes);
     }
@@ -174,6 +188,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         seed: seed?,
         start_jitter: start_jitter?,
         path: path?,
+        wifi: wifi.map(|wifi| wifi.spec),
         host: host?,
         flows: flows?,
         probes: probes?,
@@ -298,16 +313,18 @@ pub(super) fn sections<'t>(
 }
 
 /// What of the rest of the scenario matters to a flow.
-struct Ends {
+struct Ends<'a> {
     /// Of the scenario.
     end: Span,
     /// Of the hosts.
     ecn: EcnMode,
     /// Has the path a reverse hop?
     reverse: bool,
+    /// The medium, where there is one.
+    wifi: Option<&'a Written>,
 }
 
-fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends) -> Option<Vec<FlowSpec>> {
+fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<'_>) -> Option<Vec<FlowSpec>> {
     let list = sections(out, top, "flow")?;
     let mut flows = Vec::new();
     let mut ids = BTreeSet::new();
@@ -315,10 +332,13 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends)
     let mut good = true;
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
-        let Some((template, count, named)) = flow(out, s, known, ends) else {
+        let stations = wifi::stations(out, s, ends.wifi);
+        let (Some((template, count, named)), Some(stations)) = (flow(out, s, known, ends), stations) else {
             good = false;
             continue;
         };
+        let each = count;
+        let count = each * stations.len() as u64;
         if count > room {
             let f = s.field("count");
             let near = f.as_ref().and_then(|f| f.entry.key_at.as_ref()).or(s.at.as_ref());
@@ -353,7 +373,11 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends)
                 good = false;
                 break;
             }
-            flows.push(FlowSpec { id, ..template.clone() });
+            flows.push(FlowSpec {
+                id,
+                station: stations[(i / each) as usize],
+                ..template.clone()
+            });
         }
     }
     good.then_some(flows)
@@ -445,12 +469,13 @@ fn flow(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     known: &Known,
-    ends: &Ends,
+    ends: &Ends<'_>,
 ) -> Option<(FlowSpec, u64, Option<String>)> {
     let &Ends {
         end,
         ecn: host_ecn,
         reverse,
+        wifi: _,
     } = ends;
     let workload = work::workload(out, s, reverse);
     let cc = match s.field("cc") {
@@ -561,14 +586,15 @@ fn flow(
         dscp: dscp?,
         ecn: ecn?,
         size: size?,
+        station: None,
         workload: workload?,
     };
     Some((flow, count?, named?))
 }
 
-fn probes(out: &mut Collector<'_>, top: &Section<'_>) -> Option<Vec<ProbeSpec>> {
+fn probes(out: &mut Collector<'_>, top: &Section<'_>, wifi: Option<&Written>) -> Option<Vec<ProbeSpec>> {
     let list = sections(out, top, "probe")?;
-    let read: Vec<Option<ProbeSpec>> = list
+    let read: Vec<Option<Vec<ProbeSpec>>> = list
         .iter()
         .map(|s| {
             let kind = match s.field("kind") {
@@ -585,12 +611,17 @@ fn probes(out: &mut Collector<'_>, top: &Section<'_>) -> Option<Vec<ProbeSpec>> 
                 out.quantity(&f, "ms", Span::us(100), HOUR)
             });
             let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
-            Some(ProbeSpec {
-                kind: kind?,
-                interval: interval?,
-                dscp: dscp?,
-            })
+            let stations = wifi::stations(out, s, wifi)?.into_iter();
+            let (kind, interval, dscp) = (kind?, interval?, dscp?);
+            let probe = |station| ProbeSpec {
+                kind,
+                interval,
+                dscp,
+                station,
+            };
+            Some(stations.map(probe).collect())
         })
         .collect();
-    read.into_iter().collect()
+    let read: Option<Vec<Vec<ProbeSpec>>> = read.into_iter().collect();
+    read.map(|probes| probes.into_iter().flatten().collect())
 }

@@ -331,6 +331,10 @@ impl Collector<'_> {
     pub fn count(&mut self, f: &Field<'_>, least: u64, most: u64) -> Option<u64> {
         self.keep(f, count(f.node(), least, most))
     }
+    /// A probability.
+    pub fn probability(&mut self, f: &Field<'_>) -> Option<f64> {
+        self.keep(f, probability(f.node()))
+    }
     /// `true` or `false`.
     pub fn switch(&mut self, f: &Field<'_>) -> Option<bool> {
         let read = match f.node().value {

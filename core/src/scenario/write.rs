@@ -5,6 +5,7 @@ use super::dscp;
 use super::hop::path_node;
 use super::nested;
 use super::value::{Node, Table, Tree, Value};
+use super::wifi;
 use super::{Choice, Direction, FlowSpec, ProbeKind, Scenario};
 use crate::param;
 use crate::tcp::EcnEnds;
@@ -28,13 +29,16 @@ impl Scenario {
         put(&mut top, "warmup", Node::string(format_span(self.warmup)));
         put(&mut top, "seed", Node::integer(self.seed));
         put(&mut top, "start_jitter", Node::string(format_span(self.start_jitter)));
-        put(&mut top, "path", path_node(&self.path));
+        match &self.wifi {
+            Some(wifi) => put(&mut top, "wifi", wifi::node(wifi)),
+            None => put(&mut top, "path", path_node(&self.path)),
+        }
         put(&mut top, "host", self.host.node());
         if !self.flows.is_empty() {
             put(
                 &mut top,
                 "flow",
-                Node::array(self.flows.iter().map(flow_node).collect()),
+                Node::array(self.flows.iter().map(|flow| self.flow_node(flow)).collect()),
             );
         }
         if !self.probes.is_empty() {
@@ -51,11 +55,26 @@ impl Scenario {
                 if p.dscp > 0 {
                     put(&mut e, "dscp", dscp::node(p.dscp));
                 }
+                self.put_station(&mut e, p.station);
                 Node::table(e)
             });
             put(&mut top, "probe", Node::array(probes.collect()));
         }
         Tree::new(top)
+    }
+
+    fn put_station(&self, e: &mut Entries, station: Option<u8>) {
+        let stations = self.wifi.iter().flat_map(|wifi| &wifi.stations);
+        let named = station.and_then(|i| stations.map(|s| &s.name).nth(usize::from(i)));
+        if let Some(name) = named {
+            put(e, "station", Node::string(name.clone()));
+        }
+    }
+
+    fn flow_node(&self, flow: &FlowSpec) -> Node {
+        let mut e = flow_entries(flow);
+        self.put_station(&mut e, flow.station);
+        Node::table(e)
     }
 
     /// As a TOML document from which the parser makes the same scenario.
@@ -69,7 +88,7 @@ impl Scenario {
     }
 }
 
-fn flow_node(flow: &FlowSpec) -> Node {
+fn flow_entries(flow: &FlowSpec) -> Entries {
     let mut e = Entries::new();
     put(&mut e, "id", Node::string(flow.id.clone()));
     if flow.has_cc() {
@@ -101,7 +120,7 @@ fn flow_node(flow: &FlowSpec) -> Node {
     if let Some(size) = flow.size {
         put(&mut e, "size", Node::string(format_bytes(size)));
     }
-    Node::table(e)
+    e
 }
 
 pub(super) fn choice_node(choice: &Choice) -> Node {

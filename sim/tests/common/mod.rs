@@ -40,6 +40,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         dscp: 0,
         ecn: EcnEnds::Off,
         size: None,
+        station: None,
         workload: None,
     }
 }
@@ -49,6 +50,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
         kind: ProbeKind::Ping,
         interval,
         dscp: 0,
+        station: None,
     }
 }
 
@@ -64,6 +66,7 @@ pub fn scenario(duration: Span) -> Scenario {
             buffer: Some(Buffer::Bdp(1.0)),
             ..HopSpec::new(Rate::mbit(10), Span::ms(20), choice("fifo"))
         }),
+        wifi: None,
         host: HostSpec::default(),
         flows: Vec::new(),
         probes: Vec::new(),

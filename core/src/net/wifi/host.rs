@@ -240,6 +240,10 @@ impl<P: Packet> Host<P> {
         if (aggregating && aggregates >= AGGREGATES) || (!aggregating && frames >= FRAMES) {
             return false;
         }
+        // It is its turn: what is in the hardware will be over soon.
+        if aggregating && self.is_cut(category, peer, shared) {
+            return false;
+        }
         let ppdu = self.build(now, category, peer, aggregating, shared, out);
         let lane = &mut self.lanes[category];
         match ppdu {
@@ -253,17 +257,9 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// Fills one transmission to a peer.
-    fn build<O: Out<P>>(
-        &mut self,
-        now: Time,
-        category: usize,
-        peer: usize,
-        aggregating: bool,
-        shared: &mut Shared<P>,
-        out: &mut O,
-    ) -> Option<Ppdu<P>> {
-        let phy = shared.peers[self.station(peer)].phy;
+    /// The most bytes and frames of one transmission to a peer.
+    fn limits(&self, category: usize, peer: usize, aggregating: bool, shared: &Shared<P>) -> (Bytes, usize) {
+        let phy = &shared.peers[self.station(peer)].phy;
         let limits = shared.limits;
         let txop = shared.edca(self.number)[category].txop;
         let answered = shared.band.sifs() + phy.answer(true) + phy.duration(Bytes::ZERO);
@@ -278,15 +274,35 @@ impl<P: Packet> Host<P> {
         } else {
             1
         };
-        // Two transmissions to one peer share its window. Rather than be cut short by the first, the second is made after it.
+        (most, count)
+    }
+
+    /// Would a transmission to a peer be cut short because another, in the hardware, has taken its window?
+    fn is_cut(&self, category: usize, peer: usize, shared: &Shared<P>) -> bool {
         let lane = &self.lanes[category];
-        let waiting = self.mac.as_ref().map_or(0, |mac| mac.waiting(4 * peer + category));
-        let waiting = waiting + (lane.tids[peer].fifo.len() + lane.tids[peer].again.len()) as u64;
-        let fit = (most.get() / joined(Bytes::ZERO, mpdu(FRAME)).get()).max(1);
-        let shared_window = aggregating && lane.hardware.iter().any(|ppdu| ppdu.peer == peer);
-        if shared_window && lane.tids[peer].window.free() < waiting.min(fit).min(count as u64) {
-            return None;
+        if !lane.hardware.iter().any(|ppdu| ppdu.peer == peer) {
+            return false;
         }
+        let (most, count) = self.limits(category, peer, true, shared);
+        let tid = &lane.tids[peer];
+        let new = self.mac.as_ref().map_or(0, |mac| mac.waiting(4 * peer + category));
+        let waiting = new + (tid.fifo.len() + tid.again.len()) as u64;
+        let fit = (most.get() / joined(Bytes::ZERO, mpdu(FRAME)).get()).max(1);
+        tid.window.free() < waiting.min(fit).min(count as u64)
+    }
+
+    /// Fills one transmission to a peer.
+    fn build<O: Out<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        peer: usize,
+        aggregating: bool,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> Option<Ppdu<P>> {
+        let phy = shared.peers[self.station(peer)].phy;
+        let (most, count) = self.limits(category, peer, aggregating, shared);
         let mut ppdu = Ppdu {
             peer,
             frames: Vec::new(),

@@ -276,8 +276,12 @@ impl<P: Packet> Wifi<P> {
         };
         let station = self.hosts[host].station(ppdu.peer);
         let bytes: u64 = ppdu.frames.iter().map(|frame| frame.packet.size().get()).sum();
+        // Of what several send at once each has its part: the air is used once.
+        let all = self.on_air.iter().map(|on_air| on_air.lasts.as_ns());
+        let (longest, sum) = all.fold((0, 0), |(longest, sum), ns| (ns.max(longest), sum + ns));
+        let part = u128::from(lasts.as_ns()) * u128::from(longest) / u128::from(sum.max(1));
         let usage = &mut self.shared.usage[station];
-        usage.airtime = usage.airtime + lasts;
+        usage.airtime = usage.airtime + Span::ns(part as u64);
         usage.transmissions += 1;
         let (sent, frames, payload) = if host == 0 { &mut usage.down } else { &mut usage.up };
         *sent += 1;

@@ -130,7 +130,7 @@ pub struct Setup<P> {
 /// What a station has had of the medium.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// On the air for it or by it, with answers, failures included.
+    /// On the air for it or by it, with answers, failures included; of a collision its part.
     pub airtime: Span,
     /// Transmissions to it and from it; what is sent again unchanged counts again.
     pub transmissions: u64,
@@ -142,6 +142,21 @@ pub struct Usage {
     pub retries: u64,
     /// Transmissions that collided.
     pub collisions: u64,
+}
+
+impl Usage {
+    /// What has come in addition since `before`.
+    pub fn since(&self, before: &Usage) -> Usage {
+        let less = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0 - b.0, a.1 - b.1, a.2 - b.2);
+        Usage {
+            airtime: self.airtime - before.airtime,
+            transmissions: self.transmissions - before.transmissions,
+            down: less(self.down, before.down),
+            up: less(self.up, before.up),
+            retries: self.retries - before.retries,
+            collisions: self.collisions - before.collisions,
+        }
+    }
 }
 
 /// What waits, by level and station.

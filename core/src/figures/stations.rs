@@ -1,0 +1,103 @@
+//! What each station of a `[wifi]` had: of the medium, and where its packets waited.
+
+use super::{six_digits, Quantiles, QueueFigures};
+use crate::net::wifi::{Stack, Usage, AIR, DRIVER, STACK};
+use crate::scenario::WifiSpec;
+use crate::units::Span;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::Serialize;
+
+/// The figures of one station, of what came after the warm-up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct StationFigures {
+    /// Unique in the scenario.
+    pub name: String,
+    /// Mbit/s: of its flows together, both ways.
+    #[serde(serialize_with = "six_digits")]
+    pub goodput_mbit: f64,
+    /// Of the time: on the air was what was sent to it or by it, or an answer to that, failures included. What is missing to 1
+    /// over all stations is contention and idleness.
+    #[serde(serialize_with = "six_digits")]
+    pub airtime_share: f64,
+    /// Of what was sent to it.
+    pub aggregate: AggregateFigures,
+    /// Of what it sent.
+    pub aggregate_up: AggregateFigures,
+    /// Frames that were sent again.
+    pub retries: u64,
+    /// Of its transmissions and of those to it, the share that collided.
+    #[serde(serialize_with = "six_digits")]
+    pub collision_share: f64,
+    /// Where packets to it waited, milliseconds.
+    pub delay_ms: LevelDelays,
+}
+
+/// Transmissions on average.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize)]
+pub struct AggregateFigures {
+    /// Frames in one.
+    #[serde(serialize_with = "six_digits")]
+    pub frames: f64,
+    /// Bytes of their Ethernet frames.
+    #[serde(serialize_with = "six_digits")]
+    pub bytes: f64,
+}
+
+impl AggregateFigures {
+    fn of((sent, frames, bytes): (u64, u64, u64)) -> AggregateFigures {
+        AggregateFigures {
+            frames: frames as f64 / sent as f64,
+            bytes: bytes as f64 / sent as f64,
+        }
+    }
+}
+
+/// How long packets waited at each level; `None` at one that the stack has not.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize)]
+pub struct LevelDelays {
+    /// In the qdisc.
+    pub qdisc: Option<Quantiles>,
+    /// In mac80211.
+    pub mac80211: Option<Quantiles>,
+    /// In driver and hardware, until their transmission's turn has come.
+    pub driver: Option<Quantiles>,
+    /// From then on until they have arrived, and all before them.
+    pub air: Option<Quantiles>,
+}
+
+impl StationFigures {
+    /// Of every station. `used` is what each had of the medium within `time`, `levels` the figures of the levels with the stations as their
+    /// classes, `goodput` Mbit/s by station.
+    pub fn of(
+        wifi: &WifiSpec,
+        time: Span,
+        used: &[Usage],
+        levels: &[QueueFigures],
+        goodput: &[f64],
+    ) -> Vec<StationFigures> {
+        let figures = |(i, usage): (usize, &Usage)| {
+            let delay = |level: u8| {
+                let classes = levels.get(usize::from(level)).map(|queue| &queue.classes);
+                classes.and_then(|classes| classes.get(i)).map(|class| class.delay_ms)
+            };
+            let before = wifi.stack == Stack::Before;
+            StationFigures {
+                name: wifi.stations.get(i).map(|s| s.name.clone()).unwrap_or_default(),
+                goodput_mbit: goodput.get(i).copied().unwrap_or(f64::NAN),
+                airtime_share: usage.airtime.as_s() / time.as_s(),
+                aggregate: AggregateFigures::of(usage.down),
+                aggregate_up: AggregateFigures::of(usage.up),
+                retries: usage.retries,
+                collision_share: usage.collisions as f64 / usage.transmissions as f64,
+                delay_ms: LevelDelays {
+                    qdisc: delay(STACK).filter(|_| before),
+                    mac80211: delay(STACK).filter(|_| !before),
+                    driver: delay(DRIVER),
+                    air: delay(AIR),
+                },
+            }
+        };
+        used.iter().enumerate().map(figures).collect()
+    }
+}

@@ -1,0 +1,441 @@
+//! The section `[wifi]`, which takes the place of `[path]`: an access point and its stations, read and written back.
+
+use super::error::{Collector, Fix};
+use super::parse::{missing, optional, section, sections, Known, HOUR};
+use super::read::{Field, Section};
+use super::value::Node;
+use super::write::{choice_node, put, quote, Entries};
+use super::{Choice, HopSpec, PathSpec};
+use crate::net::wifi::ampdu::{Limits, WINDOW};
+use crate::net::wifi::phy::{Band, Phy, Standard, Width};
+use crate::net::wifi::{Peer, Stack, DRIVER_FRAMES, MOST_STATIONS, STACKS};
+use crate::param::Params;
+use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// A medium and who is on it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WifiSpec {
+    /// What they speak.
+    pub standard: Standard,
+    /// How wide.
+    pub width: Width,
+    /// Where in the spectrum.
+    pub band: Band,
+    /// Symbols of 3.6 µs, or of 4.
+    pub short_guard: bool,
+    /// What queues for the air.
+    pub stack: Stack,
+    /// Of the stack `before`: above the driver.
+    pub qdisc: Choice,
+    /// Of the stack `before`: frames that the driver takes of each category.
+    pub driver: u64,
+    /// Of one transmission.
+    pub limits: Limits,
+    /// `count` has been expanded; at least one.
+    pub stations: Vec<StationSpec>,
+}
+
+/// One station.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StationSpec {
+    /// Unique.
+    pub name: String,
+    /// How fast.
+    pub speed: Speed,
+    /// How often a single frame arrives damaged, from 0 to 1.
+    pub error: f64,
+    /// Two-way distance between the access point and the other end of its flows.
+    pub rtt: Span,
+}
+
+/// How fast a station is spoken to.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Speed {
+    /// Modulation and coding (of one stream, 0 to 9), and streams.
+    Mcs(u8, u8),
+    /// A rate of 802.11a, b or g, without aggregation.
+    Legacy(Rate),
+}
+
+const WIDTHS: [(&str, Width); 3] = [("20MHz", Width::W20), ("40MHz", Width::W40), ("80MHz", Width::W80)];
+const STANDARDS: [(&str, Standard); 2] = [("n", Standard::N), ("ac", Standard::Ac)];
+const BANDS: [(&str, Band); 2] = [("5GHz", Band::Ghz5), ("2.4GHz", Band::Ghz2)];
+const GUARDS: [(&str, bool); 2] = [("short", true), ("long", false)];
+
+/// Memory of mac80211's queues.
+const MEMORY_N: Bytes = Bytes::new(4 << 20);
+const MEMORY_AC: Bytes = Bytes::new(16 << 20);
+
+fn name_of<T: PartialEq + Copy>(names: &[(&'static str, T)], value: T) -> &'static str {
+    let found = names.iter().find(|(_, known)| *known == value);
+    found.map_or("", |(name, _)| name)
+}
+
+impl WifiSpec {
+    /// How a station is spoken to; `None` where the standard has no such combination.
+    pub fn phy(&self, speed: Speed) -> Option<Phy> {
+        match speed {
+            Speed::Mcs(mcs, streams) => Phy::new(self.standard, self.band, self.width, mcs, streams, self.short_guard),
+            Speed::Legacy(rate) => Phy::legacy(rate, self.band),
+        }
+    }
+    /// The stations as the medium knows them.
+    pub fn peers(&self) -> Vec<Peer> {
+        let peer = |station: &StationSpec| {
+            let there = Span::ns(station.rtt.as_ns() / 2);
+            Some(Peer {
+                phy: self.phy(station.speed)?,
+                error: station.error,
+                there,
+                back: station.rtt - there,
+            })
+        };
+        self.stations.iter().filter_map(peer).collect()
+    }
+    /// The standard's name.
+    pub fn standard_name(&self) -> &'static str {
+        match self.standard {
+            Standard::N => "802.11n",
+            Standard::Ac => "802.11ac",
+        }
+    }
+    /// Memory of mac80211's queues, as Linux counts it.
+    pub fn mac_memory(&self) -> Bytes {
+        match self.standard {
+            Standard::N => MEMORY_N,
+            Standard::Ac => MEMORY_AC,
+        }
+    }
+    /// The medium as a path of one hop, for those who ask only how fast and how far: the fastest station's rate, and the
+    /// shortest distance.
+    pub fn as_path(&self) -> PathSpec {
+        let rates = self
+            .stations
+            .iter()
+            .filter_map(|s| self.phy(s.speed))
+            .map(|phy| phy.rate());
+        let rtt = self.stations.iter().map(|s| s.rtt).min().unwrap_or_default();
+        let rate = rates.max().unwrap_or(Rate::mbit(1));
+        PathSpec::from(HopSpec::new(rate, rtt, self.qdisc.clone()))
+    }
+}
+
+/// A `[wifi]`, and under which names its stations were written: those of a `count` share one.
+pub(super) struct Written {
+    pub spec: WifiSpec,
+    names: Vec<String>,
+}
+
+impl Written {
+    /// The stations that a name means: one, or all that were written with a count.
+    fn named(&self, name: &str) -> Vec<Option<u8>> {
+        let one = self.spec.stations.iter().position(|station| station.name == name);
+        let group = self.names.iter().enumerate().filter(|(_, written)| *written == name);
+        match one {
+            Some(one) => alloc::vec![Some(one as u8)],
+            None => group.map(|(i, _)| Some(i as u8)).collect(),
+        }
+    }
+}
+
+/// The stations of a flow or a probe: one entry for each, which is `None` where there are no stations.
+pub(super) fn stations(out: &mut Collector<'_>, s: &Section<'_>, wifi: Option<&Written>) -> Option<Vec<Option<u8>>> {
+    match (s.field("station"), wifi) {
+        (None, None) => Some(alloc::vec![None]),
+        (Some(f), None) => {
+            out.refuse(&f, "needs a [wifi], whose stations have names", Fix::None);
+            None
+        }
+        (None, Some(wifi)) if wifi.spec.stations.len() == 1 => Some(alloc::vec![Some(0)]),
+        (None, Some(wifi)) => {
+            let line = format!("station = {}", quote(&wifi.names[0]));
+            missing(out, s, "station", &line)
+        }
+        (Some(f), Some(wifi)) => {
+            let found = wifi.named(out.text(&f, 80)?);
+            if found.is_empty() {
+                let mut names: Vec<&str> = wifi.names.iter().map(String::as_str).collect();
+                names.dedup();
+                let fix = Fix::Value(quote(names[0]));
+                out.refuse(&f, format!("is no station; there are {}", names.join(", ")), fix);
+                return None;
+            }
+            Some(found)
+        }
+    }
+}
+
+/// `[wifi]`, where there is one.
+pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Option<Written>> {
+    let Some(s) = section(out, top, "wifi").ok()? else {
+        return Some(None);
+    };
+    if let Some(f) = top.field("path") {
+        out.refuse(&f, "does not go with [wifi], which takes its place", Fix::None);
+        return None;
+    }
+    let standard = one_of(out, &s, "standard", &STANDARDS);
+    let width = one_of(out, &s, "width", &WIDTHS);
+    let band = one_of(out, &s, "band", &BANDS);
+    let guard = one_of(out, &s, "guard", &GUARDS);
+    let stack = match s.field("stack") {
+        Some(_) => one_of(out, &s, "stack", &STACKS),
+        None => Some(Stack::default()),
+    };
+    let before = stack.is_none_or(|stack| stack == Stack::Before);
+    let plain = || Choice {
+        kind: "pfifo_fast".into(),
+        params: known
+            .queues
+            .iter()
+            .find(|offer| offer.name == "pfifo_fast")
+            .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
+    };
+    let qdisc = optional(s.field("qdisc").filter(|f| old(out, f, before)), plain(), |f| {
+        out.choice(&f, "queue", &known.queues, &[])
+    });
+    let driver = optional(s.field("driver").filter(|f| old(out, f, before)), DRIVER_FRAMES, |f| {
+        out.count(&f, 1, 1_000_000)
+    });
+    if !before && (s.field("qdisc").is_some() || s.field("driver").is_some()) {
+        return None;
+    }
+    let limits = limits(out, &s);
+    let stations = sections(out, &s, "wifi.station");
+    let mut wifi = WifiSpec {
+        standard: standard?,
+        width: width?,
+        band: band?,
+        short_guard: guard?,
+        stack: stack?,
+        qdisc: qdisc?,
+        driver: driver?,
+        limits: limits?,
+        stations: Vec::new(),
+    };
+    if wifi.standard == Standard::N && wifi.width == Width::W80 {
+        if let Some(f) = s.field("width") {
+            out.refuse(&f, "is 802.11ac's", Fix::Value(quote("40MHz")));
+        }
+        return None;
+    }
+    if wifi.standard == Standard::Ac && wifi.band == Band::Ghz2 {
+        if let Some(f) = s.field("band") {
+            out.refuse(&f, "is not 802.11ac's", Fix::Value(quote("5GHz")));
+        }
+        return None;
+    }
+    let list = stations?;
+    if list.is_empty() {
+        let line = "[[wifi.station]]\nname = \"near\"\nmcs = 7";
+        out.missing(
+            "wifi.station".into(),
+            s.at.as_ref(),
+            "is missing: who is on the medium",
+            line.into(),
+        );
+        return None;
+    }
+    let (mut names, mut written) = (BTreeSet::new(), Vec::new());
+    let mut good = true;
+    for s in &list {
+        match station(out, s, &wifi) {
+            None => good = false,
+            Some((station, count)) => {
+                let room = (MOST_STATIONS - wifi.stations.len()) as u64;
+                if count > room {
+                    let problem = format!("is too much: {MOST_STATIONS} stations at most, all together");
+                    out.missing(
+                        s.path_of("count"),
+                        s.at.as_ref(),
+                        problem,
+                        format!("count = {}", room.max(1)),
+                    );
+                    return None;
+                }
+                for i in 0..count {
+                    let name = if count == 1 {
+                        station.name.clone()
+                    } else {
+                        format!("{}{i}", station.name)
+                    };
+                    if !names.insert(name.clone()) {
+                        let problem = format!("is \"{name}\", which another station is called already");
+                        let line = format!("name = {}", quote(&format!("{name}-2")));
+                        out.missing(s.path_of("name"), s.at.as_ref(), problem, line);
+                        return None;
+                    }
+                    written.push(station.name.clone());
+                    wifi.stations.push(StationSpec {
+                        name,
+                        ..station.clone()
+                    });
+                }
+            }
+        }
+    }
+    good.then_some(Some(Written {
+        spec: wifi,
+        names: written,
+    }))
+}
+
+/// Is the key one of the old stack? If not, it is refused.
+fn old(out: &mut Collector<'_>, f: &Field<'_>, before: bool) -> bool {
+    if !before {
+        out.refuse(f, "is the stack before's; the others have none", Fix::None);
+    }
+    before
+}
+
+/// A word that stands for something; the first one where it is absent.
+fn one_of<T: Copy>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, names: &[(&'static str, T)]) -> Option<T> {
+    let words: Vec<&'static str> = names.iter().map(|(word, _)| *word).collect();
+    optional(s.field(name), names[0].1, |f| {
+        let word = out.word(&f, &words, names[0].0)?;
+        names.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+    })
+}
+
+/// `frames`, `bytes`, `duration` of an aggregate.
+fn limits(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Limits> {
+    let most = Limits::default();
+    let Some(s) = section(out, s, "wifi.aggregate").ok()? else {
+        return Some(most);
+    };
+    let frames = optional(s.field("frames"), most.frames, |f| out.count(&f, 1, WINDOW));
+    let bytes = optional(s.field("bytes"), most.bytes, |f| {
+        out.quantity(&f, "B", Bytes::new(1600), most.bytes)
+    });
+    let duration = optional(s.field("duration"), most.duration, |f| {
+        out.quantity(&f, "ms", Span::us(100), Span::us(5484))
+    });
+    Some(Limits {
+        frames: frames?,
+        bytes: bytes?,
+        duration: duration?,
+    })
+}
+
+/// One `[[wifi.station]]`, and how many of it.
+fn station(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<(StationSpec, u64)> {
+    let name = match s.field("name") {
+        None => missing(out, s, "name", "name = \"near\""),
+        Some(f) => {
+            let name = out.text(&f, 64)?;
+            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            if name.is_empty() || !name.chars().all(fine) {
+                let cleaned: String = name.chars().map(|c| if fine(c) { c } else { '_' }).collect();
+                let fix = if cleaned.is_empty() { "near".into() } else { cleaned };
+                out.refuse(&f, "is not a name: letters, digits, _ - .", Fix::Value(quote(&fix)));
+                return None;
+            }
+            Some(name.to_string())
+        }
+    };
+    let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_STATIONS as u64));
+    let speed = speed(out, s, wifi);
+    let error = optional(s.field("error"), 0.0, |f| out.probability(&f));
+    let rtt = optional(s.field("rtt"), Span::ms(2), |f| {
+        out.quantity(&f, "ms", Span::ZERO, HOUR)
+    });
+    let station = StationSpec {
+        name: name?,
+        speed: speed?,
+        error: error?,
+        rtt: rtt?,
+    };
+    Some((station, count?))
+}
+
+/// `mcs` and `streams`, or `rate`.
+fn speed(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<Speed> {
+    if let Some(f) = s.field("rate") {
+        for other in ["mcs", "streams"] {
+            if let Some(f) = s.field(other) {
+                out.refuse(&f, "does not go with rate, which is one without", Fix::None);
+                return None;
+            }
+        }
+        let rate = out.quantity(&f, "Mbit", Rate::mbit(1), Rate::mbit(54))?;
+        if Phy::legacy(rate, wifi.band).is_none() {
+            let near = Phy::legacy_rates(wifi.band).min_by_key(|known| known.as_bit().abs_diff(rate.as_bit()));
+            let known: Vec<String> = Phy::legacy_rates(wifi.band).map(format_rate).collect();
+            let fix = near.map_or(Fix::None, |near| Fix::Value(quote(&format_rate(near))));
+            out.refuse(&f, format!("is no rate of the band: {}", known.join(", ")), fix);
+            return None;
+        }
+        return Some(Speed::Legacy(rate));
+    }
+    let Some(f) = s.field("mcs") else {
+        return missing(out, s, "mcs", "mcs = 7");
+    };
+    let most = if wifi.standard == Standard::N { 31 } else { 9 };
+    let index = out.count(&f, 0, most)? as u8;
+    let streams = match (wifi.standard, s.field("streams")) {
+        (Standard::N, Some(f)) => {
+            out.refuse(&f, "is said by the MCS of 802.11n: 8 to 15 are two streams", Fix::None);
+            return None;
+        }
+        (Standard::N, None) => index / 8 + 1,
+        (Standard::Ac, f) => optional(f, 1, |f| out.count(&f, 1, 8))? as u8,
+    };
+    let mcs = if wifi.standard == Standard::N { index % 8 } else { index };
+    let speed = Speed::Mcs(mcs, streams);
+    if wifi.phy(speed).is_none() {
+        let problem = format!("is no MCS of 802.11ac with this width and {streams} streams");
+        out.refuse(&f, problem, Fix::Value(mcs.saturating_sub(1).to_string()));
+        return None;
+    }
+    Some(speed)
+}
+
+/// `[wifi]`, as it reads back.
+pub(super) fn node(wifi: &WifiSpec) -> Node {
+    let mut e = Entries::new();
+    let mut word = |name: &str, word: &str| put(&mut e, name, Node::string(word));
+    word("standard", name_of(&STANDARDS, wifi.standard));
+    word("width", name_of(&WIDTHS, wifi.width));
+    word("band", name_of(&BANDS, wifi.band));
+    word("guard", name_of(&GUARDS, wifi.short_guard));
+    word("stack", wifi.stack.name());
+    if wifi.stack == Stack::Before {
+        put(&mut e, "qdisc", choice_node(&wifi.qdisc));
+        put(&mut e, "driver", Node::integer(wifi.driver));
+    }
+    let limits = alloc::vec![
+        ("frames".into(), Node::integer(wifi.limits.frames)),
+        ("bytes".into(), Node::string(format_bytes(wifi.limits.bytes))),
+        ("duration".into(), Node::string(format_span(wifi.limits.duration))),
+    ];
+    put(&mut e, "aggregate", Node::table(limits));
+    let stations = wifi.stations.iter().map(|station| {
+        let mut e = Entries::new();
+        put(&mut e, "name", Node::string(station.name.clone()));
+        match station.speed {
+            Speed::Legacy(rate) => put(&mut e, "rate", Node::string(format_rate(rate))),
+            Speed::Mcs(mcs, streams) if wifi.standard == Standard::N => {
+                put(
+                    &mut e,
+                    "mcs",
+                    Node::integer(8 * (u64::from(streams) - 1) + u64::from(mcs)),
+                );
+            }
+            Speed::Mcs(mcs, streams) => {
+                put(&mut e, "mcs", Node::integer(u64::from(mcs)));
+                put(&mut e, "streams", Node::integer(u64::from(streams)));
+            }
+        }
+        if station.error > 0.0 {
+            put(&mut e, "error", Node::float(station.error));
+        }
+        put(&mut e, "rtt", Node::string(format_span(station.rtt)));
+        Node::table(e)
+    });
+    put(&mut e, "station", Node::array(stations.collect()));
+    Node::table(e)
+}

@@ -1,0 +1,176 @@
+//! What lies between the hosts: a path, or an access point and its stations.
+
+use crate::packet::Packet;
+use crate::world::Watch;
+use crate::SimError;
+use narrows_core::figures::{FlowFigures, QueueFigures, QueueMeter, StationFigures};
+use narrows_core::net::path::{self, Path};
+use narrows_core::net::wifi::{Setup, Stack, Usage, Wifi};
+use narrows_core::net::{Network, Out, Port, NEAR};
+use narrows_core::queue::{Backlog, Place, QueueKind};
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::{Scenario, WifiSpec};
+use narrows_core::units::Time;
+
+/// A network for packets of the virtual world.
+pub(crate) enum Medium {
+    Path(Path<Packet>),
+    Air(Box<Air>),
+}
+
+/// A Wi-Fi, whose packets carry their stations.
+pub(crate) struct Air {
+    wifi: Wifi<Packet>,
+    /// The station of each flow, and of each probe after them.
+    stations: Vec<u8>,
+    warmup: Time,
+    /// What the stations had had by then.
+    before: Option<Vec<Usage>>,
+}
+
+impl Medium {
+    /// What a scenario says, and a meter for each of its queues.
+    pub fn new(scenario: &Scenario, registry: &Registry<Packet>) -> Result<(Medium, Vec<QueueMeter>), SimError> {
+        let warmup = Time::ZERO + scenario.warmup;
+        let kind = |name: &str| registry.queue(name).ok_or_else(|| SimError::UnknownQueue(name.into()));
+        if let Some(wifi) = &scenario.wifi {
+            let medium = Medium::air(scenario, wifi, kind(&wifi.qdisc.kind)?);
+            let names: Vec<String> = wifi.stations.iter().map(|station| station.name.clone()).collect();
+            let stack = wifi.stack;
+            let of = |level: usize| match level {
+                0 if stack == Stack::Before => wifi.qdisc.kind.as_str(),
+                0 => stack.name(),
+                1 if stack == Stack::Before => "fifo",
+                _ => wifi.standard_name(),
+            };
+            let levels = stack.levels().into_iter().enumerate();
+            let meter = |(i, name): (usize, &str)| QueueMeter::new(name.into(), of(i).into(), names.clone(), warmup);
+            return Ok((medium, levels.map(meter).collect()));
+        }
+        let (spec, seed) = (&scenario.path, scenario.seed);
+        let (mut disciplines, mut queues) = (Vec::new(), Vec::new());
+        let places = path::places(spec, seed, scenario.host.hz);
+        for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
+            let choice = &hop.queue;
+            let discipline = registry
+                .make_queue(choice, place)
+                .ok_or_else(|| SimError::UnknownQueue(choice.kind.clone()))?;
+            queues.push(QueueMeter::new(name, choice.kind.clone(), discipline.classes(), warmup));
+            disciplines.push(discipline);
+        }
+        Ok((Medium::Path(Path::new(spec, disciplines, seed)), queues))
+    }
+
+    /// The Wi-Fi of a scenario. `kind` is its qdisc's.
+    fn air(scenario: &Scenario, wifi: &WifiSpec, kind: &QueueKind<Packet>) -> Medium {
+        let (make, params) = (kind.make, wifi.qdisc.params.clone());
+        let (seed, hz) = (scenario.seed, scenario.host.hz);
+        let rate = scenario.path.bottleneck().rate;
+        let setup = Setup {
+            band: wifi.band,
+            stack: wifi.stack,
+            driver: wifi.driver,
+            limits: wifi.limits,
+            mac_memory: wifi.mac_memory(),
+            peers: wifi.peers(),
+            route: Box::new(|packet: &Packet| usize::from(packet.station())),
+            qdisc: Box::new(move |host, category| {
+                let name = format!("wifi/{host}/{category}/queue");
+                let place = Place {
+                    limit: None,
+                    rate,
+                    hz,
+                    seed: Rng::named(seed, &name).next_u64(),
+                };
+                make(&params, &place)
+            }),
+        };
+        let flows = scenario.flows.iter().map(|flow| flow.station);
+        let stations = flows.chain(scenario.probes.iter().map(|probe| probe.station));
+        Medium::Air(Box::new(Air {
+            wifi: Wifi::new(setup, seed),
+            stations: stations.map(|station| station.unwrap_or(0)).collect(),
+            warmup: Time::ZERO + scenario.warmup,
+            before: None,
+        }))
+    }
+
+    /// A packet enters. On the air, every port but the near one is that of its station.
+    pub fn push(&mut self, now: Time, port: Port, packet: Packet, watch: &mut Watch) {
+        match self {
+            Medium::Path(path) => path.push(now, port, packet, watch),
+            Medium::Air(air) => {
+                let owner = watch.flow_of(&packet) as usize;
+                let station = air.stations.get(owner).copied().unwrap_or(0);
+                let port = if port == NEAR { NEAR } else { station + 1 };
+                air.wifi.push(now, port, packet.at_station(station), watch);
+            }
+        }
+    }
+
+    pub fn next_wakeup(&self) -> Option<Time> {
+        match self {
+            Medium::Path(path) => path.next_wakeup(),
+            Medium::Air(air) => air.wifi.next_wakeup(),
+        }
+    }
+
+    pub fn poll<O: Out<Packet>>(&mut self, now: Time, out: &mut O) {
+        match self {
+            Medium::Path(path) => path.poll(now, out),
+            Medium::Air(air) => {
+                if now >= air.warmup && air.before.is_none() {
+                    air.wifi.poll(air.warmup, out);
+                    air.before = Some(air.wifi.usage().to_vec());
+                }
+                air.wifi.poll(now, out);
+            }
+        }
+    }
+
+    /// What arrives next at FAR and at NEAR, as far as that is known.
+    pub fn coming(&self, n: usize) -> (Option<&Packet>, Option<&Packet>) {
+        match self {
+            Medium::Path(path) => path.coming(n),
+            Medium::Air(_) => (None, None),
+        }
+    }
+
+    /// What waits in a queue.
+    pub fn backlog(&self, queue: usize) -> Backlog {
+        match self {
+            Medium::Path(path) => path.hops().nth(queue).map(|hop| hop.backlog()).unwrap_or_default(),
+            Medium::Air(air) => air.wifi.backlog(queue),
+        }
+    }
+    /// What waits in a class of a queue.
+    pub fn backlog_of(&self, queue: usize, class: usize) -> Backlog {
+        match self {
+            Medium::Path(path) => {
+                let hop = path.hops().nth(queue);
+                hop.map(|hop| hop.queue().backlog_of(class)).unwrap_or_default()
+            }
+            Medium::Air(air) => air.wifi.backlog_of(queue, class),
+        }
+    }
+    /// The figures of each station; none of a path. `queues` are its levels'.
+    pub fn stations(&self, scenario: &Scenario, queues: &[QueueFigures], flows: &[FlowFigures]) -> Vec<StationFigures> {
+        let (Medium::Air(air), Some(wifi)) = (self, &scenario.wifi) else {
+            return Vec::new();
+        };
+        let before = air.before.iter().flatten().copied();
+        let before = before.chain(std::iter::repeat(Usage::default()));
+        let usage = air.wifi.usage().iter().zip(before);
+        let used: Vec<Usage> = usage.map(|(now, before)| now.since(&before)).collect();
+        let mut goodput = vec![0.0; wifi.stations.len()];
+        for (flow, station) in flows
+            .iter()
+            .zip(&air.stations)
+            .filter(|(flow, _)| flow.goodput_mbit.is_finite())
+        {
+            goodput[usize::from(*station)] += flow.goodput_mbit;
+        }
+        StationFigures::of(wifi, scenario.duration - scenario.warmup, &used, queues, &goodput)
+    }
+}
