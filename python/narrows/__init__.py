@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from narrows.plot import compare_plot
     from narrows.report import compare_report
     from narrows.runs import Run, run
-    from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario, load
+    from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
     from narrows.sweeps.sweeping import Sweep, sweep
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "Run",
     "Scenario",
     "ScenarioError",
+    "Station",
+    "Wifi",
     "Sweep",
     "__version__",
     "cc",
@@ -52,7 +54,7 @@ _HOMES = {
     "narrows.plot": ("compare_plot",),
     "narrows.report": ("compare_report",),
     "narrows.runs": ("Run", "run"),
-    "narrows.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "load"),
+    "narrows.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Station", "Wifi", "load"),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
 """Where each name lives. It is imported when it is asked for: the command starts before all that it needs."""

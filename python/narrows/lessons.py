@@ -368,6 +368,99 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
+def _air(figures: Figures, station: int) -> str:
+    return percent(figures["stations"][station]["airtime_share"])
+
+
+def _at_once(figures: Figures, station: int) -> str:
+    aggregate = figures["stations"][station]["aggregate"]
+    return f"{number(aggregate['frames'], 0)} frames"
+
+
+def _wifi(runs: Sequence[Figures]) -> list[Block]:
+    alone, before, fq_mac, airtime = runs
+    alone_each, slow = alone["flows"][0]["goodput_mbit"], before["stations"][2]
+
+    def told(figures: Figures) -> str:
+        fast = listed([f"{number(flow['goodput_mbit'], 1)}" for flow in figures["flows"][:2]])
+        return f"the near stations get {fast} Mbit/s, the far one {_goodput(figures, 2)}"
+
+    return [
+        Block(
+            "Two near stations by themselves",
+            (
+                f"They share what the medium gives: {_goodputs(alone)} together. Nobody gets the 144 Mbit/s of "
+                "their symbols: before each transmission everybody waits some slots, then comes a preamble, and "
+                "afterwards an answer. So that this is not paid for each packet, many go at once: here "
+                f"{_at_once(alone, 0)} on average.",
+            ),
+            (Show(0, "throughput"),),
+        ),
+        Block(
+            "One slow station",
+            (
+                "Then a third one joins, far away: its symbols carry 7 Mbit/s, a twentieth. A full packet to it "
+                f"takes 1.7 ms of air. Now {told(before)}: a near station has {number(alone_each, 1)} Mbit/s no "
+                "longer.",
+                "The reason is whose turn it is. The access point has one queue for all, and serves stations in "
+                "turn, one transmission each. A turn of the far station lasts as long as four milliseconds allow, "
+                f"and holds {_at_once(before, 2)}. It is on the air {_air(before, 2)} of the time, each near one "
+                f"{_air(before, 0)}.",
+            ),
+            (Show(1, "throughput"),),
+        ),
+        Block(
+            "Where the packets wait",
+            (
+                "A pfifo_fast of a thousand packets stands above a driver that takes 123 more, and most of those "
+                f"are for the far station: half of its packets wait {number(slow['delay_ms']['driver']['p50'], 0)} "
+                "ms in the driver alone. Everybody waits in the same queue, so a ping to a near station takes "
+                f"{_ping(before)}.",
+            ),
+            (Show(1, "queue"), Show(1, "rtt")),
+        ),
+        Block(
+            "A queue for each station, inside mac80211",
+            (
+                "Since Linux 4.8 there is no qdisc over Wi-Fi. Each station has its own queue, with FQ-CoDel in it, "
+                "and the hardware holds two transmissions at most; the next is filled when it is its turn, with "
+                f"whatever waits then. The ping takes {_ping(fq_mac)}. But turns are still turns: {told(fq_mac)}, "
+                f"and the far one is on the air {_air(fq_mac, 2)} of the time.",
+            ),
+            (Show(2, "queue"), Show(2, "rtt"), Show(2, "throughput")),
+        ),
+        Block(
+            "Turns of time",
+            (
+                "Since Linux 4.11 an access point (first with ath9k) counts the time that each station is on the "
+                "air, received packets included. Who has used up its time waits until the others have used theirs. "
+                f"Now the shares are {_air(airtime, 0)}, {_air(airtime, 1)} and {_air(airtime, 2)}, and "
+                f"{told(airtime)}: {_goodputs(airtime)} in all, instead of {_goodputs(before)}.",
+            ),
+            (Show(3, "throughput"), Show(3, "rtt")),
+        ),
+        Block(
+            "What it does not do",
+            (
+                "Nobody becomes faster than the air allows, and a far station does not get what a near one gets: it "
+                "gets as much time. What is sent up contends with what is sent down and collides now and then: here "
+                f"{percent(airtime['stations'][0]['collision_share'])} of the transmissions to and from a near station.",
+            ),
+        ),
+    ]
+
+
+def _air_scenario(stack: str, *, far: bool = True) -> str:
+    stations = '[[wifi.station]]\nname  = "near"\ncount = 2\nmcs   = 15\n'
+    flows = '\n[[flow]]\ncc      = "cubic"\nstation = "near"\n'
+    if far:
+        stations += '\n[[wifi.station]]\nname = "far"\nmcs  = 0\n'
+        flows += '\n[[flow]]\ncc      = "cubic"\nstation = "far"\n'
+    ping = '\n[[probe]]\nkind     = "ping"\ninterval = "20ms"\nstation  = "near0"\n'
+    wifi = f'[wifi]\nstandard  = "n"\nstack     = "{stack}"\naggregate = {{ frames = 19 }}\n'
+    return f'duration = "20s"\n\n{wifi}\n{stations}{flows}{ping}'
+
+
 _POLICED = 'policer = { rate = "10Mbit", burst = "62.5kB" }\n'
 
 LESSONS: dict[str, Lesson] = {
@@ -434,6 +527,20 @@ LESSONS: dict[str, Lesson] = {
             "BBR, policer": _scenario('cc = "bbr"', rate="100Mbit", more=_POLICED),
         },
         _policer,
+    ),
+    "wifi": Lesson(
+        "Wi-Fi: why one slow station slowed everybody, and what changed",
+        (
+            "On Wi-Fi only one may speak at a time. What everybody shares is not bits but time, and a slow station "
+            "needs more of it for the same packet.",
+        ),
+        {
+            "two near stations": _air_scenario("before", far=False),
+            "and a far one, before": _air_scenario("before"),
+            "a queue for each station": _air_scenario("fq_mac"),
+            "airtime fairness": _air_scenario("airtime"),
+        },
+        _wifi,
     ),
 }  # fmt: skip
 """Every lesson by its name on the command line."""

@@ -91,6 +91,8 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     if not file.exists():
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
+    if "wifi" in figures["scenario"]:
+        return []  # No stored case is one of a Wi-Fi.
     path = figures["scenario"]["path"]
     if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
         return []  # No stored case follows a file, and the file need not be here.

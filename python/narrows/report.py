@@ -147,6 +147,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "tables": [
             _table(tables.flows(figures, MOST_ROWS), left_out),
             _table(tables.waits(figures), ""),
+            *([_table(tables.stations(figures, MOST_ROWS), "")] if tables.has_stations(figures) else []),
             *([_table(tables.workloads(figures, MOST_ROWS), "")] if tables.has_workloads(figures) else []),
         ],
         "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"] if len(flows) > 1 else [],

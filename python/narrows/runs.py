@@ -87,6 +87,11 @@ class Run:
         return [{"id": flow["id"], **flow["workload"]} for flow in self.flows if "workload" in flow]
 
     @property
+    def stations(self) -> list[dict[str, Any]]:
+        """The figures of each station of a Wi-Fi, in the order of the scenario; none of a path."""
+        return cast("list[dict[str, Any]]", self._figures.get("stations", []))
+
+    @property
     def toml(self) -> str:
         """The scenario as it was given; `json` has it with every default filled in."""
         return self._toml

@@ -111,6 +111,62 @@ class Path(Hop):
         return cast("Tree", _fields(self))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Station:
+    """One station of a Wi-Fi, or `count` equal ones.
+
+    >>> Station(name="far", rate="1Mbit", error="10%").mcs is None
+    True
+
+    Attributes:
+        name: Its name; with a count, followed by 0, 1, 2 …
+        count: So many of it.
+        mcs: Modulation and coding; of 802.11n also its streams (8 to 15 are two).
+        streams: Of 802.11ac: streams in space.
+        rate: A rate of 802.11a, b or g in the place of `mcs` (`"6Mbit"`), without aggregation.
+        error: How often a single frame arrives damaged (`"10%"`).
+        rtt: Two-way distance between the access point and the other end of its flows (`"2ms"`).
+    """
+
+    name: str
+    count: int | None = None
+    mcs: int | None = None
+    streams: int | None = None
+    rate: str | None = None
+    error: str | float | None = None
+    rtt: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wifi:
+    """An access point and its stations, in the place of a path.
+
+    >>> Wifi(stack="before", station=[Station(name="near", mcs=15)]).stack
+    'before'
+
+    Attributes:
+        station: Who is on the medium.
+        standard: `"n"` or `"ac"`.
+        width: `"20MHz"`, `"40MHz"` or `"80MHz"`.
+        band: `"5GHz"` or `"2.4GHz"`.
+        guard: `"short"` or `"long"`.
+        stack: What queues for the air: `"before"`, `"fq_mac"` or `"airtime"`.
+        qdisc: Of the stack before: the discipline above the driver; `"pfifo_fast"` by default.
+        driver: Of the stack before: frames of each category that the driver takes.
+        aggregate: What one transmission may be (`{"frames": 32, "bytes": "65535B", "duration": "4ms"}`).
+    """
+
+    station: Sequence[Station]
+    standard: str | None = None
+    width: str | None = None
+    band: str | None = None
+    guard: str | None = None
+    stack: str | None = None
+    qdisc: Chosen | None = None
+    driver: int | None = None
+    aggregate: Mapping[str, Value] | None = None
+
+
 @dataclass(frozen=True)
 class Flow:
     """One sender, or `count` equal ones.
@@ -134,6 +190,7 @@ class Flow:
         ecn: Its ends negotiate explicit congestion notification. `True`: with an ordinary far end, which knows RFC
             3168's alone; without it, both ends do what the congestion control needs.
         size: A transfer of so much (`"1MB"`); unbounded by default.
+        station: Whose flow it is, where there is a Wi-Fi; of several stations each has one.
         workload: What its application does: a name of `narrows list workload`, or a table with its parameters; by
             default it sends all it can.
     """
@@ -150,6 +207,7 @@ class Flow:
     dscp: str | int | None = None
     ecn: bool | None = None
     size: str | None = None
+    station: str | None = None
     workload: Chosen | None = None
 
 
@@ -158,12 +216,13 @@ class Ping:
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     >>> Ping(interval="20ms")
-    Ping(interval='20ms', dscp=None)
+    Ping(interval='20ms', dscp=None, station=None)
     """
 
     kind: ClassVar[str] = "ping"
     interval: str | None = None
     dscp: str | int | None = None
+    station: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +280,7 @@ class Scenario:
 
     Attributes:
         path: What lies between the hosts.
+        wifi: An access point and its stations, in the place of a path.
         flows: Who sends.
         probes: What is measured beside the flows.
         host: Both ends.
@@ -231,8 +291,9 @@ class Scenario:
         start_jitter: The most that a flow's start is moved at random; one RTT by default.
     """
 
-    path: Path
+    path: Path | None = None
     _: KW_ONLY
+    wifi: Wifi | None = None
     flows: Sequence[Flow] = ()
     probes: Sequence[Ping] = ()
     host: Host | None = None
@@ -309,7 +370,11 @@ _SHIPPED_TREES = ("small",)
 def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
     """The objects for nested tables that the core has accepted; files that they name lie in `folder`."""
     rest = dict(tree)
-    path = _hop(rest.pop("path"), folder)
+    wifi = rest.pop("wifi", None)
+    if wifi is not None:
+        stations = [Station(**station) for station in wifi["station"]]
+        rest["wifi"] = Wifi(**{**wifi, "station": tuple(stations)})
+    path = _hop(rest.pop("path", {}), folder)
     if "hop" in path:
         path["hop"] = tuple(Hop(**_hop(hop, folder)) for hop in path["hop"])
     if "reverse" in path:
@@ -317,7 +382,8 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
     flows = [_flow(flow, folder) for flow in rest.pop("flow", [])]
     probes = [Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])]
     host = rest.pop("host", None)
-    return Scenario(Path(**path), flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest)
+    whole = None if wifi is not None else Path(**path)
+    return Scenario(whole, flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest)
 
 
 def name_of(file: str | PathLike[str]) -> str:

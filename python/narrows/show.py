@@ -57,6 +57,9 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     table(out, tables.flows(figures))
     out.print()
     table(out, tables.waits(figures))
+    if tables.has_stations(figures):
+        out.print()
+        table(out, tables.stations(figures))
     if tables.has_workloads(figures):
         out.print()
         table(out, tables.workloads(figures))

@@ -64,8 +64,9 @@ def waits(figures: Figures) -> Table:
         counts = Cell(f"{queue['drops']} dropped, {queue['marks']} marked", f"{at}.drops {at}.marks")
         name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
         rows.append([Cell(name), *_waiting(queue, at), counts])
-        # A band that nobody used says nothing.
-        used = ((k, c) for k, c in enumerate(queue.get("classes", [])) if c["delay_ms"]["mean"] is not None)
+        # A band that nobody used says nothing, and stations have a table of their own.
+        classes = [] if has_stations(figures) else queue.get("classes", [])
+        used = ((k, c) for k, c in enumerate(classes) if c["delay_ms"]["mean"] is not None)
         rows += [
             [
                 Cell(f"  {part['name']}", f"{at}.classes.{k}.name"),
@@ -96,6 +97,31 @@ def _waiting(queue: Figures, at: str) -> list[Cell]:
 
 def _spread(figures: Figures, at: str) -> list[Cell]:
     return [Cell(number(figures[which]), f"{at}.{which}") for which in _WAITS]
+
+
+def has_stations(figures: Figures) -> bool:
+    """Is it a Wi-Fi?"""
+    return "stations" in figures
+
+
+def stations(figures: Figures, most: int | None = None) -> Table:
+    """A row per station, of the first `most`; delays are those of packets to it, and half of them."""
+    rows = []
+    shown = figures["stations"][:most]
+    levels = [level for level in shown[0]["delay_ms"] if shown[0]["delay_ms"][level] is not None]
+    for i, station in enumerate(shown):
+        at = f"stations.{i}"
+        rows.append([
+            Cell(station["name"], f"{at}.name"),
+            Cell(number(station["goodput_mbit"], 2), f"{at}.goodput_mbit"),
+            Cell(percent(station["airtime_share"]), f"{at}.airtime_share"),
+            Cell(number(station["aggregate"]["frames"]), f"{at}.aggregate.frames"),
+            Cell(number(station["aggregate"]["bytes"], 0), f"{at}.aggregate.bytes"),
+            Cell(str(station["retries"]), f"{at}.retries"),
+            *(Cell(number(station["delay_ms"][x]["p50"]), f"{at}.delay_ms.{x}.p50") for x in levels),
+        ])  # fmt: skip
+    head = ("goodput Mbit/s", "of the time", "frames at once", "bytes at once", "sent again")
+    return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 
 def has_workloads(figures: Figures) -> bool:
