@@ -99,6 +99,7 @@ lint-web: web/node_modules/.installed
 
 validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
+	$(BIN)/python -m validation.wifi
 
 mutations: setup ## Switches off every listed law and sees which test notices; writes docs/reference/mutations.md
 	$(BIN)/python -m validation.mutations

@@ -444,7 +444,8 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
             (
                 "Nobody becomes faster than the air allows, and a far station does not get what a near one gets: it "
                 "gets as much time. What is sent up contends with what is sent down and collides now and then: here "
-                f"{percent(airtime['stations'][0]['collision_share'])} of the transmissions to and from a near station.",
+                f"{percent(airtime['stations'][0]['collision_share'])} of the transmissions to and from a near "
+                "station.",
             ),
         ),
     ]
