@@ -73,7 +73,8 @@ fn a_full_file_means_what_it_says() {
         [ProbeSpec {
             kind: ProbeKind::Ping,
             interval: Span::ms(10),
-            dscp: 0
+            dscp: 0,
+            station: None,
         }]
     );
 }

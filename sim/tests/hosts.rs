@@ -183,6 +183,7 @@ fn pings_wait_in_the_host_too() {
         kind: ProbeKind::Ping,
         interval: Span::ms(20),
         dscp: 0,
+        station: None,
     }];
     let run = play(&s);
     let ping = &run.probes[0];
