@@ -137,6 +137,14 @@ impl Medium {
         }
     }
 
+    /// The run is over: disciplines that have counted tell it.
+    pub fn counted(&self, meters: &mut [QueueMeter]) {
+        if let Medium::Path(path) = self {
+            for (hop, meter) in path.hops().zip(meters) {
+                meter.counted(hop.queue());
+            }
+        }
+    }
     /// What waits in a queue.
     pub fn backlog(&self, queue: usize) -> Backlog {
         match self {

@@ -73,9 +73,7 @@ pub fn run_recorded(
     world.watch.record = capture.map(|capture| Box::new(Record::new(capture, scenario)));
     world.run_until(world.end, progress)?;
     world.close();
-    for (hop, meter) in world.path.hops().zip(&mut world.watch.queues) {
-        meter.counted(hop.queue());
-    }
+    world.path.counted(&mut world.watch.queues);
     let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
     let queue = queues[scenario.path.narrowest()].clone();
     if options.sample_interval.is_some() {
