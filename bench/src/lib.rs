@@ -1,1 +1,71 @@
-//! Benchmarks: `benches/` and `bin/scale.rs` measure, `../scale.py` and `../process.py` ask them; `make bench` runs all.
+//! Benchmarks: `benches/` and `bin/` measure, `../scale.py` and `../process.py` ask them; `make bench` runs all.
+
+use narrows_core::packet::Packet as _;
+use narrows_core::param::Params;
+use narrows_core::queue::{Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use narrows_core::rng::Rng;
+use narrows_core::tcp::wire::Segment;
+use narrows_core::units::{Rate, Span, Time};
+use narrows_sim::Packet;
+use std::hint::black_box;
+
+/// Packets in and out in one turn.
+pub const TURN: usize = 2_000;
+
+struct Nobody;
+
+impl Sink<Packet> for Nobody {
+    fn dropped(&mut self, _: Time, packet: Packet, _: Why) {
+        black_box(packet);
+    }
+}
+
+/// A discipline alone, whose backlog stands.
+///
+/// Packets come from all flows in an order without pattern, and one leaves for each that comes. Time goes by so slowly
+/// that nobody has stood for long: the laws look, and let pass.
+pub struct Standing {
+    queue: Box<dyn QueueDiscipline<Packet>>,
+    packets: Vec<Packet>,
+    now: Time,
+}
+
+impl Standing {
+    /// With so many flows and packets waiting; none where the discipline's defaults do not go together.
+    pub fn new(kind: &QueueKind<Packet>, flows: u64, standing: usize) -> Option<Standing> {
+        let params = Params::defaults(kind.params);
+        (kind.check)(&params).ok()?;
+        let place = Place {
+            limit: Some(Limit::Packets(1_000_000)),
+            rate: Rate::mbit(10_000),
+            hz: 1000,
+            seed: 1,
+        };
+        let mut rng = Rng::named(1, "bench/queues");
+        let segment = Segment {
+            len: 1448,
+            ..Segment::default()
+        };
+        let mut all = Standing {
+            queue: (kind.make)(&params, &place),
+            packets: (0..TURN)
+                .map(|_| Packet::data(rng.below(flows) as u32, &segment))
+                .collect(),
+            now: Time::ZERO,
+        };
+        (0..standing).for_each(|i| all.put(all.packets[i % TURN]));
+        Some(all)
+    }
+    fn put(&mut self, mut packet: Packet) {
+        packet.set_enqueued_at(self.now);
+        self.queue.enqueue(self.now, packet, &mut Nobody);
+    }
+    /// [`TURN`] packets in, and as many out.
+    pub fn turn(&mut self) {
+        for i in 0..TURN {
+            self.now += Span::ns(100);
+            self.put(self.packets[i]);
+            black_box(self.queue.dequeue(self.now, &mut Nobody));
+        }
+    }
+}

@@ -98,6 +98,15 @@ impl Cobalt {
         self.probability > 0 || self.count > 0 || now < self.drop_next
     }
 
+    /// Until when finding it empty changes nothing.
+    pub fn quiet_until(&self) -> Time {
+        if self.probability > 0 {
+            Time::ZERO
+        } else {
+            self.drop_next
+        }
+    }
+
     /// The buffer overflowed, and this queue was the longest.
     pub fn overflows(&mut self, law: &Law, now: Time) {
         if now.since(self.moved) > law.target {

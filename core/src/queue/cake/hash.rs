@@ -215,12 +215,13 @@ impl Table {
         self.counts(queue, |busy| busy.saturating_sub(1));
     }
     /// Busy flows of the queue's hosts, the more of the two; 1 at least.
-    pub fn load(&self, queue: usize) -> u32 {
+    #[inline]
+    pub fn load(&self, queue: usize) -> usize {
         let (source, destination) = self.hosts[queue];
         let (sources, destinations) = (
             self.sources.busy[source as usize],
             self.destinations.busy[destination as usize],
         );
-        u32::from(sources.max(destinations).max(1))
+        usize::from(sources.max(destinations).max(1))
     }
 }

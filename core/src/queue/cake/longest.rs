@@ -13,14 +13,14 @@ const TINS: usize = 8;
 
 /// The number of a queue in a tin.
 #[inline]
-pub fn slot(tin: usize, queue: usize) -> usize {
+fn slot(tin: usize, queue: usize) -> usize {
     queue * TINS + tin
 }
 
 /// Dequeues for which the heap is kept up after an overflow.
 const KEPT: u16 = u16::MAX;
 
-/// Bytes of all queues, and who has most.
+/// Bytes of all queues while they are asked for, and who has most.
 pub struct Longest {
     bytes: Vec<u64>,
     heap: Vec<u16>,
@@ -42,20 +42,20 @@ impl Default for Longest {
 }
 
 impl Longest {
-    /// A packet joins a queue.
+    /// A packet joins a queue, which has `bytes` now.
     #[inline]
-    pub fn add(&mut self, queue: usize, bytes: u64) {
-        self.bytes[queue] += bytes;
+    pub fn joined(&mut self, tin: usize, queue: usize, bytes: u64) {
         if self.kept > 0 {
-            self.rise(usize::from(self.place[queue]));
+            self.bytes[slot(tin, queue)] = bytes;
+            self.rise(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// A packet leaves a queue.
+    /// A packet leaves a queue, which keeps `bytes`.
     #[inline]
-    pub fn remove(&mut self, queue: usize, bytes: u64) {
-        self.bytes[queue] -= bytes;
+    pub fn left(&mut self, tin: usize, queue: usize, bytes: u64) {
         if self.kept > 0 {
-            self.sink(usize::from(self.place[queue]));
+            self.bytes[slot(tin, queue)] = bytes;
+            self.sink(usize::from(self.place[slot(tin, queue)]));
         }
     }
     /// A packet was sent.
@@ -63,10 +63,13 @@ impl Longest {
     pub fn sent(&mut self) {
         self.kept = self.kept.saturating_sub(1);
     }
-    /// The queue that is to lose a packet, behind its tin.
+    /// The queue that is to lose a packet, behind its tin; of the tins there are so many, `bytes` says what a queue of one has.
     #[cold]
-    pub fn longest(&mut self) -> (usize, usize) {
+    pub fn longest(&mut self, tins: usize, bytes: impl Fn(usize, usize) -> u64) -> (usize, usize) {
         if self.kept == 0 {
+            for (tin, queue) in (0..tins).flat_map(|tin| (0..QUEUES).map(move |queue| (tin, queue))) {
+                self.bytes[slot(tin, queue)] = bytes(tin, queue);
+            }
             (0..self.heap.len() / 2).rev().for_each(|at| self.sink(at));
         }
         self.kept = KEPT;

@@ -16,7 +16,7 @@
 //!
 //! As in Linux: the last packet of a queue is not dropped by its law. A turn is rounded at random to whole bytes, so
 //! that nobody gains by rounding.
-//! Deviations: `fwmark` is left out, packets have no marks here. `nat` and `split_gso` are taken and change nothing.
+//! Deviations: a queue that lacks 64 turns or more is given them at once ([`tin`]). `fwmark` is left out, packets have no marks here. `nat` and `split_gso` are taken and change nothing.
 
 pub mod ack_filter;
 pub mod autorate;
@@ -36,7 +36,7 @@ use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
 use crate::param::{no_check, Params};
 use crate::rng::Rng;
-use crate::units::{Span, Time};
+use crate::units::{Bytes, Span, Time};
 use ack_filter::Filter;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -47,7 +47,7 @@ use longest::Longest;
 use overhead::Line;
 use rotation::Chain;
 use shaper::{Pace, Shaper};
-use tin::Tin;
+use tin::{Flow, Tin};
 use tins::Diffserv;
 
 pub use params::PARAMS;
@@ -60,6 +60,8 @@ const LEAST_MEMORY: u64 = 4 << 20;
 /// What is set once.
 struct Config {
     diffserv: &'static Diffserv,
+    /// The tin of each code point.
+    tin_of: [u8; 64],
     isolation: Isolation,
     line: Line,
     filter: Filter,
@@ -86,6 +88,38 @@ impl Config {
     }
 }
 
+/// What is counted of all that waits.
+#[derive(Default)]
+struct Stock {
+    backlog: Backlog,
+    memory: u64,
+    longest: Longest,
+}
+
+impl Stock {
+    /// A packet has left a queue of a tin.
+    #[inline]
+    fn gone<P: Packet>(&mut self, tin: &mut Tin, at: usize, queue: usize, packet: &P) {
+        let size = packet.size();
+        tin.backlog.remove(size);
+        tin.flows[queue].bytes -= size.get();
+        self.longest.left(at, queue, tin.flows[queue].bytes);
+        self.backlog.remove(size);
+        self.memory -= packet.memory().get();
+    }
+}
+
+/// A frame of so many bytes, of this tin, is paid for; did it leave? The bytes that it cost.
+#[inline]
+fn charge(shaper: &mut Shaper, line: Line, tin: &mut Tin, size: Bytes, now: Time, left: bool) -> i64 {
+    let len = line.bytes(size);
+    if !shaper.pace.is_unlimited() {
+        tin.schedule.charge(len, now);
+        shaper.charge(len, left);
+    }
+    len as i64
+}
+
 /// The whole of it.
 pub struct Cake<P> {
     config: Config,
@@ -97,9 +131,7 @@ pub struct Cake<P> {
     /// The tin that was served last.
     current: usize,
     pool: Pool<P>,
-    backlog: Backlog,
-    memory: u64,
-    longest: Longest,
+    stock: Stock,
     autorate: Option<Estimator>,
     rng: Rng,
 }
@@ -118,6 +150,7 @@ impl<P: Packet> Cake<P> {
         let mut cake = Cake {
             config: Config {
                 diffserv,
+                tin_of: core::array::from_fn(|dscp| (diffserv.tin)(dscp as u8) as u8),
                 isolation,
                 line: Line::of(params),
                 filter: Filter::of(params.word("ack_filter")),
@@ -134,9 +167,7 @@ impl<P: Packet> Cake<P> {
             tins: diffserv.tins.iter().map(|share| Tin::new(share, isolation)).collect(),
             current: 0,
             pool: Pool::default(),
-            backlog: Backlog::default(),
-            memory: 0,
-            longest: Longest::default(),
+            stock: Stock::default(),
             autorate: autorate.then(|| Estimator::new(rate)),
             rng: Rng::named(seed, "cake"),
         };
@@ -153,51 +184,30 @@ impl<P: Packet> Cake<P> {
         }
     }
 
-    /// Takes the head of a queue, with all that is counted of it.
-    fn take(&mut self, tin: usize, queue: usize) -> Option<P> {
-        let slot = longest::slot(tin, queue);
-        let packet = self.pool.pop(&mut self.tins[tin].flows[queue].list)?;
-        self.gone(tin, &packet);
-        self.longest.remove(slot, packet.size().get());
-        Some(packet)
-    }
-
-    fn gone(&mut self, tin: usize, packet: &P) {
-        self.tins[tin].backlog.remove(packet.size());
-        self.backlog.remove(packet.size());
-        self.memory -= packet.memory().get();
-    }
-
-    /// A packet is paid for; did it leave? The bytes that it cost.
-    fn charge(&mut self, tin: usize, packet: &P, now: Time, left: bool) -> i64 {
-        let len = self.config.line.bytes(packet);
-        if !self.shaper.pace.is_unlimited() {
-            self.tins[tin].schedule.charge(len, now);
-            self.shaper.charge(len, left);
-        }
-        len as i64
-    }
-
     fn too_much(&self) -> bool {
         match self.config.limit {
-            Some(limit) => limit.exceeded(self.backlog),
-            None => self.memory > self.memory_limit,
+            Some(limit) => limit.exceeded(self.stock.backlog),
+            None => self.stock.memory > self.memory_limit,
         }
     }
 
     /// The longest queue of all loses its head.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
-        while self.too_much() && self.backlog.packets > 0 {
-            let (tin, queue) = self.longest.longest();
-            let Some(packet) = self.take(tin, queue) else {
-                self.longest.was_wrong();
+        while self.too_much() && self.stock.backlog.packets > 0 {
+            let (tins, stock) = (&mut self.tins, &mut self.stock);
+            let (at, queue) = stock
+                .longest
+                .longest(tins.len(), |tin, queue| tins[tin].flows[queue].bytes);
+            let tin = &mut tins[at];
+            let Some(packet) = self.pool.pop(&mut tin.flows[queue].list) else {
+                stock.longest.was_wrong();
                 continue;
             };
-            let Tin { flows, law, .. } = &mut self.tins[tin];
-            flows[queue].cobalt.overflows(law, now);
+            stock.gone(tin, at, queue, &packet);
+            tin.flows[queue].cobalt.overflows(&tin.law, now);
             if self.config.ingress {
-                self.charge(tin, &packet, now, false);
+                charge(&mut self.shaper, self.config.line, tin, packet.size(), now, false);
             }
             sink.dropped(now, packet, Why::Overflow);
         }
@@ -217,87 +227,55 @@ impl<P: Packet> Cake<P> {
 
     /// The tin whose turn it is where there is no rate: by weight.
     fn rotate(&mut self) -> Option<usize> {
-        if !self.tins.iter().any(Tin::is_active) {
-            return None;
-        }
+        let mut looked = false;
         loop {
             let tin = &mut self.tins[self.current];
             if tin.deficit >= 0 && tin.is_active() {
                 return Some(self.current);
             }
+            if !core::mem::replace(&mut looked, true) && !self.tins.iter().any(Tin::is_active) {
+                return None;
+            }
+            let tin = &mut self.tins[self.current];
             if tin.deficit <= 0 {
                 tin.deficit += tin.weight;
             }
-            self.current = (self.current + 1) % self.tins.len();
+            self.current += 1;
+            if self.current == self.tins.len() {
+                self.current = 0;
+            }
         }
     }
-
-    /// A packet of the queue, which may leave; what may not goes to `sink`.
-    fn serve(&mut self, at: usize, queue: usize, now: Time, sink: &mut dyn Sink<P>) -> Served<P> {
-        loop {
-            let Some(mut packet) = self.take(at, queue) else {
-                return Served::Empty;
-            };
-            let tin = &mut self.tins[at];
-            let crowd = if self.config.ingress { tin.busy } else { 0 };
-            let flow = &mut tin.flows[queue];
-            let drop = flow
-                .cobalt
-                .drops(&tin.law, &mut packet, crowd, now, &mut self.rng, sink);
-            if !drop || flow.list.is_empty() {
-                let len = self.charge(at, &packet, now, true);
-                self.tins[at].pays(queue, len);
-                return Served::Packet(packet);
-            }
-            if self.config.ingress {
-                let len = self.charge(at, &packet, now, false);
-                self.tins[at].pays(queue, len);
-                sink.dropped(now, packet, Why::Law);
-                return Served::Dropped;
-            }
-            sink.dropped(now, packet, Why::Law);
-        }
-    }
-}
-
-/// What became of a queue's turn.
-enum Served<P> {
-    /// This packet leaves.
-    Packet(P),
-    /// Its head was dropped, and paid for.
-    Dropped,
-    /// It had none.
-    Empty,
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
-        let at = (self.config.diffserv.tin)(packet.dscp());
+        let at = usize::from(self.config.tin_of[usize::from(packet.dscp() & 63)]);
         if self.config.wash {
             packet.set_dscp(0);
         }
         let hashes = Hashes::of(&packet, self.config.isolation, self.config.seed);
         let (size, memory) = (packet.size(), packet.memory().get());
-        if self.tins[at].backlog.packets == 0 {
-            self.tins[at].schedule.wake(now);
-            if self.backlog.packets == 0 {
+        let (tin, stock) = (&mut self.tins[at], &mut self.stock);
+        if tin.backlog.packets == 0 {
+            tin.schedule.wake(now);
+            if stock.backlog.packets == 0 {
                 self.shaper.wake(now);
             }
         }
-        let queue = self.tins[at].queue(hashes);
-        let slot = longest::slot(at, queue);
-        let tin = &mut self.tins[at];
-        self.pool.push(&mut tin.flows[queue].list, packet);
+        let queue = tin.queue(hashes);
+        let flow = &mut tin.flows[queue];
+        self.pool.push(&mut flow.list, packet);
+        flow.bytes += size.get();
         tin.backlog.add(size);
-        self.backlog.add(size);
-        self.memory += memory;
-        let needless = self.config.filter.filter(&mut self.pool, &mut tin.flows[queue].list);
-        self.longest.add(slot, size.get());
+        stock.backlog.add(size);
+        stock.memory += memory;
+        let needless = self.config.filter.filter(&mut self.pool, &mut flow.list);
+        stock.longest.joined(at, queue, flow.bytes);
         if let Some(ack) = needless {
-            self.gone(at, &ack);
-            self.longest.remove(slot, ack.size().get());
+            stock.gone(tin, at, queue, &ack);
             if self.config.ingress {
-                self.charge(at, &ack, now, false);
+                charge(&mut self.shaper, self.config.line, tin, ack.size(), now, false);
             }
             sink.dropped(now, ack, Why::Law);
         }
@@ -314,7 +292,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         self.due = None;
         // Only the first look may be at an empty queue whose law fades.
         let mut looked = false;
-        'tin: while self.backlog.packets > 0 {
+        'tin: while self.stock.backlog.packets > 0 {
             let shaped = !self.shaper.pace.is_unlimited();
             if shaped && self.shaper.due() > now {
                 self.due = Some(self.shaper.due());
@@ -322,26 +300,45 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             }
             let at = if shaped { self.choose(now) } else { self.rotate() }?;
             self.current = at;
-            loop {
-                let tin = &mut self.tins[at];
-                let chains = [Chain::Decaying, Chain::New, Chain::Old, Chain::Decaying];
-                let chains = &chains[usize::from(core::mem::replace(&mut looked, true))..];
-                let Some(queue) = chains.iter().find_map(|chain| tin.chains.first(*chain)) else {
+            let (tin, config) = (&mut self.tins[at], &self.config);
+            'turn: loop {
+                if !core::mem::replace(&mut looked, true) {
+                    if let Some(queue) = tin.chains.first(Chain::Decaying) {
+                        if !tin.passes_over(queue, now) {
+                            tin.found_empty(queue, now);
+                        }
+                        continue;
+                    }
+                }
+                let next = tin.chains.first(Chain::New).or_else(|| tin.chains.first_old());
+                let Some(queue) = next.or_else(|| tin.chains.first(Chain::Decaying)) else {
                     continue 'tin;
                 };
                 if !tin.has_turn(queue, &mut self.rng) {
                     continue;
                 }
-                match self.serve(at, queue, now, sink) {
-                    Served::Packet(packet) => {
-                        self.longest.sent();
+                while let Some(mut packet) = self.pool.pop(&mut tin.flows[queue].list) {
+                    self.stock.gone(tin, at, queue, &packet);
+                    let crowd = if config.ingress { tin.busy } else { 0 };
+                    let Flow { cobalt, list, .. } = &mut tin.flows[queue];
+                    let drop = cobalt.drops(&tin.law, &mut packet, crowd, now, &mut self.rng, sink) && !list.is_empty();
+                    if !drop || config.ingress {
+                        let len = charge(&mut self.shaper, config.line, tin, packet.size(), now, !drop);
+                        tin.pays(queue, len);
+                    }
+                    if !drop {
+                        self.stock.longest.sent();
                         return Some(packet);
                     }
-                    Served::Dropped => {}
-                    Served::Empty => {
-                        self.tins[at].found_empty(queue, now);
-                        continue 'tin;
+                    sink.dropped(now, packet, Why::Law);
+                    // What is paid for may have used up the turn.
+                    if config.ingress {
+                        continue 'turn;
                     }
+                }
+                tin.found_empty(queue, now);
+                if !tin.is_active() {
+                    continue 'tin;
                 }
             }
         }
@@ -356,7 +353,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         self.due = None;
     }
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.stock.backlog
     }
     fn classes(&self) -> Vec<String> {
         match self.config.diffserv.tins {

@@ -3,8 +3,8 @@
 //! Law: with an overhead the frame loses its Ethernet header and gets `overhead`; it is `mpu` at least. ATM puts it into
 //! cells of 48 bytes, 53 each; PTM adds a byte for each 64 begun. Sources: tc-cake(8); Linux 6.12.
 
-use crate::packet::Packet;
 use crate::param::Params;
+use crate::units::Bytes;
 
 /// The Ethernet header, which an overhead replaces.
 const ETHERNET: i64 = 14;
@@ -85,11 +85,10 @@ impl Line {
             },
         }
     }
-    /// The bytes that `packet` is paid as.
-    pub fn bytes<P: Packet>(&self, packet: &P) -> u64 {
-        self.len(packet.size().get())
-    }
-    fn len(&self, size: u64) -> u64 {
+    /// The bytes that a frame of so many is paid as.
+    #[inline]
+    pub fn bytes(&self, size: Bytes) -> u64 {
+        let size = size.get();
         let len = (size.min(1 << 40) as i64 + self.more).max(self.mpu).max(0) as u64;
         match self.cells {
             Cells::None => len,
@@ -107,6 +106,9 @@ mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
+    fn len(line: Line, size: u64) -> u64 {
+        line.bytes(Bytes::new(size))
+    }
     fn line(set: &[(&'static str, Value)]) -> Line {
         let mut params = Params::defaults(PARAMS);
         set.iter().for_each(|(name, value)| params.set(name, value.clone()));
@@ -120,19 +122,19 @@ mod tests {
 
     #[test]
     fn frames_become_what_the_line_carries() {
-        assert_eq!(line(&[]).len(1514), 1514);
+        assert_eq!(len(line(&[]), 1514), 1514);
         let word = |word: &str| line(&[("line", Value::Word(word.to_string()))]);
         // 1500 B and 40 B make 33 cells; 46 B and 40 B make two.
-        assert_eq!(word("pppoe-llcsnap").len(1514), 33 * 53);
-        assert_eq!(word("pppoe-llcsnap").len(60), 2 * 53);
-        assert_eq!(word("pppoe-ptm").len(1514), 1530 + 24);
-        assert_eq!((word("ethernet").len(60), word("ethernet").len(1514)), (84, 1538));
+        assert_eq!(len(word("pppoe-llcsnap"), 1514), 33 * 53);
+        assert_eq!(len(word("pppoe-llcsnap"), 60), 2 * 53);
+        assert_eq!(len(word("pppoe-ptm"), 1514), 1530 + 24);
+        assert_eq!((len(word("ethernet"), 60), len(word("ethernet"), 1514)), (84, 1538));
         assert_eq!(
-            (word("conservative").len(60), word("conservative").len(1514)),
+            (len(word("conservative"), 60), len(word("conservative"), 1514)),
             (106, 1749)
         );
-        assert_eq!(line(&[("cells", Value::Word("atm".to_string()))]).len(1514), 1696);
+        assert_eq!(len(line(&[("cells", Value::Word("atm".to_string()))]), 1514), 1696);
         let overhead = line(&[("overhead", Value::Number(-64.0))]);
-        assert_eq!(overhead.len(60), 0);
+        assert_eq!(len(overhead, 60), 0);
     }
 }

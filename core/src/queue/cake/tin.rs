@@ -2,7 +2,7 @@
 
 use super::cobalt::{Cobalt, Law};
 use super::hash::{Hashes, Isolation, Table, Use, QUEUES};
-use super::rotation::{Chain, Chains};
+use super::rotation::{Chain, Chains, FARTHEST};
 use super::shaper::{Pace, Schedule};
 use super::tins::{Share, Threshold};
 use crate::queue::codel::MTU;
@@ -11,7 +11,6 @@ use crate::queue::Backlog;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 /// As what a queue counts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -28,13 +27,31 @@ pub enum Set {
     Decaying,
 }
 
-/// One queue.
+/// A queue that lacks fewer turns than this is asked again at each of them, as in Linux: a turn is short where its host has many
+/// busy flows, and with a thousand of them a packet costs Linux a thousand visits. One that lacks more is given them all at once, by what
+/// its host has now, and asked after as many sweeps. It then stands before those that come to that sweep later.
+const ONE_BY_ONE: u64 = 64;
+
+/// 65 535 by the busy flows of a host.
+const PARTS: [u16; QUEUES + 1] = {
+    let (mut parts, mut load) = ([u16::MAX; QUEUES + 1], 1);
+    while load <= QUEUES {
+        parts[load] = (65_535 / load) as u16;
+        load += 1;
+    }
+    parts
+};
+
+/// One queue, in a cache line.
 #[derive(Clone)]
+#[repr(align(64))]
 pub struct Flow {
     pub list: List,
     pub cobalt: Cobalt,
     /// Bytes that it may still send in this turn.
     deficit: i64,
+    /// Bytes that wait.
+    pub bytes: u64,
     set: Set,
 }
 
@@ -46,9 +63,11 @@ pub struct Tin {
     pub schedule: Schedule,
     pub law: Law,
     pub backlog: Backlog,
-    pub flows: Vec<Flow>,
+    pub flows: Box<[Flow; QUEUES]>,
     pub chains: Box<Chains>,
     table: Box<Table>,
+    /// Until when nothing becomes of a queue that decays.
+    quiet: Box<[Time; QUEUES]>,
     /// Bytes of a turn.
     quantum: u64,
     sparse: u64,
@@ -63,6 +82,7 @@ impl Tin {
             list: List::default(),
             cobalt: Cobalt::default(),
             deficit: 0,
+            bytes: 0,
             set: Set::None,
         };
         Tin {
@@ -72,9 +92,10 @@ impl Tin {
             schedule: Schedule::default(),
             law: Law::new(Span::ZERO, Span::ZERO, Span::ZERO),
             backlog: Backlog::default(),
-            flows: alloc::vec![flow; QUEUES],
+            flows: alloc::vec![flow; QUEUES].try_into().unwrap_or_else(|_| unreachable!()),
             chains: Box::default(),
             table: Box::new(Table::new(isolation)),
+            quiet: Box::new([Time::ZERO; QUEUES]),
             quantum: MTU.get(),
             sparse: 0,
             busy: 0,
@@ -112,11 +133,10 @@ impl Tin {
         })
     }
 
-    /// The bytes of the queue's next turn.
-    fn turn(&self, queue: usize, rng: &mut Rng) -> i64 {
-        let share = self.quantum * u64::from(65_535 / self.table.load(queue));
-        // A fraction of a byte becomes one with that probability.
-        ((share + (rng.next_u64() >> 48)) >> 16) as i64
+    /// The bytes of a turn of the queue, of 2⁻¹⁶.
+    #[inline]
+    fn share(&self, queue: usize) -> u64 {
+        self.quantum * u64::from(PARTS[self.table.load(queue)])
     }
 
     /// The queue has got a packet.
@@ -126,7 +146,7 @@ impl Tin {
             Set::None | Set::Decaying => {
                 self.sparse += 1;
                 self.flows[queue].set = Set::Sparse;
-                self.flows[queue].deficit = self.turn(queue, rng);
+                self.flows[queue].deficit = whole(self.share(queue), rng);
                 self.chains.to_tail(queue, Chain::New);
             }
             Set::SparseWait => {
@@ -158,9 +178,27 @@ impl Tin {
                 self.grows(queue);
             }
         }
-        self.flows[queue].deficit += self.turn(queue, rng);
-        self.chains.to_tail(queue, Chain::Old);
+        let share = self.share(queue);
+        let flow = &mut self.flows[queue];
+        let lacks = flow.deficit.unsigned_abs() << 16;
+        let turns = if lacks < share * ONE_BY_ONE {
+            1
+        } else {
+            (lacks / share.max(1) + 1).min(FARTHEST)
+        };
+        flow.deficit += whole(share * turns, rng);
+        self.chains.to_sweep(queue, turns);
         false
+    }
+
+    /// The first queue that decays is passed over, if nothing becomes of it yet.
+    #[inline]
+    pub fn passes_over(&mut self, queue: usize, now: Time) -> bool {
+        let quiet = now < self.quiet[queue];
+        if quiet {
+            self.chains.to_tail(queue, Chain::Decaying);
+        }
+        quiet
     }
 
     /// The queue has sent so many bytes.
@@ -186,7 +224,14 @@ impl Tin {
         if rests {
             self.chains.leave(queue);
         } else {
+            self.quiet[queue] = self.flows[queue].cobalt.quiet_until();
             self.chains.to_tail(queue, Chain::Decaying);
         }
     }
+}
+
+/// Whole bytes of so many times 2⁻¹⁶: a fraction of a byte becomes one with that probability.
+#[inline]
+fn whole(share: u64, rng: &mut Rng) -> i64 {
+    ((share + (rng.next_u64() >> 48)) >> 16) as i64
 }
