@@ -42,6 +42,7 @@ use std::sync::Mutex;
 const STORED: &[&str] = &[
     include_str!("data/reference/linux-6.12-bbr.txt"),
     include_str!("data/reference/linux-6.12-bic.txt"),
+    include_str!("data/reference/linux-6.12-cake.txt"),
     include_str!("data/reference/linux-6.12-dctcp.txt"),
     include_str!("data/reference/linux-6.12-newreno.txt"),
     include_str!("data/reference/linux-6.12-nv.txt"),
@@ -57,8 +58,8 @@ const AGREED: [(&str, usize); 10] = [
     ("C", 43),
     ("D", 11),
     ("E", 36),
-    ("F", 19),
-    ("G", 31),
+    ("F", 36),
+    ("G", 37),
     ("H", 40),
     ("I", 8),
     ("O", 4),
