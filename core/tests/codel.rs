@@ -44,6 +44,7 @@ fn overload(law: Law, ecn: Ecn, seconds: u64) -> Vec<Time> {
                 dscp: 0,
                 ecn,
                 enqueued_at: now,
+                ack: None,
             };
             number += 1;
             queue.enqueue(now, frame, &mut drops);

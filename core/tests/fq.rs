@@ -140,6 +140,7 @@ fn frame(number: u32, flow: u32, size: u16, dscp: u8, now: Time) -> Frame {
         dscp,
         ecn: Default::default(),
         enqueued_at: now,
+        ack: None,
     }
 }
 

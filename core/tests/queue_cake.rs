@@ -78,6 +78,32 @@ fn packets_leave_when_linux_lets_them_go() {
     }
 }
 
+/// CUBIC and UDP through CAKE, which react to what it does: every way to tell traffic apart, framings, ECN, `ingress`, `wash`, hosts,
+/// and two ACK filters over ACKs with SACK blocks. Turns are rounded at random, and where many share a host's turn that soon decides
+/// which of two packets goes first. So of these streams one has to fare as Linux's did, in 99 of 100 packets; any of them does
+/// in 93, and that is how near they are to one another.
+#[test]
+fn packets_of_tcp_fare_as_in_linux() {
+    const STREAMS: u64 = 60;
+    let recordings = Recording::of(&["cake_tcp"]);
+    assert_eq!(recordings.len(), 17);
+    for recording in recordings {
+        let agreed = (1..=STREAMS).map(|seed| {
+            let agreement = recording.compare(&recording.play(&mut *recording.discipline(seed)));
+            agreement.verdicts as f64 / agreement.packets as f64
+        });
+        let agreed: Vec<f64> = agreed.collect();
+        let best = agreed.iter().copied().fold(0.0, f64::max);
+        let worst = agreed.iter().copied().fold(1.0, f64::min);
+        let mean = agreed.iter().sum::<f64>() / STREAMS as f64;
+        println!(
+            "{}: {best:.4} at best, {mean:.4} on average, {worst:.4} at worst",
+            recording.name
+        );
+        assert!(best >= 0.99 && worst >= 0.93, "{}: {best} {worst}", recording.name);
+    }
+}
+
 /// Drops and marks of a flow, of those packets whose fate is known.
 fn fates(recording: &Recording, verdicts: &[Verdict]) -> Vec<[f64; 2]> {
     let arrivals = recording.events.iter().filter_map(|event| match event {
@@ -194,7 +220,7 @@ proptest! {
         for (gap, flow, size, dscp, packets) in steps {
             now += Span::us(gap);
             for _ in 0..packets {
-                let frame = Frame { number, flow, size, dscp, ecn: Ecn::NotEct, enqueued_at: now };
+                let frame = Frame { number, flow, size, dscp, ecn: Ecn::NotEct, enqueued_at: now, ack: None };
                 cake.enqueue(now, frame, &mut dropped);
                 number += 1;
             }

@@ -146,6 +146,7 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, steps: &[(u64, Step)]) ->
                     dscp: 0,
                     ecn: ecn_of(flow),
                     enqueued_at: now,
+                    ack: None,
                 };
                 seen.verdicts.push(Verdict::Waits);
                 seen.arrived.add(frame.size());

@@ -88,7 +88,7 @@ proptest! {
             } else {
                 let ecn = [Ecn::Ect0, Ecn::NotEct, Ecn::Ce][flow as usize % 3];
                 came.add(Bytes::new(u64::from(size)));
-                queue.enqueue(now, Frame { number, flow: flow * 100, size, dscp: 0, ecn, enqueued_at: now }, &mut gone);
+                queue.enqueue(now, Frame { number, flow: flow * 100, size, dscp: 0, ecn, enqueued_at: now, ack: None }, &mut gone);
             }
             prop_assert_eq!(queue.backlog().packets + gone.0.packets, came.packets);
             prop_assert_eq!(queue.backlog().bytes + gone.0.bytes, came.bytes);

@@ -6,18 +6,18 @@
 //! time. What the discipline does then is compared with what Linux did, packet by packet.
 #![allow(dead_code)]
 
-use narrows_core::packet::{Ecn, Packet};
+use narrows_core::packet::{Ack, Ecn, Packet};
 use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Span, Time};
 
-/// A packet of a recording: a UDP datagram.
+/// A packet of a recording: a UDP datagram, or a segment of TCP.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// By arrival, from 0.
     pub number: u32,
-    /// Of 1024, those of one host.
+    /// Below 1024 its flow, above these ten bits six of the host it comes from, and then how the one differs that it goes to.
     pub flow: u32,
     /// Bytes of the whole frame.
     pub size: u16,
@@ -27,6 +27,8 @@ pub struct Frame {
     pub ecn: Ecn,
     /// When it entered.
     pub enqueued_at: Time,
+    /// What it acknowledges, where that was recorded.
+    pub ack: Option<Ack>,
 }
 
 impl Packet for Frame {
@@ -46,10 +48,13 @@ impl Packet for Frame {
     }
     /// Its host: flows 1024 and up are of further ones.
     fn src_hash(&self, _seed: u64) -> u32 {
-        self.flow >> 10
+        self.flow >> 10 & 63
     }
-    fn dst_hash(&self, _seed: u64) -> u32 {
-        self.flow >> 10
+    fn dst_hash(&self, seed: u64) -> u32 {
+        (self.src_hash(seed) ^ self.flow >> 16) << 6
+    }
+    fn ack(&self) -> Option<Ack> {
+        self.ack
     }
     fn ecn(&self) -> Ecn {
         self.ecn
@@ -110,6 +115,32 @@ pub enum Event {
     Departure(Time),
 }
 
+/// The words of an ACK of this connection: `a<number>:<flags> t<timestamp>/<echo>` and SACK blocks `<from>-<to>`.
+fn acknowledgement(connection: u64, words: &[&str]) -> Option<Ack> {
+    let (next, flags) = words.first()?.strip_prefix('a')?.split_once(':')?;
+    let mut ack = Ack {
+        connection,
+        pure: flags.contains('p'),
+        next: next.parse().ok()?,
+        ecn: (flags.contains('E'), flags.contains('W')),
+        ..Ack::default()
+    };
+    for word in &words[1..] {
+        let pair = |word: &str, by| -> Option<(u32, u32)> {
+            let (a, b) = word.split_once(by)?;
+            Some((a.parse().ok()?, b.parse().ok()?))
+        };
+        match word.strip_prefix('t') {
+            Some(times) => ack.timestamps = Some(pair(times, '/')?),
+            None => {
+                *ack.blocks.0.get_mut(usize::from(ack.blocks.1))? = pair(word, '-')?;
+                ack.blocks.1 += 1;
+            }
+        }
+    }
+    Some(ack)
+}
+
 /// A recording.
 pub struct Recording {
     /// Its file.
@@ -163,6 +194,7 @@ impl Recording {
                             dscp: words.get(4).map_or(0, |word| num(word) as u8),
                             ecn,
                             enqueued_at: now,
+                            ack: words.get(5..).and_then(|ack| acknowledgement(num(words[1]), ack)),
                         };
                         verdicts.push(Verdict::Drop);
                         events.push(Event::Arrival(now, frame));
