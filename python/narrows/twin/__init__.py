@@ -39,6 +39,9 @@ SHARE = 0.9
 CLEAR, POOR = 0.5, 3.0
 """How much less another family must look like it for the kind to be sure; how little alike nothing known looks."""
 
+VARIES = 0.25
+"""By so much of itself a rate differs between windows, beyond what chance does in the twin, when it varies."""
+
 OTHERS_MS, OTHERS = 1.0, 0.05
 """Idle pings that took so much longer than the least, and the share of them that says there is somebody else."""
 
@@ -275,7 +278,7 @@ def _way(seen: Signs, found: list[Fitted]) -> Way:
     )
     varies = None
     if seen.spread is not None and shown.spread is not None:
-        varies = seen.spread > 2 * shown.spread + 0.1
+        varies = seen.spread > 2 * shown.spread + VARIES
     if varies:
         # What was tried to calibrate the intervals did not vary.
         rate = Known(guess.rate_mbit, None, None, "the mean of a rate that varies")

@@ -106,10 +106,12 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
     late = [(t, w) for t, w in known if t >= steady]
     if len(total) < 3 or len(late) < LEAST_PINGS:  # noqa: PLR2004 - a start, a middle, an end
         return None
-    passed = _at(total, end) - _at(total, steady)
-    if passed <= 0:
+    # What passed after the last sample is not known.
+    last = total[-1][0]
+    passed = _at(total, last) - _at(total, steady)
+    if passed <= 0 or last <= steady:
         return None
-    rate = passed * 8e-6 / (end - steady)
+    rate = passed * 8e-6 / (last - steady)
     ordered = sorted(w for _, w in late)
     asked = [rtt for t, rtt in waits if t >= steady]
     rtts = [
@@ -118,20 +120,20 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
         for t, rtt in zip(f.columns.get("t_s", ()), f.columns.get("rtt_ms", ()), strict=False)
         if t is not None and rtt is not None and steady <= t <= end
     ]
-    again, early = (_again(flows, start, end) for start in (steady, begin))
+    again, early = (_again(flows, start, last) for start in (steady, begin))
     packets = passed / FRAME
     return Signs(
         (begin, end),
         base,
         rate,
         _top(total, 0.2),
-        *_busy(total, late, end),
+        *_busy(total, late, last),
         (_q(ordered, 0.1), _q(ordered, 0.5), _q(ordered, 0.95)),
         _q(sorted(w for _, w in known), 0.995),
         _q(ordered, 0.995),
         _q(sorted(rtts), 0.5) if rtts else None,
         None if again is None else again / packets,
-        None if early is None else early * FRAME / max(FRAME, _at(total, end) - _at(total, begin)),
+        None if early is None else early * FRAME / max(FRAME, total[-1][1] - _at(total, begin)),
         _burst(total, rate / 8e-6, steady),
         packets,
         sum(rtt is None for rtt in asked) / len(asked),
