@@ -31,6 +31,7 @@ fn frame(number: u32, ecn: Ecn, at: Time) -> Frame {
         dscp: 0,
         ecn,
         enqueued_at: at,
+        ack: None,
     }
 }
 

@@ -124,6 +124,7 @@ fn frame(number: u32, dscp: u8, size: u16, now: Time) -> Frame {
         dscp,
         ecn: Ecn::NotEct,
         enqueued_at: now,
+        ack: None,
     }
 }
 

@@ -315,7 +315,7 @@ proptest! {
             for number in 0..arrive {
                 let ecn = if number % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
                 let flow = number % 3 * 300;
-                let frame = Frame { number, flow, size, dscp: 0, ecn, enqueued_at: now };
+                let frame = Frame { number, flow, size, dscp: 0, ecn, enqueued_at: now, ack: None };
                 came.add(frame.size());
                 queue.enqueue(now, frame, &mut gone);
             }

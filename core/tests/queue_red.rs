@@ -319,7 +319,7 @@ proptest! {
                 let ecn = if flow % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
                 let number = counts.came.len() as u32;
                 counts.came.push(ecn);
-                queue.enqueue(now, Frame { number, flow: flow * 170, size, dscp: 0, ecn, enqueued_at: now }, &mut counts);
+                queue.enqueue(now, Frame { number, flow: flow * 170, size, dscp: 0, ecn, enqueued_at: now, ack: None }, &mut counts);
             }
             let gone = counts.passed + counts.dropped;
             prop_assert_eq!(queue.backlog().packets + u64::from(gone), counts.came.len() as u64);

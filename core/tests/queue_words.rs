@@ -129,6 +129,7 @@ fn without_words_nobody_is_heavy_below_25_mbit() {
                 dscp: 0,
                 ecn: Ecn::NotEct,
                 enqueued_at: Time::ZERO,
+                ack: None,
             };
             let now = Time::ZERO + Span::us(12_000 * u64::from(number) / mbit);
             queue.enqueue(now, frame, &mut Gone::default());
