@@ -247,6 +247,236 @@ fn completion_times_are_told_by_size() {
     assert!(p50(1) < p50(2) && p50(2) < p50(3));
 }
 
+/// The quantiles of a row of figures.
+fn row<'a>(seen: &'a WorkloadFigures, rows: &str, name: &str, figure: &str) -> &'a Figure {
+    let Some(Figure::Rows(rows)) = seen.get(rows) else {
+        panic!("no rows");
+    };
+    let (_, row) = rows.iter().find(|(n, _)| n == name).unwrap();
+    &row.iter().find(|(n, _)| *n == figure).unwrap().1
+}
+
+#[test]
+fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
+    let one = fast("2ms", 60, "workload = { kind = \"voip\", playout = \"0s\" }");
+    // 1 ms one way and the 20 ms of a datagram.
+    let expected = narrows_core::workload::emodel::rating(narrows_core::workload::emodel::G711_PLC, 21.0, 0.0, 1.0);
+    assert!(
+        (of(&one).number("r") - expected).abs() < 0.01,
+        "{}",
+        of(&one).number("r")
+    );
+    assert!(of(&one).number("r") > 92.4 && of(&one).number("mos") > 4.38);
+    for way in ["to_client", "to_server"] {
+        assert_eq!(row(of(&one), "ways", way, "sent_packets"), &Figure::Count(3000));
+        assert_eq!(row(of(&one), "ways", way, "received_packets"), &Figure::Count(3000));
+        assert_eq!(row(of(&one), "ways", way, "late_share"), &Figure::Number(0.0));
+    }
+    assert_eq!(one.flows[0].cc, "udp");
+}
+
+#[test]
+fn random_loss_costs_a_call_what_the_model_says() {
+    let one = run(
+        "duration = \"2000s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n\
+                   loss = { probability = \"2%\", per = \"packet\" }\n[[flow]]\nworkload = \"voip\"\n",
+    );
+    let Figure::Number(down) = row(of(&one), "ways", "to_client", "r") else {
+        panic!("no number");
+    };
+    let Figure::Number(up) = row(of(&one), "ways", "to_server", "r") else {
+        panic!("no number");
+    };
+    // 95 · 2 / (2 + 25.1) = 7.0; of 100 000 datagrams within four deviations of the loss.
+    assert!((up - down - 7.01).abs() < 0.6, "{up} {down}");
+    assert_eq!(of(&one).number("r"), *down, "the worse way");
+}
+
+#[test]
+fn a_call_behind_a_second_of_queue_is_bad() {
+    let one = run(
+        "duration = \"60s\"\n[path]\nrate = \"5Mbit\"\nrtt = \"40ms\"\nbuffer = \"625kB\"\n\
+                   [[flow]]\nworkload = \"voip\"\n[[flow]]\ncc = \"cubic\"\ncount = 4\n",
+    );
+    assert!(of(&one).number("r") < 50.0, "{}", of(&one).number("r"));
+    let fair = run(
+        "duration = \"60s\"\n[path]\nrate = \"5Mbit\"\nrtt = \"40ms\"\nqueue = \"fq_codel\"\n\
+                    [[flow]]\nworkload = \"voip\"\n[[flow]]\ncc = \"cubic\"\ncount = 4\n",
+    );
+    assert!(of(&fair).number("r") > 88.0, "{}", of(&fair).number("r"));
+}
+
+#[test]
+fn a_response_takes_the_round_trip_and_what_its_bytes_take() {
+    let one = run(
+        "duration = \"20s\"\nwarmup = \"0s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"40ms\"\n[[flow]]\n\
+                   workload = { kind = \"rpc\", answer = \"1000B\", service = \"5ms\", think = \"55ms\" }\n",
+    );
+    let took = of(&one).quantiles("response_ms").unwrap();
+    // The request goes up without a link; then its ACK (66 bytes), and the answer behind it or not: 1066 bytes of 8 µs each.
+    let expected = 40.0 + 5.0 + 1066.0 * 0.008;
+    assert!((took.p50 - expected).abs() < 0.6, "{took:?} {expected}");
+    let each = of(&one).number("answers_per_s");
+    assert!((each - 1000.0 / (expected + 55.0)).abs() < 0.2, "{each}");
+}
+
+#[test]
+fn a_video_plays_the_highest_rung_that_its_path_sustains() {
+    let film = |rate: &str, flow: &str| {
+        run(&format!(
+            "duration = \"300s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"{rate}\"\nrtt = \"40ms\"\n\
+             [[flow]]\nworkload = {{ kind = \"video\", {flow} }}\n"
+        ))
+    };
+    let three = "ladder = [\"1Mbit\", \"3Mbit\", \"6Mbit\"]";
+    for abr in ["rate", "buffer"] {
+        let one = film("5Mbit", &format!("{three}, abr = \"{abr}\", length = \"240s\""));
+        let seen = of(&one);
+        assert_eq!(
+            (seen.number("segments"), seen.number("stalls"), seen.number("stalled_s")),
+            (60.0, 0.0, 0.0)
+        );
+        assert!(
+            (seen.number("played_s") - 240.0).abs() < 1e-6,
+            "{abr}: {}",
+            seen.number("played_s")
+        );
+        if abr == "rate" {
+            // The first is the lowest: (1 + 59 · 3) / 60.
+            assert!((seen.number("mean_bitrate_mbit") - 178.0 / 60.0).abs() < 0.12);
+            assert!(seen.number("switches") >= 1.0);
+        }
+        // The first segment, 500 kB: handshake, request, four rounds of slow start, and the rest at the path's rate.
+        let start = seen.number("startup_delay_s");
+        assert!(start > 500e3 * 8.0 / 5e6 && start < 1.3, "{start}");
+    }
+}
+
+#[test]
+fn a_video_above_its_path_stalls_for_the_difference() {
+    let one = run("duration = \"400s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"10ms\"\n[[flow]]\n\
+                   workload = { kind = \"video\", ladder = [\"1500kbit\"], length = \"80s\" }\n");
+    let seen = of(&one);
+    // 20 segments of 750 kB; each takes longer than the 4 s that it plays, so each but the first stalls.
+    assert_eq!((seen.number("segments"), seen.number("stalls")), (20.0, 19.0));
+    let wire = 750e3 / 1448.0 * 1514.0 * 8.0 / 1e6;
+    let stalled = 19.0 * (wire - 4.0);
+    assert!(
+        (seen.number("stalled_s") / stalled - 1.0).abs() < 0.02,
+        "{} {stalled}",
+        seen.number("stalled_s")
+    );
+    assert!((seen.number("played_s") - 80.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
+    let beside = |cc: &str| {
+        run(&format!(
+            "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"300p\"\n[path.reverse]\nrate = \"2Mbit\"\n\
+             buffer = \"100p\"\n[[flow]]\nworkload = {{ kind = \"torrent\", down = 10, up = 3 }}\ncc = \"{cc}\"\n[[flow]]\ncc = \"cubic\"\n"
+        ))
+    };
+    let (polite, greedy) = (beside("ledbat"), beside("cubic"));
+    let down = |run: &Run| of(run).number("down_mbit");
+    assert_eq!(of(&polite).number("peers"), 13.0);
+    assert!(
+        of(&greedy).number("up_mbit") > 1.5 && down(&greedy) > 6.0,
+        "{:?}",
+        of(&greedy)
+    );
+    assert!(
+        down(&polite) < down(&greedy) / 2.0,
+        "{} {}",
+        down(&polite),
+        down(&greedy)
+    );
+    let text = "duration = \"5s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\n[[flow]]\nworkload = \"torrent\"\n";
+    let registry: Registry<narrows_sim::Packet> = Registry::standard();
+    let refused = Scenario::from_toml(text, "test", &registry).unwrap_err().to_string();
+    assert!(refused.contains("needs a [path.reverse]"), "{refused}");
+}
+
+/// Whatever the parameters say that they may: a run ends, with figures.
+#[test]
+fn every_parameter_at_its_ends_is_carried_out() {
+    use narrows_core::param::{Kind, Param, Params, Value};
+    use narrows_core::scenario::Choice;
+    use narrows_core::workload::KINDS;
+    let ends = |param: &Param| match &param.kind {
+        Kind::Bool(_) => vec![Value::Bool(true), Value::Bool(false)],
+        Kind::Count(_, a, b) => vec![Value::Count(*a), Value::Count(*b)],
+        Kind::Number(_, a, b) => vec![Value::Number(*a), Value::Number(*b)],
+        Kind::Span(_, a, b) => vec![Value::Span(*a), Value::Span(*b)],
+        Kind::Bytes(_, a, b) => vec![Value::Bytes(*a), Value::Bytes(*b)],
+        // A rate at its most is for faster paths than this.
+        Kind::Rate(_, a, _) => vec![Value::Rate(*a)],
+        Kind::Word(words) => words.iter().map(|w| Value::Word((*w).into())).collect(),
+        _ => vec![],
+    };
+    let registry: Registry<narrows_sim::Packet> = Registry::standard();
+    let text = "duration = \"300ms\"\n[path]\nrate = \"20Mbit\"\nrtt = \"10ms\"\n[path.reverse]\nrate = \"5Mbit\"\n[[flow]]\nworkload = \"udp\"\n";
+    let mut scenario = Scenario::from_toml(text, "test", &registry).unwrap();
+    let cubic = registry.cc("cubic").unwrap();
+    scenario.flows[0].cc = Choice {
+        kind: "cubic".into(),
+        params: Params::defaults(cubic.params),
+    };
+    for kind in KINDS {
+        for param in kind.params {
+            for value in ends(param) {
+                let choice = Choice::new(kind.name, kind.params, &[(param.name, value.clone())]);
+                if (kind.check)(&choice.params).is_err() {
+                    continue;
+                }
+                scenario.flows[0].workload = Some(choice);
+                let options = Options {
+                    sample_interval: None,
+                    verdicts: 0,
+                };
+                let done = narrows_sim::run(&scenario, &registry, &options, &mut |_| true).unwrap();
+                assert_eq!(of(&done).kind, kind.name, "{} = {value:?}", param.name);
+            }
+        }
+    }
+}
+
+/// Kolmogorov and Smirnov: gaps between arrivals are exponential. The greatest distance of 10 000 is below 1.63 / √n in 99 of 100.
+#[test]
+fn gaps_between_arrivals_are_exponential() {
+    use narrows_core::units::{Span, Time};
+    use narrows_core::workload::{find, Action, Event, Setting};
+    let kind = find("poisson").unwrap();
+    let setting = Setting {
+        seed: 7,
+        from: Time::ZERO,
+        end: Time::MAX,
+    };
+    let params = narrows_core::param::Params::defaults(kind.params);
+    let mut app = (kind.make)(&params, setting);
+    let (mut todo, mut last, mut gaps) = (Vec::new(), Time::ZERO, Vec::new());
+    app.on_event(last, Event::Started, &mut todo);
+    while gaps.len() < 10_000 {
+        let now = app.next_wakeup().unwrap();
+        app.on_event(now, Event::Woke, &mut todo);
+        for action in todo.drain(..) {
+            if let Action::Open { conn, .. } = action {
+                gaps.push(now.since(last).as_s());
+                last = now;
+                app.on_event(now, Event::Refused(conn), &mut Vec::new());
+            }
+        }
+    }
+    assert!(Span::ns(0) < last.since(Time::ZERO));
+    gaps.sort_unstable_by(f64::total_cmp);
+    // 100 kB at 5 Mbit/s.
+    let mean = 0.16;
+    let n = gaps.len() as f64;
+    let far = |(i, gap): (usize, &f64)| (1.0 - (-gap / mean).exp() - (i as f64 + 0.5) / n).abs();
+    let distance = gaps.iter().enumerate().map(far).fold(0.0, f64::max);
+    assert!(distance < 1.63 / n.sqrt(), "{distance}");
+}
+
 /// The file without the flows behind the first.
 fn alone(text: &str) -> String {
     let second = text.rfind("[[flow]]").unwrap();

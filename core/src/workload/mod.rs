@@ -23,6 +23,11 @@
 //! | `on_off` | `on_off`: speaks and is silent by turns |
 //! | `poisson` | `poisson`: transfers that arrive at random |
 //! | `web` | `web`: pages |
+//! | `rpc` | `rpc`: requests and answers |
+//! | `video` | `video`: films of an adaptive bit rate |
+//! | `voip` | `voip`: calls |
+//! | [`emodel`] | how good a call is |
+//! | `torrent` | `torrent`: peers both ways |
 //!
 //! What is counted from the warm-up on and what over the whole run, each kind's header says.
 //!
@@ -30,10 +35,15 @@
 //! ACK rides on data), and connections end without a FIN.
 
 pub mod draw;
+pub mod emodel;
 mod on_off;
 mod poisson;
+mod rpc;
 mod stream;
+mod torrent;
 mod udp;
+mod video;
+mod voip;
 mod web;
 
 use crate::figures::WorkloadFigures;
@@ -205,7 +215,17 @@ impl WorkloadKind {
 }
 
 /// Every kind.
-pub const KINDS: &[WorkloadKind] = &[web::KIND, poisson::KIND, udp::KIND, udp::BURSTY, on_off::KIND];
+pub const KINDS: &[WorkloadKind] = &[
+    web::KIND,
+    video::KIND,
+    voip::KIND,
+    rpc::KIND,
+    poisson::KIND,
+    torrent::KIND,
+    udp::KIND,
+    udp::BURSTY,
+    on_off::KIND,
+];
 
 /// The kind called `name`.
 pub fn find(name: &str) -> Option<&'static WorkloadKind> {

@@ -1,0 +1,175 @@
+//! `rpc`: requests and answers on persistent connections, each connection's next request a while after its last answer.
+//!
+//! Law: every connection is opened by the client; on it, request, `service` at the server, answer, `think` at the client, and so
+//! on. A response takes from the writing of the request until the last byte of the answer is read: on an empty path the round
+//! trip, `service` and what the bytes take on the wire, and a round trip more for each round of slow start that a long answer needs.
+//! Counted: requests asked after the warm-up.
+//!
+//! A closed loop: a client that waits does not ask. A slow path therefore lowers the number of requests as well as it raises
+//! their time.
+
+use super::{tcp, Action, Conn, Event, Setting, Side, Workload, WorkloadKind};
+use crate::figures::{Figure, Histogram, WorkloadFigures};
+use crate::param::{no_check, Kind, Param};
+use crate::units::{Bytes, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// Requests and answers.
+pub const KIND: WorkloadKind = WorkloadKind {
+    name: "rpc",
+    help: "requests and answers on persistent connections, in a closed loop",
+    source: "netperf's TCP_RR, with bytes and pauses to choose",
+    params: &[
+        Param {
+            name: "request",
+            kind: Kind::Bytes(Bytes::new(100), Bytes::new(1), Bytes::new(1_000_000_000)),
+            help: "what the client asks",
+            source: "",
+        },
+        Param {
+            name: "answer",
+            kind: Kind::Bytes(Bytes::new(1000), Bytes::new(1), Bytes::new(1_000_000_000)),
+            help: "what the server answers",
+            source: "",
+        },
+        Param {
+            name: "think",
+            kind: Kind::Span(Span::ms(10), Span::ZERO, Span::s(3600)),
+            help: "from an answer to the next request",
+            source: "",
+        },
+        Param {
+            name: "service",
+            kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(3600)),
+            help: "what the server takes",
+            source: "",
+        },
+        Param {
+            name: "connections",
+            kind: Kind::Count(1, 1, 10_000),
+            help: "how many ask side by side",
+            source: "",
+        },
+    ],
+    check: no_check,
+    cc: "cubic",
+    traffic: tcp,
+    make: |params, setting| {
+        let n = params.count("connections") as usize;
+        Box::new(Rpc {
+            request: params.bytes("request").get(),
+            answer: params.bytes("answer").get(),
+            think: params.span("think"),
+            service: params.span("service"),
+            setting,
+            links: alloc::vec![Link::default(); n],
+            due: BTreeSet::new(),
+            asked: 0,
+            answered: 0,
+            times: Histogram::new(),
+        })
+    },
+};
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Link {
+    /// When the last request was asked.
+    asked: Time,
+    /// Requests so far, and those of them that the server has.
+    requests: u64,
+    heard: u64,
+}
+
+struct Rpc {
+    request: u64,
+    answer: u64,
+    think: Span,
+    service: Span,
+    setting: Setting,
+    links: Vec<Link>,
+    /// When a side speaks next on a connection.
+    due: BTreeSet<(Time, Conn, bool)>,
+    asked: u64,
+    answered: u64,
+    times: Histogram,
+}
+
+impl Rpc {
+    fn open(conn: Conn, todo: &mut Vec<Action>) {
+        todo.push(Action::Open {
+            conn,
+            by: Side::Client,
+            answers: true,
+        });
+    }
+    /// The server (or the client) speaks on a connection after `pause`.
+    fn later(&mut self, now: Time, pause: Span, conn: Conn, server: bool, todo: &mut Vec<Action>) {
+        if pause == Span::ZERO {
+            self.speak(now, conn, server, todo);
+        } else {
+            self.due.insert((now + pause, conn, server));
+        }
+    }
+    fn speak(&mut self, now: Time, conn: Conn, server: bool, todo: &mut Vec<Action>) {
+        let (from, bytes) = if server {
+            (Side::Server, self.answer)
+        } else {
+            let link = &mut self.links[conn as usize];
+            link.asked = now;
+            link.requests += 1;
+            self.asked += u64::from(now >= self.setting.from);
+            (Side::Client, self.request)
+        };
+        todo.push(Action::Write { conn, from, bytes });
+    }
+    fn arrived(&mut self, now: Time, conn: Conn, at: Side, bytes: u64, todo: &mut Vec<Action>) {
+        let link = &mut self.links[conn as usize];
+        match at {
+            Side::Server if bytes == link.requests * self.request && link.heard < link.requests => {
+                link.heard = link.requests;
+                self.later(now, self.service, conn, true, todo);
+            }
+            Side::Client if bytes == link.requests * self.answer => {
+                let asked = link.asked;
+                if asked >= self.setting.from {
+                    self.answered += 1;
+                    self.times.record(now.since(asked));
+                }
+                self.later(now, self.think, conn, false, todo);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Workload for Rpc {
+    fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>) {
+        match event {
+            Event::Started => (0..self.links.len() as Conn).for_each(|conn| Rpc::open(conn, todo)),
+            Event::Woke => {
+                while let Some(&next) = self.due.first().filter(|(at, ..)| *at <= now) {
+                    self.due.remove(&next);
+                    self.speak(now, next.1, next.2, todo);
+                }
+            }
+            Event::Opened(conn) => self.speak(now, conn, false, todo),
+            Event::Arrived { conn, at, bytes } => self.arrived(now, conn, at, bytes, todo),
+            _ => {}
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.due.first().map(|(at, ..)| *at)
+    }
+    fn figures(&self, end: Time) -> WorkloadFigures {
+        let seconds = end.since(self.setting.from).as_s();
+        let figures = alloc::vec![
+            ("asked", Figure::Count(self.asked)),
+            ("answered", Figure::Count(self.answered)),
+            ("answers_per_s", Figure::Number(self.answered as f64 / seconds)),
+            ("response_ms", Figure::Quantiles(self.times.quantiles())),
+        ];
+        WorkloadFigures::new(KIND.name, figures)
+    }
+}

@@ -1,0 +1,132 @@
+//! `torrent`: many peers at once, both ways, each sending all it can.
+//!
+//! Law: `down` connections from the server, `up` connections from the client, opened one after the other over `ramp`, as a client joins a
+//! swarm; each is written to without end. Under LEDBAT they shall yield to everybody else, under CUBIC each takes a share.
+//! Counted: payload that arrives after the warm-up.
+
+use super::{Action, Conn, Event, Setting, Side, Traffic, Workload, WorkloadKind};
+use crate::figures::{Figure, WorkloadFigures};
+use crate::param::{no_check, Kind, Param};
+use crate::units::{Span, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// More than any run moves.
+const WITHOUT_END: u64 = 1 << 50;
+
+const fn peers(name: &'static str, default: u64, help: &'static str) -> Param {
+    Param {
+        name,
+        kind: Kind::Count(default, 0, 10_000),
+        help,
+        source: "",
+    }
+}
+
+/// Peers.
+pub const KIND: WorkloadKind = WorkloadKind {
+    name: "torrent",
+    help: "many peers, both ways, each sending all it can",
+    source: "BEP 29 and RFC 6817 for the congestion control that such clients use",
+    params: &[
+        peers("down", 20, "connections whose data goes to the client"),
+        peers("up", 5, "connections whose data comes from the client"),
+        Param {
+            name: "ramp",
+            kind: Kind::Span(Span::s(1), Span::ZERO, Span::s(3600)),
+            help: "the time over which they open",
+            source: "",
+        },
+    ],
+    check: no_check,
+    cc: "ledbat",
+    traffic: |params| Traffic {
+        udp: false,
+        both_ways: params.count("up") > 0,
+    },
+    make: |params, setting| {
+        let (down, up) = (params.count("down"), params.count("up"));
+        Box::new(Torrent {
+            down,
+            peers: down + up,
+            ramp: params.span("ramp"),
+            setting,
+            opened: 0,
+            started: Time::ZERO,
+            before: alloc::vec![0; (down + up) as usize],
+            arrived: [0; 2],
+        })
+    },
+};
+
+struct Torrent {
+    down: u64,
+    peers: u64,
+    ramp: Span,
+    setting: Setting,
+    opened: u64,
+    started: Time,
+    /// Of each connection: what has arrived.
+    before: Vec<u64>,
+    /// After the warm-up, to the client and to the server.
+    arrived: [u64; 2],
+}
+
+impl Torrent {
+    /// When the next peer opens.
+    fn next(&self) -> Time {
+        let ns = u128::from(self.ramp.as_ns()) * u128::from(self.opened) / u128::from(self.peers.max(1));
+        self.started + Span::ns(ns as u64)
+    }
+}
+
+impl Workload for Torrent {
+    fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>) {
+        match event {
+            Event::Started | Event::Woke => {
+                if event == Event::Started {
+                    self.started = now;
+                }
+                while self.opened < self.peers && self.next() <= now {
+                    let conn = self.opened as Conn;
+                    let by = if self.opened < self.down {
+                        Side::Server
+                    } else {
+                        Side::Client
+                    };
+                    todo.push(Action::Open {
+                        conn,
+                        by,
+                        answers: false,
+                    });
+                    todo.push(Action::Write {
+                        conn,
+                        from: by,
+                        bytes: WITHOUT_END,
+                    });
+                    self.opened += 1;
+                }
+            }
+            Event::Arrived { conn, at, bytes } => {
+                let before = core::mem::replace(&mut self.before[conn as usize], bytes);
+                if now >= self.setting.from {
+                    self.arrived[usize::from(at == Side::Server)] += bytes - before;
+                }
+            }
+            _ => {}
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        (self.opened < self.peers).then(|| self.next())
+    }
+    fn figures(&self, end: Time) -> WorkloadFigures {
+        let seconds = end.since(self.setting.from).as_s();
+        let mbit = |bytes: u64| Figure::Number(bytes as f64 * 8.0 / seconds / 1e6);
+        let figures = alloc::vec![
+            ("peers", Figure::Count(self.opened)),
+            ("down_mbit", mbit(self.arrived[0])),
+            ("up_mbit", mbit(self.arrived[1])),
+        ];
+        WorkloadFigures::new(KIND.name, figures)
+    }
+}
