@@ -209,7 +209,9 @@ fn the_same_seed_gives_the_same_bytes() {
             "duration = \"5s\"\nseed = {seed}\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \"fq_codel\"\n\
              [path.reverse]\nrate = \"2Mbit\"\n\
              [[flow]]\nworkload = \"poisson\"\n[[flow]]\nworkload = \"web\"\n[[flow]]\nworkload = \"on_off\"\n\
-             [[flow]]\nworkload = {{ kind = \"web\", fetch = \"sequential\" }}\ndirection = \"up\"\n[[flow]]\ncc = \"bbr\"\n"
+             [[flow]]\nworkload = {{ kind = \"web\", fetch = \"sequential\" }}\ndirection = \"up\"\n[[flow]]\ncc = \"bbr\"\n\
+             [[flow]]\nworkload = \"video\"\n[[flow]]\nworkload = \"voip\"\n[[flow]]\nworkload = \"bursty\"\n\
+             [[flow]]\nworkload = {{ kind = \"rpc\", connections = 5 }}\n[[flow]]\nworkload = \"torrent\"\n"
         )
     };
     let json = |seed| run(&text(seed)).to_json("", &serde_json::Value::Null, None);
@@ -498,5 +500,18 @@ fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
         // Each object has waited at least twice for the queue before its first byte came.
         let before = of(&busy).number("setup_s") + of(&busy).number("waiting_s");
         assert!(before > 62.0 * 2.0 * 0.8, "{before}");
+    }
+}
+
+#[test]
+fn answers_use_ecn_as_the_handshake_agreed() {
+    for cc in ["cubic", "dctcp", "prague"] {
+        let one = run(&format!(
+            "duration = \"20s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \"codel\"\n[[flow]]\n\
+             workload = {{ kind = \"rpc\", answer = \"2MB\", connections = 2 }}\ncc = \"{cc}\"\necn = true\n"
+        ));
+        assert!(one.queue.marks > 10 && one.queue.drops == 0, "{cc}: {:?}", one.queue);
+        assert_eq!(one.flows[0].retransmits, 0, "{cc}");
+        assert!(one.flows[0].goodput_mbit > 7.0, "{cc}: {}", one.flows[0].goodput_mbit);
     }
 }
