@@ -107,6 +107,10 @@ mutations: setup ## Switches off every listed law and sees which test notices; w
 agree: setup ## The simulator beside this machine's own TCP, half an hour; writes docs/reference/agreement.md
 	$(BIN)/python -m validation.agreement
 
+twin: setup ## The twin beside paths whose truth is known, simulated and emulated, 40 minutes; writes docs/reference/twin*.md
+	$(BIN)/python -m validation.twin
+	$(BIN)/python -m validation.twin_live
+
 bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and the whole process with its instructions
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
@@ -126,4 +130,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo ray web test lint lint-web validate mutations agree bench bench-live bench-ns3 clean
+.PHONY: help setup demo ray web test lint lint-web validate mutations agree twin bench bench-live bench-ns3 clean

@@ -11,6 +11,7 @@
 | `linux` | the part that runs them: how many agree, Linux against itself, the answers of who simulates nothing |
 | `papers` | the part that repeats a published map with BBR and CUBIC |
 | `cliff` | the part that looks for the loss at which BBR breaks down |
+| `twin`, `twin_live` | apart from these (`make twin`): the twin of paths whose truth is known |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
 

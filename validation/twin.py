@@ -317,10 +317,12 @@ def markdown(rows: Sequence[Json]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rows_of(seeds: Sequence[int], *, jobs: int, keep: str) -> list[Json]:
-    """What each seed comes to; what is kept from a run that was stopped is not run again."""
+def rows_of(seeds: Sequence[int], *, jobs: int, keep: str, resume: bool) -> list[Json]:
+    """What each seed comes to; what is kept from a run that was stopped need not be run again."""
     KEPT.mkdir(parents=True, exist_ok=True)
     file = KEPT / f"{keep}.jsonl"
+    if not resume:
+        file.unlink(missing_ok=True)
     known = {}
     if file.exists():
         known = {
@@ -341,13 +343,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.twin", description=__doc__)
     parser.add_argument("--calibrate", action="store_true", help="write the intervals")
     parser.add_argument("--only", type=int, help="one seed")
+    parser.add_argument("--first", type=int, default=len(TESTED), help="only so many of the paths")
+    parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     args = parser.parse_args(arguments)
     if args.only is not None:
         print(json.dumps(one(args.only), indent=1))
         return 0
     if args.calibrate:
-        rows = rows_of(CALIBRATED, jobs=args.jobs, keep="calibrated")
+        rows = rows_of(CALIBRATED, jobs=args.jobs, keep="calibrated", resume=args.resume)
         made: dict[str, Any] = {
             "made_by": "python -m validation.twin --calibrate",
             "seeds": [CALIBRATED.start, CALIBRATED.stop],
@@ -355,7 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         twin.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
         return 0
-    rows = rows_of(TESTED, jobs=args.jobs, keep="tested")
+    rows = rows_of(TESTED[: args.first], jobs=args.jobs, keep="tested", resume=args.resume)
     PAGE.write_text(markdown(rows), encoding="utf-8")
     for c in criteria(rows):
         print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")

@@ -102,12 +102,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.twin_live", description=__doc__)
     parser.add_argument("--only", type=int, help="one seed")
     parser.add_argument("--first", type=int, default=len(TESTED), help="only so many of the paths")
+    parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
     args = parser.parse_args(arguments)
     if args.only is not None:
         print(json.dumps(one(args.only), indent=1))
         return 0
     KEPT.mkdir(parents=True, exist_ok=True)
     kept = KEPT / "live.jsonl"
+    if not args.resume:
+        kept.unlink(missing_ok=True)
     lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
     known = {row["seed"]: row for line in lines if (row := json.loads(line))}
     seeds = TESTED[: args.first]
