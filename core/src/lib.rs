@@ -14,6 +14,7 @@
 //! | [`kernel`] | which Linux a host is: dated rules |
 //! | [`cc`] | congestion controls, one file each |
 //! | [`queue`] | queue disciplines, one file each |
+//! | [`host`] | what a packet meets before it leaves its own host |
 //! | [`net`] | what lies between hosts |
 //! | [`tcp`] | Linux's sender and receiver |
 //! | [`workload`] | what applications do: pages, video, calls, transfers |
@@ -28,6 +29,7 @@ extern crate alloc;
 pub mod capture;
 pub mod cc;
 pub mod figures;
+pub mod host;
 pub mod kernel;
 pub mod net;
 pub mod packet;

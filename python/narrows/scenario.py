@@ -236,11 +236,14 @@ class Host:
         like: Whose rules it follows: `"linux-6.12"`, `"linux-5.15"` or `"linux-4.15"`.
         iw: The initial window in packets.
         hz: The kernel's tick.
-        clock: What round trips are measured with: `"us"`, or `"ms"` as Linux did before 3.15.
+        clock: What round trips are measured with: `"us"`, `"ms"`, or `"jiffies"` (ticks of `hz`) as Linux did before
+            3.15.
         pacing: Who is paced: `"auto"` (who asks for it), `"off"` (nobody) or `"fq"` (everybody, as by `fq` at the
             sender).
         gso: The largest super-packet, and with it the largest burst: `"on"` (64 KiB), `"off"` (one segment), in
             segments (`"17p"`) or in bytes (`"16KiB"`).
+        autosize: Bursts carry about a millisecond of the flow's rate (true); without, all that `gso` and window let them.
+        pacing_shift: Bursts and small queues hold 2 to the minus this of a second of the rate (10).
         rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
         wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
         notsent_lowat: The application writes while less than this waits unsent (`"128KiB"`).
@@ -250,7 +253,11 @@ class Host:
         nic: The rate of the sender's own interface, which all flows and pings share; without it, it never limits.
         ring: Super-packets that its device takes (256).
         bql: Byte queue limits: the device takes only what keeps it busy.
-        tsq: TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP.
+        tsq: TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP; bytes (`"128KiB"`)
+            for a fixed amount.
+        qdisc: The queue discipline of its interface (`"pfifo_fast"`), any that a path may have.
+        buffer: What that may hold; super-packets count as one.
+        link: How its interface keeps the rate: `"serial"`, or `"htb"` before a device that takes no time.
     """
 
     like: str | None = None
@@ -259,6 +266,8 @@ class Host:
     clock: str | None = None
     pacing: str | None = None
     gso: str | bool | None = None
+    autosize: bool | None = None
+    pacing_shift: int | None = None
     rmem: str | None = None
     wmem: str | None = None
     notsent_lowat: str | None = None
@@ -267,7 +276,10 @@ class Host:
     nic: str | None = None
     ring: int | None = None
     bql: bool | None = None
-    tsq: bool | None = None
+    tsq: bool | str | None = None
+    qdisc: Chosen | None = None
+    buffer: str | None = None
+    link: str | Mapping[str, Value] | None = None
 
 
 @dataclass(frozen=True)

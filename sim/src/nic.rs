@@ -3,49 +3,139 @@
 use crate::medium::Medium;
 use crate::packet::{Kind, Packet};
 use crate::world::Watch;
-use narrows_core::net::interface::{Below, Interface};
+use crate::SimError;
+use narrows_core::figures::QueueMeter;
+use narrows_core::host::interface::{Below, Cut, Interface};
+use narrows_core::host::Fate;
 use narrows_core::net::{Port, NEAR};
 use narrows_core::packet::Packet as _;
+use narrows_core::queue::{Place, Why};
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::{Link, Scenario};
 use narrows_core::tcp::wire::Segment;
-use narrows_core::units::{Bytes, Time};
+use narrows_core::units::Time;
 
-/// What has left the interface.
-#[derive(Debug, Default)]
+/// What has come out of the interface, and what became of it there.
+#[derive(Debug)]
 pub(crate) struct Departures {
     /// Packets, for the path.
     pub packets: Vec<Packet>,
-    /// Flows of which a super-packet has left.
+    /// Flows of which a super-packet lies below TCP no longer.
     pub of: Vec<u32>,
-    /// Pings that found the host's own queue full.
-    pub lost_pings: u64,
-    /// Packets with a congestion header that did.
-    pub lost_headers: Vec<Packet>,
+    /// Packets that are gone, for whoever keeps what they carried; of those that were not taken TCP knows already.
+    pub gone: Vec<(Packet, Why)>,
+    /// Since when something is to be told; [`Time::MAX`] while nothing is.
+    since: Time,
+    /// The host's own queue, where there is one.
+    pub meter: QueueMeter,
 }
 
 impl Departures {
-    fn tell(&mut self, packet: &Packet) {
-        if packet.kind() == Kind::Data && packet.segment().len > 0 {
+    /// None yet, from an interface under the discipline `kind`.
+    pub fn new(kind: &str, warmup: Time) -> Departures {
+        Departures {
+            packets: Vec::new(),
+            of: Vec::new(),
+            gone: Vec::new(),
+            since: Time::MAX,
+            meter: QueueMeter::new(HOST.into(), kind.into(), Vec::new(), warmup),
+        }
+    }
+    /// All is told.
+    pub fn told(&mut self) {
+        self.since = Time::MAX;
+    }
+    fn tell(&mut self, now: Time, packet: &Packet) {
+        self.since = self.since.min(now);
+        if packet.kind() == Kind::Data && packet.payload() > 0 {
             self.of.push(packet.flow());
         }
     }
 }
 
 impl Below<Packet> for Departures {
-    fn left(&mut self, _now: Time, packet: Packet) {
+    fn left(&mut self, now: Time, packet: Packet) {
+        self.meter.departed(now, packet.enqueued_at(), 0);
         self.packets.push(packet);
     }
-    fn completed(&mut self, _now: Time, last: &Packet, _size: Bytes) {
-        self.tell(last);
+    fn completed(&mut self, now: Time, last: &Packet) {
+        self.tell(now, last);
     }
-    fn dropped(&mut self, _now: Time, packet: Packet) {
-        // Whatever becomes of it, it lies below TCP no longer.
-        if !packet.joined() {
-            self.tell(&packet);
+    fn dropped(&mut self, now: Time, packet: Packet, why: Why) {
+        self.meter.dropped(why);
+        self.tell(now, &packet);
+        self.gone.push((packet, why));
+    }
+    fn refused(&mut self, now: Time, packet: Packet, why: Why) {
+        self.meter.dropped(why);
+        self.since = self.since.min(now);
+        self.gone.push((packet, why));
+    }
+    fn marked(&mut self, _now: Time, _packet: &Packet, _why: Why) {
+        self.meter.marked();
+    }
+}
+
+impl Cut for Packet {
+    fn cut(&mut self) -> Option<Packet> {
+        self.first_segment()
+    }
+}
+
+/// The interface of the near host, and what comes out of it.
+pub(crate) struct Device {
+    pub interface: Interface<Packet>,
+    pub departures: Departures,
+}
+
+/// How the host's own queue is called among the hops'.
+const HOST: &str = "host";
+
+impl Device {
+    /// As the scenario has it, if its interface has a rate.
+    pub fn of(scenario: &Scenario, registry: &Registry<Packet>) -> Result<Option<Box<Device>>, SimError> {
+        let Some(nic) = &scenario.host.nic else { return Ok(None) };
+        let kind = registry
+            .queue(&nic.qdisc.kind)
+            .ok_or_else(|| SimError::UnknownQueue(nic.qdisc.kind.clone()))?;
+        let place = Place {
+            limit: nic.buffer.map(|buffer| scenario.path.resolve(buffer, nic.rate)),
+            rate: nic.rate,
+            hz: scenario.host.hz,
+            seed: Rng::named(scenario.seed, HOST).next_u64(),
+        };
+        let queue = (kind.make)(&nic.qdisc.params, &place);
+        let cuts = !scenario.path.offload;
+        Ok(Some(Box::new(Device {
+            interface: match nic.link {
+                Link::Htb { burst } => Interface::behind_htb(nic.rate, burst, queue, cuts),
+                _ => Interface::new(nic.rate, queue, nic.ring, nic.bql, cuts),
+            },
+            departures: Departures::new(&nic.qdisc.kind, Time::ZERO + scenario.warmup),
+        })))
+    }
+    /// When it has something to do or to tell.
+    pub fn next(&self) -> Time {
+        self.interface.next().min(self.departures.since)
+    }
+    /// A super-packet is handed down; what leaves at once goes onto the path.
+    fn push(&mut self, now: Time, packet: Packet, departs: Time, path: &mut Medium, watch: &mut Watch) -> Fate {
+        let fate = self.interface.push(now, packet, departs, &mut self.departures);
+        self.let_out(now, path, watch);
+        fate
+    }
+    /// What has left it goes onto the path.
+    pub fn let_out(&mut self, now: Time, path: &mut Medium, watch: &mut Watch) {
+        for packet in self.departures.packets.drain(..) {
+            path.push(now, NEAR, packet, watch);
         }
-        self.lost_pings += u64::from(packet.kind() == Kind::Ping);
-        if packet.has_header() {
-            self.lost_headers.push(packet);
-        }
+    }
+    /// Each figure interval: what waits.
+    pub fn sample(&mut self, now: Time) {
+        self.departures
+            .meter
+            .sample(now, self.interface.backlog(), |_| self.interface.backlog());
     }
 }
 
@@ -57,7 +147,7 @@ pub(crate) struct Nic<'a> {
     dscp: u8,
     offload: bool,
     held: Option<Segment>,
-    interface: Option<&'a mut Interface<Packet>>,
+    device: Option<&'a mut Device>,
     path: &'a mut Medium,
     watch: &'a mut Watch,
 }
@@ -68,7 +158,7 @@ impl<'a> Nic<'a> {
         flow: u32,
         (port, dscp): (Port, u8),
         offload: bool,
-        interface: Option<&'a mut Interface<Packet>>,
+        device: Option<&'a mut Device>,
         path: &'a mut Medium,
         watch: &'a mut Watch,
     ) -> Nic<'a> {
@@ -80,56 +170,66 @@ impl<'a> Nic<'a> {
             offload,
             held: None,
             // A scenario's interface is the one at its near end.
-            interface: interface.filter(|_| port == NEAR),
+            device: device.filter(|_| port == NEAR),
             path,
             watch,
         }
     }
     /// What a sender is handed to send by. From here alone, so that all of a sender's work is compiled once: a second copy of
     /// it would cost the instruction cache more than the call of a function does.
-    pub fn wire(&mut self) -> impl FnMut(Segment) + use<'_, 'a> {
+    pub fn wire(&mut self) -> impl FnMut(Segment) -> Fate + use<'_, 'a> {
         |segment| self.send(segment)
     }
-    /// A segment leaves.
-    fn send(&mut self, segment: Segment) {
+    /// A segment leaves, or a whole super-packet for the interface.
+    fn send(&mut self, segment: Segment) -> Fate {
+        if self.device.is_some() {
+            return self.hand_down(&segment);
+        }
         if !self.offload {
-            return self.let_out(&segment);
+            self.let_out(&segment);
+            return Fate::Sent;
         }
         if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
-            return;
+            return Fate::Sent;
         }
-        self.let_go();
+        self.flush();
         self.held = Some(segment);
+        Fate::Sent
     }
     /// A ping leaves.
     pub fn ping(mut self, ping: Packet) {
-        self.push(ping);
-        self.flush();
+        match &mut self.device {
+            Some(device) => {
+                device.push(self.now, ping, Time::ZERO, self.path, self.watch);
+            }
+            None => self.path.push(self.now, self.port, ping, self.watch),
+        }
     }
     /// No more leave at this instant.
     pub fn flush(&mut self) {
-        self.let_go();
-        if let Some(interface) = &mut self.interface {
-            interface.flush(self.now);
-        }
-    }
-    fn let_go(&mut self) {
         if let Some(segment) = self.held.take() {
             self.let_out(&segment);
         }
     }
     #[inline]
-    fn let_out(&mut self, segment: &Segment) {
+    fn packet(&mut self, segment: &Segment) -> Packet {
         let packet = match &segment.congestion {
             None => Packet::data(self.flow, segment),
             Some(header) => self.watch.headers.packet(self.flow, segment, header),
         };
-        self.push(packet.of_class(self.dscp));
+        packet.of_class(self.dscp)
     }
-    fn push(&mut self, packet: Packet) {
-        match &mut self.interface {
-            Some(interface) => interface.push(self.now, packet, &mut self.watch.departures),
-            None => self.path.push(self.now, self.port, packet, self.watch),
-        }
+    #[inline]
+    fn let_out(&mut self, segment: &Segment) {
+        let packet = self.packet(segment);
+        self.path.push(self.now, self.port, packet, self.watch);
+    }
+    #[cold]
+    fn hand_down(&mut self, segment: &Segment) -> Fate {
+        let packet = self.packet(segment);
+        let Some(device) = &mut self.device else {
+            return Fate::Sent;
+        };
+        device.push(self.now, packet, segment.departs, self.path, self.watch)
     }
 }

@@ -169,6 +169,26 @@ impl Packet {
     pub fn station(&self) -> u8 {
         (self.entered >> 56) as u8
     }
+    /// The first segment of a super-packet, which is the rest then; `None` of a segment.
+    pub fn first_segment(&mut self) -> Option<Packet> {
+        let len = u32::from(self.bytes);
+        if self.kind() != Kind::Data || len <= MSS {
+            return None;
+        }
+        let first = Packet {
+            bytes: MSS as u16,
+            flags: self.flags & !PSH,
+            ..*self
+        };
+        self.seq += u64::from(MSS);
+        self.bytes -= MSS as u16;
+        self.flags = self.flags & !CWR | JOINED;
+        Some(first)
+    }
+    /// Payload of data; of others their size.
+    pub fn payload(&self) -> u64 {
+        u64::from(self.bytes)
+    }
     /// The flow's packet arrived damaged: whoever gets it drops it.
     pub fn damaged(&self) -> bool {
         self.flags & DAMAGED != 0
@@ -200,6 +220,7 @@ impl Packet {
             joined,
             ecn: packet::Packet::ecn(self),
             cwr,
+            departs: Time::ZERO,
             congestion: None,
         }
     }
@@ -451,6 +472,7 @@ mod tests {
             joined: true,
             ecn: Ecn::Ect0,
             cwr: true,
+            departs: Time::ZERO,
             congestion: None,
         };
         let packet = Packet::data(3, &segment);
@@ -463,6 +485,29 @@ mod tests {
             (Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()),
             (syn, Bytes::new(74))
         );
+    }
+
+    #[test]
+    fn a_super_packet_is_cut_into_its_segments() {
+        let segment = Segment {
+            seq: 5,
+            len: 2 * MSS + 10,
+            psh: true,
+            cwr: true,
+            ecn: Ecn::Ect0,
+            ..Segment::default()
+        };
+        let mut rest = Packet::data(3, &segment);
+        let whole = rest.size();
+        let mut cut: Vec<Packet> = std::iter::from_fn(|| rest.first_segment()).collect();
+        cut.push(rest);
+        let sizes: u64 = cut.iter().map(|p| p.size().get()).sum();
+        assert_eq!((cut.len(), sizes), (3, whole.get()));
+        let seen: Vec<_> = cut.iter().map(Packet::segment).collect();
+        assert_eq!(seen.iter().map(|s| s.seq).collect::<Vec<_>>(), [5, 1453, 2901]);
+        assert_eq!(seen.iter().map(|s| s.psh).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(seen.iter().map(|s| s.cwr).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(seen.iter().map(|s| s.joined).collect::<Vec<_>>(), [false, true, true]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! tells flows apart sees a new flow in each connection. Datagrams carry the number of their workload, under another mark.
 
 use crate::medium::Medium;
-use crate::nic::Nic;
+use crate::nic::{Device, Nic};
 use crate::packet::{Kind, Packet};
 use crate::timers::Timers;
 use crate::world::{Watch, WayBack};
@@ -18,7 +18,6 @@ use narrows_core::capture::Ends;
 use narrows_core::cc::{self, CcKind, CongestionControl};
 use narrows_core::figures::WorkloadFigures;
 use narrows_core::net::access::Access;
-use narrows_core::net::interface::Interface;
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
@@ -57,7 +56,7 @@ pub(crate) fn is_works(number: u32) -> bool {
 pub(crate) struct Net<'a> {
     pub path: &'a mut Medium,
     pub watch: &'a mut Watch,
-    pub interface: Option<&'a mut Interface<Packet>>,
+    pub device: Option<&'a mut Device>,
     pub timers: &'a mut Timers,
     pub access: &'a mut Access<Packet>,
     pub offload: bool,
@@ -421,7 +420,7 @@ impl Works {
                     number,
                     way,
                     net.offload,
-                    net.interface.as_deref_mut(),
+                    net.device.as_deref_mut(),
                     net.path,
                     net.watch,
                 );
@@ -491,7 +490,7 @@ impl Works {
             number,
             way,
             net.offload,
-            net.interface.as_deref_mut(),
+            net.device.as_deref_mut(),
             net.path,
             net.watch,
         );
@@ -596,8 +595,8 @@ impl Works {
                 let flow = DATAGRAM | load as u32;
                 let packet = Packet::datagram(flow, port == NEAR, number, now, bytes + DATAGRAM_HEADERS);
                 let way = (port, of.dscp);
-                let interface = net.interface.as_deref_mut();
-                Nic::new(now, flow, way, net.offload, interface, net.path, net.watch).ping(packet.of_class(of.dscp));
+                let device = net.device.as_deref_mut();
+                Nic::new(now, flow, way, net.offload, device, net.path, net.watch).ping(packet.of_class(of.dscp));
             }
             _ => {}
         }

@@ -8,7 +8,7 @@
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
 use crate::medium::Medium;
-use crate::nic::{Departures, Nic};
+use crate::nic::{Device, Nic};
 use crate::packet::{Acks, Headers, Kind, Packet};
 use crate::prefetch::prefetch;
 use crate::record::Record;
@@ -22,7 +22,6 @@ use narrows_core::figures::{
     FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
-use narrows_core::net::interface::Interface;
 use narrows_core::net::{Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::queue::Why;
@@ -76,6 +75,8 @@ pub fn run_recorded(
     world.path.counted(&mut world.watch.queues);
     let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
     let queue = queues[scenario.path.narrowest()].clone();
+    let host_queue = world.device.as_ref().map(|device| device.departures.meter.figures());
+    let queues: Vec<_> = queues.into_iter().chain(host_queue).collect();
     if options.sample_interval.is_some() {
         for (number, queue) in (0..).zip(&world.watch.queues) {
             queue.delays(number, &mut world.samples.delays);
@@ -189,8 +190,6 @@ struct Probe {
 /// What comes out of the network, and who watches it.
 pub(crate) struct Watch {
     arrivals: Vec<Packet>,
-    /// What has left the sender's interface.
-    pub departures: Departures,
     pub acks: Acks,
     /// Of packets of workloads.
     pub owners: Owners,
@@ -308,7 +307,7 @@ struct World {
     access: Access<Packet>,
     offload: bool,
     /// The sender's own, where it has a rate.
-    interface: Option<Interface<Packet>>,
+    device: Option<Box<Device>>,
     watch: Watch,
     flows: Vec<Flow>,
     works: Works,
@@ -402,10 +401,9 @@ impl World {
             path,
             access,
             offload: scenario.path.offload,
-            interface: host.nic.map(|nic| Interface::new(nic.rate, nic.ring, nic.bql)),
+            device: Device::of(scenario, registry)?,
             watch: Watch {
                 arrivals: Vec::new(),
-                departures: Departures::default(),
                 acks: Acks::default(),
                 owners,
                 headers: Headers::default(),
@@ -436,7 +434,7 @@ impl World {
             let access = self.access.next();
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
-            let device = self.interface.as_ref().map_or(Time::MAX, Interface::next);
+            let device = self.device.as_ref().map_or(Time::MAX, |device| device.next());
             let now = network.min(access).min(device).min(timer).min(sampler);
             if now > until || (until > self.end && self.watch.pings == 0) {
                 return Ok(());
@@ -494,7 +492,15 @@ impl World {
                 Kind::Ack => {
                     let flow = &mut self.flows[id as usize];
                     let ack = watch.acks.take(&packet);
-                    let mut nic = Nic::new(now, id, flow.way(), self.offload, self.interface.as_mut(), path, watch);
+                    let mut nic = Nic::new(
+                        now,
+                        id,
+                        flow.way(),
+                        self.offload,
+                        self.device.as_deref_mut(),
+                        path,
+                        watch,
+                    );
                     flow.sender.on_segment(now, &ack, &mut nic.wire());
                     nic.flush();
                     self.timers
@@ -523,7 +529,7 @@ impl World {
         let net = Net {
             path: &mut self.path,
             watch: &mut self.watch,
-            interface: self.interface.as_mut(),
+            device: self.device.as_deref_mut(),
             timers: &mut self.timers,
             access: &mut self.access,
             offload: self.offload,
@@ -533,30 +539,29 @@ impl World {
 
     /// What has left the sender's interface enters the path; who waited for that goes on.
     fn leave_host(&mut self, now: Time) {
-        let Some(interface) = &mut self.interface else { return };
-        let mut departures = std::mem::take(&mut self.watch.departures);
-        interface.poll(now, &mut departures);
-        for packet in departures.packets.drain(..) {
-            self.path.push(now, NEAR, packet, &mut self.watch);
-        }
-        self.watch.pings -= std::mem::take(&mut departures.lost_pings);
-        for packet in departures.lost_headers.drain(..) {
+        let Some(device) = &mut self.device else { return };
+        device.interface.poll(now, &mut device.departures);
+        device.let_out(now, &mut self.path, &mut self.watch);
+        for (packet, why) in device.departures.gone.drain(..) {
+            self.watch.judge(now, &packet, Verdict::Dropped(why));
             self.watch.forget(&packet);
         }
-        for id in departures.of.drain(..) {
+        let mut told = std::mem::take(&mut device.departures.of);
+        device.departures.told();
+        for id in told.drain(..) {
             if is_works(id) {
                 let (works, mut net) = self.work();
                 works.departed(now, id, &mut net);
                 continue;
             }
             let flow = &mut self.flows[id as usize];
-            let interface = self.interface.as_mut();
+            let device = self.device.as_deref_mut();
             let mut nic = Nic::new(
                 now,
                 id,
                 flow.way(),
                 self.offload,
-                interface,
+                device,
                 &mut self.path,
                 &mut self.watch,
             );
@@ -565,11 +570,11 @@ impl World {
             let due = flow.sender.next_wakeup();
             self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
         }
-        // What a full queue has refused meanwhile is told with the next departure.
-        departures.of.append(&mut self.watch.departures.of);
-        departures.lost_pings = self.watch.departures.lost_pings;
-        departures.lost_headers.append(&mut self.watch.departures.lost_headers);
-        self.watch.departures = departures;
+        // What came meanwhile is told in its turn.
+        if let Some(device) = &mut self.device {
+            told.append(&mut device.departures.of);
+            device.departures.of = told;
+        }
     }
 
     /// A packet has come to the end of a line: data at its receiver, an ACK at the path.
@@ -665,7 +670,7 @@ impl World {
                 ping.flow(),
                 (NEAR, probe.dscp),
                 self.offload,
-                self.interface.as_mut(),
+                self.device.as_deref_mut(),
                 path,
                 watch,
             )
@@ -676,7 +681,15 @@ impl World {
         // An end that asks again for the instant that it was just given would stop the clock.
         let later = |at: Option<Time>| at.map(|at| at.max(now + Span::ns(1)));
         let sender = id * TIMERS_PER_FLOW + SENDER;
-        let mut nic = Nic::new(now, id, flow.way(), self.offload, self.interface.as_mut(), path, watch);
+        let mut nic = Nic::new(
+            now,
+            id,
+            flow.way(),
+            self.offload,
+            self.device.as_deref_mut(),
+            path,
+            watch,
+        );
         match number % TIMERS_PER_FLOW {
             START => {
                 flow.meter.started(now);
@@ -774,6 +787,9 @@ impl World {
                     self.samples.classes.push_backlog(now, number, class as u32, backlog);
                 }
             }
+        }
+        if let Some(device) = self.device.as_mut().filter(|_| figures) {
+            device.sample(now);
         }
         if rows {
             self.next_samples = now + self.interval;

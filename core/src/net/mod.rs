@@ -4,7 +4,6 @@ pub mod access;
 pub mod chance;
 pub mod delay;
 pub mod hop;
-pub mod interface;
 pub mod jitter;
 pub mod link;
 pub mod loss;

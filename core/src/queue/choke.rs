@@ -167,6 +167,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
             sink.dropped(now, packet, Why::Overflow);
         }
     }
+    fn refuses(&self, why: Why) -> bool {
+        why == Why::Overflow
+    }
     fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         let packet = self.take(0);
         if packet.is_none() {

@@ -73,6 +73,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
             sink.dropped(now, packet, Why::Overflow);
         }
     }
+    fn refuses(&self, _why: Why) -> bool {
+        !self.from_head
+    }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         self.take()
     }

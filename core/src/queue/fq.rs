@@ -139,6 +139,8 @@ struct Waiting<P> {
     /// When it may leave.
     due: Time,
     band: usize,
+    /// Does it say when it may leave?
+    timed: bool,
 }
 
 /// Flows, by the links between them.
@@ -429,19 +431,14 @@ impl<P: Packet> Fq<P> {
         }
         flow.next_packet = now + Span::ns(ns);
     }
-}
 
-fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
-    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+    /// A packet comes that may leave from `departs` on, if it says so.
+    fn enter(&mut self, now: Time, packet: P, departs: Option<Time>, sink: &mut dyn Sink<P>) {
         let band = band_of(packet.dscp());
         if !self.limit.admits(self.bands[band].counted, packet.size()) {
             return sink.dropped(now, packet, Why::Overflow);
         }
-        let mut due = packet.departure().unwrap_or(now);
+        let mut due = departs.unwrap_or(now);
         if due > now + self.horizon {
             if self.horizon_drop {
                 return sink.dropped(now, packet, Why::Overflow);
@@ -449,7 +446,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
             due = now + self.horizon;
         }
         if self.fast_path(now, due) {
-            let waiting = Waiting { packet, due, band };
+            let waiting = Waiting {
+                packet,
+                due,
+                band,
+                timed: departs.is_some(),
+            };
             self.joins(&waiting);
             self.fast_len += 1;
             return self.packets.push(&mut self.fast, waiting);
@@ -468,13 +470,33 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
             }
         }
         self.bands[band].counted.add(packet.size());
-        let waiting = Waiting { packet, due, band };
+        let waiting = Waiting {
+            packet,
+            due,
+            band,
+            timed: departs.is_some(),
+        };
         self.joins(&waiting);
         self.join_flow(at, waiting);
         let flow = &mut self.flows[at as usize];
         flow.band = band;
         self.active += usize::from(flow.len == 0);
         flow.len += 1;
+    }
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
+    fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
+        let departs = packet.departure();
+        self.enter(now, packet, departs, sink);
+    }
+
+    fn enqueue_for(&mut self, now: Time, packet: P, departs: Time, sink: &mut dyn Sink<P>) {
+        self.enter(now, packet, Some(departs).filter(|at| *at > Time::ZERO), sink);
     }
 
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
@@ -520,6 +542,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
             }
             let waiting = self.packets.pop(&mut flow.packets)?;
             self.leaves(&waiting);
+            let timed = waiting.timed;
             let mut packet = waiting.packet;
             let size = packet.size();
             let flow = &mut self.flows[at as usize];
@@ -533,7 +556,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
                 packet.set_ce();
                 sink.marked(now, &packet, Why::Law);
             }
-            self.pace(now, at, size, packet.departure().is_some());
+            self.pace(now, at, size, timed);
             return Some(packet);
         }
     }

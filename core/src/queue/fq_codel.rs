@@ -211,6 +211,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         }
     }
 
+    fn refuses(&self, _why: Why) -> bool {
+        false
+    }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         while let Some(index) = self.turns.turn() {
             let flow = self.turns.queue(index);

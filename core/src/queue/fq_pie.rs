@@ -151,6 +151,9 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
         sink.dropped(now, packet, why);
     }
 
+    fn refuses(&self, _why: Why) -> bool {
+        false
+    }
     fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         while let Some(index) = self.turns.turn() {
             let flow = &mut self.flows[index];

@@ -360,6 +360,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
         }
     }
 
+    fn refuses(&self, _why: Why) -> bool {
+        false
+    }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         loop {
             let new = self.light_is_new;

@@ -78,6 +78,16 @@ pub type Maker<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscip
 pub trait QueueDiscipline<P>: Send {
     /// A packet arrives: kept, or handed to `sink`.
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
+    /// The same of a packet whose sender, on this host, wants it to leave at `departs` and not before. Who does not pace takes
+    /// no notice.
+    fn enqueue_for(&mut self, now: Time, packet: P, _departs: Time, sink: &mut dyn Sink<P>) {
+        self.enqueue(now, packet, sink);
+    }
+    /// What a sender on this host is told of a packet that was dropped for this reason while its own came: was its own not
+    /// taken (`NET_XMIT_DROP`), or is there only congestion (`NET_XMIT_CN`)?
+    fn refuses(&self, _why: Why) -> bool {
+        true
+    }
     /// The link is free: the next packet, if any.
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
     /// The size of the packet that `dequeue` would answer, where that is known before it decides (a plain queue).

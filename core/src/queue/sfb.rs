@@ -341,6 +341,9 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
         self.backlog.add(packet.size());
         self.packets.push_back((packet, counted));
     }
+    fn refuses(&self, _why: Why) -> bool {
+        false
+    }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         let (packet, counted) = self.packets.pop_front()?;
         self.count(counted, |packets| *packets -= 1);

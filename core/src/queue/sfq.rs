@@ -446,6 +446,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
             self.drop_of_longest(now, sink);
         }
     }
+    fn refuses(&self, _why: Why) -> bool {
+        false
+    }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         let mut at = self.slots.get(self.tail as usize)?.next;
         while self.slots[at as usize].allowance <= 0 {

@@ -167,7 +167,7 @@ fn element(
 }
 
 /// `"0.5bdp"`, `"170p"`, `"250kB"`.
-fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
+pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
     const FORM: &str = "needs a unit: bdp, p (packets) or bytes";
     let text = match &f.entry.node.value {
         Value::String(text) => text.trim(),
@@ -274,7 +274,7 @@ fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
 const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
 
 /// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
-fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
+pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
     let Choice { kind, params } = out.choice(f, "link", &offers(link::KINDS), &[])?;
     let burst = match params.bytes("burst") {
         Bytes::ZERO => tbf_burst(rate.unwrap_or_default()),
@@ -312,37 +312,10 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
         put(&mut e, "delay_forward", Node::string(format_span(hop.delay_forward)));
     }
     if let Some(buffer) = hop.buffer {
-        let text = match buffer {
-            Buffer::Bytes(n) => format_bytes(n),
-            Buffer::Packets(n) => format!("{n}p"),
-            Buffer::Bdp(x) => format!("{x}bdp"),
-        };
-        put(&mut e, "buffer", Node::string(text));
+        put(&mut e, "buffer", Node::string(buffer_text(buffer)));
     }
     put(&mut e, "queue", choice_node(&hop.queue));
-    put(
-        &mut e,
-        "link",
-        match hop.link {
-            Link::Serial => Node::string("serial"),
-            Link::Tbf { burst, peak } => {
-                let mut parts = alloc::vec![("burst", format_bytes(burst))];
-                if let Some((rate, mtu)) = peak {
-                    parts.extend([("peakrate", format_rate(rate)), ("mtu", format_bytes(mtu))]);
-                }
-                kind("tbf", parts)
-            }
-            Link::Htb { burst } => kind("htb", alloc::vec![("burst", format_bytes(burst))]),
-            Link::ShapeAverage { bc, be } => kind(
-                "shape_average",
-                alloc::vec![("bc", format_bytes(bc)), ("be", format_bytes(be))],
-            ),
-            Link::ShapePeak { bc, be } => kind(
-                "shape_peak",
-                alloc::vec![("bc", format_bytes(bc)), ("be", format_bytes(be))],
-            ),
-        },
-    );
+    put(&mut e, "link", link_node(hop.link));
     for (name, element) in [
         ("loss", &hop.loss),
         ("corrupt", &hop.corrupt),
@@ -356,6 +329,38 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
         }
     }
     e
+}
+
+/// As `buffer` reads it.
+pub(super) fn buffer_text(buffer: Buffer) -> String {
+    match buffer {
+        Buffer::Bytes(n) => format_bytes(n),
+        Buffer::Packets(n) => format!("{n}p"),
+        Buffer::Bdp(x) => format!("{x}bdp"),
+    }
+}
+
+/// How a rate is kept.
+pub(super) fn link_node(link: Link) -> Node {
+    match link {
+        Link::Serial => Node::string("serial"),
+        Link::Tbf { burst, peak } => {
+            let mut parts = alloc::vec![("burst", format_bytes(burst))];
+            if let Some((rate, mtu)) = peak {
+                parts.extend([("peakrate", format_rate(rate)), ("mtu", format_bytes(mtu))]);
+            }
+            kind("tbf", parts)
+        }
+        Link::Htb { burst } => kind("htb", alloc::vec![("burst", format_bytes(burst))]),
+        Link::ShapeAverage { bc, be } => kind(
+            "shape_average",
+            alloc::vec![("bc", format_bytes(bc)), ("be", format_bytes(be))],
+        ),
+        Link::ShapePeak { bc, be } => kind(
+            "shape_peak",
+            alloc::vec![("bc", format_bytes(bc)), ("be", format_bytes(be))],
+        ),
+    }
 }
 
 /// `[path]`.

@@ -1,13 +1,15 @@
 //! The section `[host]`: what both ends of every flow are, read and written back.
 
 use super::error::{printable, show, Collector, Fix};
-use super::keys;
-use super::parse::optional;
+use super::keys::{self, LATER_QUEUES};
+use super::parse::{optional, Known};
 use super::read::{listed, within, Field, Section};
 use super::value::{Node, Value};
-use super::write::{put, quote, Entries};
+use super::write::{choice_node, put, quote, Entries};
+use super::{hop, Buffer, Choice, Link};
 use crate::kernel::{Kernel, KERNELS};
-use crate::tcp::{Clock, Config, EcnMode, EcnUse, Gso, Pacing};
+use crate::queue::pfifo_fast;
+use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
 use crate::units::{format_bytes, format_rate, Bytes, Rate, UnitError};
 use alloc::format;
 use alloc::string::String;
@@ -28,6 +30,10 @@ pub struct HostSpec {
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
+    /// Are bursts sized by the rate, or as large as `gso` lets them be?
+    pub autosize: bool,
+    /// Bursts and small queues hold 2 to the minus this of a second of the rate.
+    pub pacing_shift: u32,
     /// Who asks for explicit congestion notification.
     pub ecn: EcnMode,
     /// Does an unused window come down?
@@ -47,7 +53,7 @@ pub struct HostSpec {
 }
 
 /// The sender's own interface: all flows and pings share it.
-#[derive(Copy, Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Nic {
     /// Of its wire.
     pub rate: Rate,
@@ -56,7 +62,13 @@ pub struct Nic {
     /// Byte queue limits.
     pub bql: bool,
     /// TCP small queues.
-    pub tsq: bool,
+    pub tsq: SmallQueues,
+    /// The discipline above the ring.
+    pub qdisc: Choice,
+    /// What that may hold; its own default where there is none. `bdp` is the nic's rate times the path's rtt.
+    pub buffer: Option<Buffer>,
+    /// What keeps the rate: its wire, or a class of htb before a device that takes no time.
+    pub link: Link,
 }
 
 impl Nic {
@@ -66,8 +78,15 @@ impl Nic {
             rate,
             ring: 256,
             bql: true,
-            tsq: true,
+            tsq: SmallQueues::ByRate,
+            qdisc: Choice::new("pfifo_fast", pfifo_fast::PARAMS, &[]),
+            buffer: None,
+            link: Link::Serial,
         }
+    }
+    /// Does its discipline keep times of departure?
+    fn paces(&self) -> bool {
+        self.qdisc.kind == "fq" && self.qdisc.params.bool("pacing")
     }
 }
 
@@ -81,6 +100,8 @@ impl Default for HostSpec {
             clock: config.clock,
             pacing: config.pacing,
             gso: config.gso,
+            autosize: config.autosize,
+            pacing_shift: config.pacing_shift,
             ecn: EcnMode::default(),
             slow_start_after_idle: config.slow_start_after_idle,
             nic: None,
@@ -100,6 +121,8 @@ const MOST_UNSENT: Bytes = Bytes::new(1 << 32);
 const NIC_LEAST: Rate = Rate::bit(1000);
 const NIC_MOST: Rate = Rate::bit(10_000_000_000_000);
 const MOST_RING: u64 = 65_536;
+/// With more a burst of any rate is two segments, with less a whole second.
+const MOST_SHIFT: u64 = 20;
 const GSO_LEAST: Bytes = Bytes::new(1514);
 const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
@@ -125,8 +148,12 @@ impl HostSpec {
             },
             sack: true,
             slow_start_after_idle: self.slow_start_after_idle,
-            device: self.nic.is_some(),
-            tsq: self.nic.is_none_or(|nic| nic.tsq),
+            device: self.nic.as_ref().map(|nic| Device {
+                tsq: nic.tsq,
+                paces: nic.paces(),
+            }),
+            autosize: self.autosize,
+            pacing_shift: self.pacing_shift,
             clock: self.clock,
             rmem_default: self.rmem_default,
             rmem_max: self.rmem_max,
@@ -137,7 +164,7 @@ impl HostSpec {
     }
 
     /// Reads the section.
-    pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<HostSpec> {
+    pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<HostSpec> {
         let d = HostSpec::default();
         let like = optional(s.field("like"), d.like, |f| like(out, &f));
         let iw = optional(s.field("iw"), d.iw, |f| count(out, &f, 1));
@@ -151,6 +178,10 @@ impl HostSpec {
             Pacing::ALL.into_iter().find(|p| p.word() == word)
         });
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
+        let autosize = optional(s.field("autosize"), d.autosize, |f| out.switch(&f));
+        let pacing_shift = optional(s.field("pacing_shift"), d.pacing_shift, |f| {
+            out.count(&f, 1, MOST_SHIFT).map(|n| n as u32)
+        });
         let ecn = optional(s.field("ecn"), d.ecn, |f| {
             // The sysctl's numbers, and what is either so or not.
             let meant = match f.entry.node.value {
@@ -164,7 +195,7 @@ impl HostSpec {
         let slow_start_after_idle = optional(s.field("slow_start_after_idle"), d.slow_start_after_idle, |f| {
             out.switch(&f)
         });
-        let nic = nic(out, s);
+        let nic = nic(out, s, known);
         let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
         let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
         let notsent_lowat = optional(s.field("notsent_lowat"), d.notsent_lowat, |f| {
@@ -178,6 +209,8 @@ impl HostSpec {
             clock: clock?,
             pacing: pacing?,
             gso: gso?,
+            autosize: autosize?,
+            pacing_shift: pacing_shift?,
             ecn: ecn?,
             slow_start_after_idle: slow_start_after_idle?,
             nic: nic?,
@@ -198,13 +231,28 @@ impl HostSpec {
         put(&mut e, "clock", Node::string(self.clock.word()));
         put(&mut e, "pacing", Node::string(self.pacing.word()));
         put(&mut e, "gso", Node::string(gso_text(self.gso)));
+        put(&mut e, "autosize", Node::bool(self.autosize));
+        put(&mut e, "pacing_shift", Node::integer(self.pacing_shift));
         put(&mut e, "ecn", Node::string(self.ecn.word()));
         put(&mut e, "slow_start_after_idle", Node::bool(self.slow_start_after_idle));
-        if let Some(nic) = self.nic {
+        if let Some(nic) = &self.nic {
             put(&mut e, "nic", Node::string(format_rate(nic.rate)));
             put(&mut e, "ring", Node::integer(nic.ring));
             put(&mut e, "bql", Node::bool(nic.bql));
-            put(&mut e, "tsq", Node::bool(nic.tsq));
+            put(
+                &mut e,
+                "tsq",
+                match nic.tsq {
+                    SmallQueues::ByRate => Node::bool(true),
+                    SmallQueues::Off => Node::bool(false),
+                    SmallQueues::Bytes(most) => Node::string(format_bytes(most)),
+                },
+            );
+            put(&mut e, "qdisc", choice_node(&nic.qdisc));
+            if let Some(buffer) = nic.buffer {
+                put(&mut e, "buffer", Node::string(hop::buffer_text(buffer)));
+            }
+            put(&mut e, "link", hop::link_node(nic.link));
         }
         put(
             &mut e,
@@ -227,13 +275,15 @@ fn count(out: &mut Collector<'_>, f: &Field<'_>, least: u64) -> Option<u32> {
 }
 
 /// The interface: `nic` is its rate, and the other keys mean nothing without it.
-fn nic(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Nic>> {
+fn nic(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<Option<Nic>> {
     let rate = match s.field("nic") {
         Some(f) => Some(out.quantity(&f, "Mbit", NIC_LEAST, NIC_MOST)?),
         None => None,
     };
     let Some(rate) = rate else {
-        let lone = ["ring", "bql", "tsq"].into_iter().find_map(|name| s.field(name));
+        let lone = ["ring", "bql", "tsq", "qdisc", "buffer", "link"]
+            .into_iter()
+            .find_map(|name| s.field(name));
         let Some(f) = lone else { return Some(None) };
         let line = format!("nic = \"1Gbit\"\n{} = {}", f.name(), show(&f.entry.node.value));
         out.refuse(
@@ -248,13 +298,43 @@ fn nic(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Nic>> {
         out.count(&f, 1, MOST_RING).map(|n| n as u32)
     });
     let bql = optional(s.field("bql"), d.bql, |f| out.switch(&f));
-    let tsq = optional(s.field("tsq"), d.tsq, |f| out.switch(&f));
+    let tsq = optional(s.field("tsq"), d.tsq, |f| small_queues(out, &f));
+    let qdisc = match s.field("qdisc") {
+        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        None => Some(d.qdisc.clone()),
+    };
+    let buffer = optional(s.field("buffer"), None, |f| hop::buffer(out, &f).map(Some));
+    let link = optional(s.field("link"), d.link, |f| {
+        let link = hop::link(out, &f, Some(rate))?;
+        if matches!(link, Link::Serial | Link::Htb { .. }) {
+            return Some(link);
+        }
+        out.refuse(
+            &f,
+            "is no link of an interface; it has: serial, htb",
+            Fix::Value(quote("htb")),
+        );
+        None
+    });
     Some(Some(Nic {
         ring: ring?,
         bql: bql?,
         tsq: tsq?,
+        qdisc: qdisc?,
+        buffer: buffer?,
+        link: link?,
         ..d
     }))
+}
+
+/// `true`, `false`, or how many bytes of each connection may wait.
+fn small_queues(out: &mut Collector<'_>, f: &Field<'_>) -> Option<SmallQueues> {
+    match f.entry.node.value {
+        Value::String(_) => out.quantity(f, "KiB", LEAST, MOST).map(SmallQueues::Bytes),
+        _ => out
+            .switch(f)
+            .map(|on| if on { SmallQueues::ByRate } else { SmallQueues::Off }),
+    }
 }
 
 /// The name of a release.

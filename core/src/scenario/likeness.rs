@@ -7,7 +7,8 @@
 //!   it hardly anything waits. How much faster its link is tells the headroom.
 //! - A token bucket that lets no more than two full frames or a millisecond of its rate go at once is a plain link; one that lets
 //!   more is a shaper. (Stored cases have 0.25 ms, at least two frames.)
-//! - Not looked at: how many flows there are, when they start and end and how much they send; the hosts.
+//! - Not looked at: how many flows there are, when they start and end and how much they send; the hosts, but for a
+//!   sender whose own interface has a rate: there it is what decides.
 
 use super::{Choice, HopSpec, Link, PathSpec, Scenario};
 use crate::net::{loss, policer};
@@ -167,6 +168,13 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
                 .map(|workload| format!("workload {}", workload.kind)),
         );
     }
+    found.extend(
+        scenario
+            .host
+            .nic
+            .as_ref()
+            .map(|_| "an interface of the sender's own".into()),
+    );
     found.sort_unstable();
     found.dedup();
     found

@@ -257,12 +257,16 @@ impl PathSpec {
     }
     /// The buffer of `hop` with `bdp` resolved to bytes, its own rate × the whole rtt (at least one full frame).
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
-        let bdp = hop.rate * self.rtt();
-        hop.buffer.map(|b| match b {
+        hop.buffer.map(|buffer| self.resolve(buffer, hop.rate))
+    }
+    /// `buffer` with `bdp` resolved to bytes of a link of this `rate`.
+    pub fn resolve(&self, buffer: Buffer, rate: Rate) -> Limit {
+        let bdp = rate * self.rtt();
+        match buffer {
             Buffer::Bytes(n) => Limit::Bytes(n),
             Buffer::Packets(n) => Limit::Packets(n),
             Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((bdp.get() as f64 * x) as u64).max(1514))),
-        })
+        }
     }
 }
 

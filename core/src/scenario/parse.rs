@@ -137,7 +137,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         None => None,
     };
     let host = match section(out, &top, "host") {
-        Ok(Some(s)) => HostSpec::read(out, &s),
+        Ok(Some(s)) => HostSpec::read(out, &s, known),
         Ok(None) => Some(HostSpec::default()),
         Err(()) => None,
     };
@@ -390,7 +390,7 @@ fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[Flo
     };
     let lacks = [
         ("pacing", Need::Pacing, host.pacing == Pacing::Off, Pacing::Auto.word()),
-        ("clock", Need::FineRtt, host.clock == Clock::Ms, Clock::Us.word()),
+        ("clock", Need::FineRtt, host.clock != Clock::Us, Clock::Us.word()),
     ];
     for (key, need, lacking, right) in lacks {
         if let (true, Some(who), Some(f)) = (lacking, known.who(flows, need, |_| true), s.field(key)) {

@@ -24,7 +24,7 @@ pub mod sender;
 pub mod timer;
 pub mod wire;
 
-pub use options::{Clock, EcnEnds, EcnMode, EcnUse, Gso, Pacing};
+pub use options::{Clock, Device, EcnEnds, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
@@ -35,6 +35,9 @@ use crate::units::{Bytes, Rate, Span};
 /// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
 pub const MSS: u32 = 1448;
 
+/// `sk_pacing_shift`: a burst carries 2⁻¹⁰ of a second of the pacing rate, about 1 ms.
+pub const PACING_SHIFT: u32 = 10;
+
 /// What both ends of a connection are told when they are made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -44,13 +47,15 @@ pub struct Config {
     pub hz: u32,
     /// Whose rules it follows.
     pub kernel: Kernel,
-    /// Does an interface of its own rate tell when packets have left it ([`Sender::on_departed`])?
-    pub device: bool,
+    /// An interface of its own rate, which tells when packets have left it ([`Sender::on_departed`]).
+    pub device: Option<Device>,
     /// After a silence of more than a timeout the window comes down, by half for each timeout
     /// (`tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
-    /// TCP small queues: little of one connection lies in such an interface.
-    pub tsq: bool,
+    /// Are bursts sized by the rate (`tcp_tso_autosize`), or as large as they may be?
+    pub autosize: bool,
+    /// Bursts and small queues hold 2 to the minus this of a second of the pacing rate (`sk_pacing_shift`).
+    pub pacing_shift: u32,
     /// Who is paced.
     pub pacing: Pacing,
     /// The largest super-packet.
@@ -80,9 +85,10 @@ impl Default for Config {
             iw: 10,
             hz: 1000,
             kernel: Kernel::default(),
-            device: false,
+            device: None,
             slow_start_after_idle: true,
-            tsq: true,
+            autosize: true,
+            pacing_shift: PACING_SHIFT,
             pacing: Pacing::Auto,
             gso: Gso::On,
             clock: Clock::Us,

@@ -109,6 +109,27 @@ impl EcnUse {
     }
 }
 
+/// How much of one connection may lie below TCP, in the host's own queue and device.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub enum SmallQueues {
+    /// What `sk_pacing_shift` makes of its rate, two super-packets at least: Linux since 3.12.
+    #[default]
+    ByRate,
+    /// So many bytes of kernel memory, whatever the rate: Linux since 3.6, with 128 KiB.
+    Bytes(Bytes),
+    /// As much as there is.
+    Off,
+}
+
+/// An interface of its own rate.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Device {
+    /// TCP small queues.
+    pub tsq: SmallQueues,
+    /// Does its discipline pace (`fq`)?
+    pub paces: bool,
+}
+
 /// The clock that round trips are measured with.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Clock {
@@ -117,24 +138,31 @@ pub enum Clock {
     Us,
     /// Whole milliseconds, one at least: what a kernel of 1000 Hz without a finer clock sees.
     Ms,
+    /// Whole ticks of the host's own, one at least: what Linux saw before 3.15.
+    Jiffies,
 }
 
 impl Clock {
     /// Every clock, the default first.
-    pub const ALL: [Clock; 2] = [Clock::Us, Clock::Ms];
+    pub const ALL: [Clock; 3] = [Clock::Us, Clock::Ms, Clock::Jiffies];
 
     /// As a scenario writes it.
     pub fn word(self) -> &'static str {
         match self {
             Clock::Us => "us",
             Clock::Ms => "ms",
+            Clock::Jiffies => "jiffies",
         }
     }
-    /// From `then` to `now` (µs) on this clock, in µs.
-    pub fn since(self, now: u64, then: u64) -> u64 {
+    /// From `then` to `now` (µs) on this clock of a host with `hz` ticks per second, in µs.
+    pub fn since(self, now: u64, then: u64, hz: u32) -> u64 {
         match self {
             Clock::Us => now.saturating_sub(then),
             Clock::Ms => (now / 1000).saturating_sub(then / 1000).max(1) * 1000,
+            Clock::Jiffies => {
+                let tick = 1_000_000 / u64::from(hz.max(1));
+                (now / tick).saturating_sub(then / tick).max(1) * tick
+            }
         }
     }
 }
@@ -184,9 +212,13 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_counts_the_edges_it_saw() {
-        assert_eq!(Clock::Us.since(41_250, 1_900), 39_350);
-        assert_eq!(Clock::Ms.since(41_250, 1_900), 40_000);
-        assert_eq!(Clock::Ms.since(1_950, 1_900), 1_000);
+        assert_eq!(Clock::Us.since(41_250, 1_900, 250), 39_350);
+        assert_eq!(Clock::Ms.since(41_250, 1_900, 250), 40_000);
+        assert_eq!(Clock::Ms.since(1_950, 1_900, 250), 1_000);
+        // Ticks at 0, 4, ... 40 ms.
+        assert_eq!(Clock::Jiffies.since(41_250, 1_900, 250), 40_000);
+        assert_eq!(Clock::Jiffies.since(1_950, 1_900, 250), 4_000);
+        assert_eq!(Clock::Jiffies.since(41_250, 1_900, 1000), 40_000);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::MSS;
 use crate::packet::{Congestion, Ecn, Feedback};
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 
 /// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
 pub const HEADERS: u64 = 66;
@@ -46,6 +46,8 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The sender has reduced its window (CWR). On a SYN, with ECE: it asks for ECN.
     pub cwr: bool,
+    /// When it may leave its host, where that has an interface that paces; zero is at once.
+    pub departs: Time,
     /// What it tells routers and hears from them, where its law asks for that.
     pub congestion: Option<Congestion>,
 }

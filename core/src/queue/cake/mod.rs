@@ -288,6 +288,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         }
     }
 
+    fn refuses(&self, _why: Why) -> bool {
+        false
+    }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         self.due = None;
         // Only the first look may be at an empty queue whose law fades.

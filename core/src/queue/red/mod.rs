@@ -185,6 +185,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
         }
         self.queue.enqueue(now, packet, sink);
     }
+    fn refuses(&self, why: Why) -> bool {
+        why == Why::Overflow
+    }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         let packet = self.queue.dequeue(now, sink);
         if packet.is_none() {

@@ -4,6 +4,7 @@ use super::limits::Limit;
 use super::rate::Newest;
 use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
+use crate::host::Fate;
 use crate::tcp::scoreboard::{Seg, EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, Range, Segment};
@@ -90,7 +91,12 @@ impl SentTimes {
 
 impl Sender {
     /// Answers whether the timer is still to be set, should nothing be sent now (sending sets it anyway).
-    pub(super) fn on_ack(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) -> bool {
+    pub(super) fn on_ack<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) -> bool {
         if ack.ack > self.board.nxt() {
             return false; // acknowledges what was never sent
         }
@@ -355,7 +361,7 @@ impl Sender {
     /// Measures the round trip; answers the one that congestion controls are shown, µs.
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
-        let since = |sent: u64| self.cfg.clock.since(us, sent);
+        let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
         let mut sample = None;
         let mut shown = None;
         if let (Some(first), Some(last), false) = (times.first_acked, times.last_acked, news.retrans_acked) {

@@ -21,10 +21,12 @@
 //! | `limits` | what limits, in time |
 //! | `pacing` | departure times |
 //! | `small_queue` | how much may lie in the host's own queue |
+//! | `below` | super-packets for the host's own interface, and what it tells of them |
 //! | `writer` | the application's writes and the socket buffer |
 //! | `ecn` | marks: asked for, answered, told of |
 //! | `duplicates` | what duplicate ACKs tell where nothing is selected |
 
+mod below;
 mod duplicates;
 mod ecn;
 mod input;
@@ -48,6 +50,7 @@ use super::timer::Ticks;
 use super::wire::{AckSegment, Segment};
 use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
+use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -202,7 +205,7 @@ impl Sender {
     pub fn new(cfg: &Config, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Ticks::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
-        let paced = cfg.pacing.paces(&*cc);
+        let pacer = Pacer::new(cfg, &*cc);
         let records = cc.needs_flight_record();
         let mut board = Scoreboard::new(MSS);
         if records {
@@ -248,8 +251,8 @@ impl Sender {
             last_sent: None,
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
-            pacer: Pacer::new(paced, cfg.kernel),
-            small_queue: SmallQueue::new(cfg.device, cfg.tsq),
+            pacer,
+            small_queue: SmallQueue::new(cfg.device.as_ref(), cfg.pacing_shift),
             limits: Limits::default(),
             writer: Writer::new(size.map(Bytes::get), cfg),
             delivered: Delivered::default(),
@@ -261,7 +264,7 @@ impl Sender {
     }
 
     /// Sends the SYN.
-    pub fn connect(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub fn connect<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.phase = Phase::SynSent;
         self.syn_sent = now;
         wire(self.syn(now));
@@ -270,7 +273,13 @@ impl Sender {
 
     /// The other end has opened the connection: this one sent its SYN-ACK at `asked`, and hears now that it came, with the
     /// window that `answer` offers. ECN is in it as a SYN-ACK has it.
-    pub fn accept(&mut self, now: Time, asked: Time, answer: &AckSegment, wire: &mut impl FnMut(Segment)) {
+    pub fn accept<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        asked: Time,
+        answer: &AckSegment,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         if self.phase == Phase::Closed {
             self.syn_sent = asked;
             self.ts_recent = answer.tsval;
@@ -281,7 +290,7 @@ impl Sender {
     }
 
     /// The application of a transfer has `bytes` more to send. One without end has all it wants.
-    pub fn send_more(&mut self, now: Time, bytes: Bytes, wire: &mut impl FnMut(Segment)) {
+    pub fn send_more<R: Into<Fate>>(&mut self, now: Time, bytes: Bytes, wire: &mut impl FnMut(Segment) -> R) {
         let Some(size) = &mut self.writer.size else { return };
         *size = size.saturating_add(bytes.get());
         if self.phase == Phase::Established {
@@ -296,7 +305,7 @@ impl Sender {
     }
 
     /// Something arrives from the receiver.
-    pub fn on_segment(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment)) {
+    pub fn on_segment<R: Into<Fate>>(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment) -> R) {
         self.ts_recent = self.ts_recent.max(ack.tsval);
         match self.phase {
             Phase::SynSent if ack.syn => {
@@ -306,7 +315,9 @@ impl Sender {
                 self.persist(now);
             }
             // The ACK that ended the handshake was lost: say it again.
-            Phase::Established if ack.syn => wire(self.pure_ack(now)),
+            Phase::Established if ack.syn => {
+                wire(self.pure_ack(now));
+            }
             Phase::Established => {
                 let timer_due = self.on_ack(now, ack, wire);
                 let sent = self.write(now, Push::All, wire);
@@ -321,7 +332,7 @@ impl Sender {
     }
 
     /// The time that `next_wakeup` named has come (coming early does no harm).
-    pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub fn on_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.wake_writer(now, wire);
         if self.pacer.fired(now) {
             self.go_on(now, wire);
@@ -345,24 +356,6 @@ impl Sender {
         );
     }
 
-    /// A super-packet has left the host's device: what lies below TCP has become less. Only with [`Config::device`].
-    pub fn on_departed(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
-        if self.small_queue.departed() {
-            self.go_on(now, wire);
-        }
-    }
-
-    /// What waited for a departure may leave.
-    fn go_on(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
-        if self.phase != Phase::Established {
-            return;
-        }
-        if self.board.lost_out() > self.board.retrans_out() && self.w.cwnd > self.board.in_flight() {
-            self.retransmit_lost(now, wire);
-        }
-        self.push(now, wire);
-    }
-
     /// When `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
         let due = Time::earlier(self.timer.map(|t| t.fires), self.writer.woken);
@@ -379,7 +372,7 @@ impl Sender {
     }
 
     /// The application writes again.
-    pub fn resume(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub fn resume<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.writer.silent = false;
         if self.phase == Phase::Established {
             self.fill(now, wire);
@@ -472,7 +465,7 @@ impl Sender {
         self.timer = None;
         // Karn: only the timestamp tells the round trip of a SYN that was sent again, in whole milliseconds.
         let us = if self.syn_retransmits == 0 {
-            self.cfg.clock.since(now.as_us(), self.syn_sent.as_us())
+            self.cfg.clock.since(now.as_us(), self.syn_sent.as_us(), self.cfg.hz)
         } else {
             u64::from(stamp(now).saturating_sub(ack.tsecr).max(1)) * 1000
         };
@@ -497,7 +490,7 @@ impl Sender {
         self.cc.on_start(&mut self.w, &ev);
         // A law that has not got what it needs may be another from now on.
         self.law = Needs::of(&*self.cc);
-        self.pacer.on = self.cfg.pacing.paces(&*self.cc);
+        self.pacer.ask(&self.cfg, &*self.cc);
         self.take_pacing();
     }
 }

@@ -7,6 +7,7 @@
 use super::limits::Limit;
 use super::{Sender, State, Time};
 use crate::cc::{Sent, INFINITE_SSTHRESH};
+use crate::host::Fate;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Congestion;
 use crate::tcp::flight::Flight;
@@ -16,8 +17,6 @@ use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
 use crate::units::Rate;
 
-/// A burst carries this share of a second of the pacing rate: 2⁻¹⁰, about 1 ms.
-pub(super) const PACING_SHIFT: u32 = 10;
 /// `tcp_tso_rtt_log`: very short paths get larger bursts.
 const TSO_RTT_LOG: u32 = 9;
 /// Deferral waits for no ACK farther away than this, and not after a silence as long.
@@ -85,7 +84,7 @@ pub(super) enum Hold {
 
 impl Sender {
     /// Sends what may leave.
-    pub(super) fn push(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn push<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.write(now, Push::All, wire);
     }
 
@@ -95,7 +94,10 @@ impl Sender {
 
     /// Segments in one burst.
     pub(super) fn burst_segments(&self) -> u32 {
-        let mut bytes = (self.pacing.as_bit() / 8) >> PACING_SHIFT;
+        if !self.cfg.autosize {
+            return self.cfg.gso.segments().min(self.w.max_burst);
+        }
+        let mut bytes = (self.pacing.as_bit() / 8) >> self.cfg.pacing_shift;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
         let gso = self.cfg.gso;
         if shift < 32 && self.cfg.kernel.follows(&BURSTS_BY_RTT) {
@@ -107,7 +109,7 @@ impl Sender {
     }
 
     /// Sends new data; answers whether any left.
-    pub(super) fn write(&mut self, now: Time, push: Push, wire: &mut impl FnMut(Segment)) -> bool {
+    pub(super) fn write<R: Into<Fate>>(&mut self, now: Time, push: Push, wire: &mut impl FnMut(Segment) -> R) -> bool {
         let burst = self.burst_segments();
         let mut sent = 0u32;
         let mut limited = false;
@@ -156,7 +158,11 @@ impl Sender {
             if bytes == 0 || self.held_by_device(bytes, false) {
                 break;
             }
-            sent += self.send_burst(now, bytes, wire);
+            let segments = self.send_burst(now, bytes, wire);
+            if segments == 0 {
+                break;
+            }
+            sent += segments;
             self.last_sent = Some(now);
             if push != Push::All {
                 break;
@@ -250,10 +256,19 @@ impl Sender {
         }
     }
 
-    /// Sends `bytes` as one super-packet; answers how many segments.
-    pub(super) fn send_burst(&mut self, now: Time, bytes: u64, wire: &mut impl FnMut(Segment)) -> u32 {
+    /// Sends `bytes` as one super-packet; answers how many segments: none where the host's own interface did not take it.
+    pub(super) fn send_burst<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) -> u32 {
         let was_empty = self.board.packets_out() == 0;
         let sent_us = self.begin_burst(now);
+        let down = self.hands_down();
+        if down && !self.hand_down(now, bytes, wire) {
+            return 0;
+        }
         let snapshot = self.delivered.snapshot();
         let ends_write = self.writer.take(bytes);
         self.window_probes = 0;
@@ -277,6 +292,9 @@ impl Sender {
             }
             self.pacer.segment(len);
             self.bytes_sent += len;
+            if down {
+                continue;
+            }
             let mut segment = Segment {
                 joined: sent > 1,
                 ..self.data(now, seq, len as u32, psh)
@@ -333,7 +351,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
+    pub(super) fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         Segment {
             seq,
             len,
@@ -346,14 +364,14 @@ impl Sender {
         }
     }
 
-    /// Sends segment `number` again; `counted` says whether it counts as a retransmission in flight.
-    pub(super) fn resend(
+    /// Sends segment `number` again (it has been [handed down](Self::hand_again) where that is what is done); `counted` says whether it counts as a retransmission in flight.
+    pub(super) fn resend<R: Into<Fate>>(
         &mut self,
         now: Time,
         number: u64,
         counted: bool,
         place: Place,
-        wire: &mut impl FnMut(Segment),
+        wire: &mut impl FnMut(Segment) -> R,
     ) {
         let seg = *self.board.seg(number);
         let sent_us = match place {
@@ -384,6 +402,9 @@ impl Sender {
             self.pacer.end(now, self.pacing);
         }
         self.last_sent = Some(now);
+        if self.hands_down() {
+            return;
+        }
         let psh = place == Place::Last || seg.is(PUSHED);
         let joined = matches!(place, Place::Middle | Place::Last);
         wire(Segment {
@@ -393,7 +414,7 @@ impl Sender {
     }
 
     /// Sends lost segments again while the window has room.
-    pub(super) fn retransmit_lost(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn retransmit_lost<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         let mut rearm = false;
         let most = self.burst_segments();
         let mut together = 0;
@@ -402,6 +423,9 @@ impl Sender {
                 break;
             };
             if together == 0 && (!self.pacer.may_send(now) || self.held_by_device(u64::from(MSS), true)) {
+                break;
+            }
+            if together == 0 && !self.hand_again(now, i, self.lost_together(i, most), wire) {
                 break;
             }
             let head = self.board.first_number() == Some(i);

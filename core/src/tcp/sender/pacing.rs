@@ -9,7 +9,9 @@
 //! one waits for `len / rate` from when the last one left, one TCP header counted, nothing deducted, from the first one on;
 //! timers do not know of it.
 
+use crate::cc::CongestionControl;
 use crate::kernel::{Kernel, Rule};
+use crate::tcp::{Config, Pacing};
 use crate::units::{Rate, Span, Time};
 
 /// Segments that are sent before pacing begins.
@@ -30,6 +32,8 @@ pub const EDT: Rule = Rule {
 pub(super) struct Pacer {
     /// Is anything paced?
     pub on: bool,
+    /// By the host's own discipline: what leaves is handed down before its time.
+    pub below: bool,
     by_gaps: bool,
     /// When the last super-packet left, or (paced) the next one may.
     pub wstamp: Time,
@@ -41,9 +45,21 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    pub fn new(on: bool, kernel: Kernel) -> Pacer {
+    pub fn new(cfg: &Config, cc: &dyn CongestionControl) -> Pacer {
+        let mut pacer = Pacer::of(false, cfg.kernel);
+        pacer.ask(cfg, cc);
+        pacer
+    }
+    /// Asks anew who is paced.
+    pub fn ask(&mut self, cfg: &Config, cc: &dyn CongestionControl) {
+        let host_paces = cfg.device.as_ref().is_some_and(|device| device.paces);
+        self.on = cfg.pacing.paces(cc) || (host_paces && cfg.pacing == Pacing::Auto);
+        self.below = self.on && host_paces;
+    }
+    fn of(on: bool, kernel: Kernel) -> Pacer {
         Pacer {
             on,
+            below: false,
             by_gaps: !kernel.follows(&EDT),
             wstamp: Time::ZERO,
             due: Time::MAX,
@@ -54,7 +70,7 @@ impl Pacer {
     }
     /// May a super-packet leave? If not, the timer will tell when.
     pub fn may_send(&mut self, now: Time) -> bool {
-        if !self.on || self.wstamp <= now {
+        if !self.on || self.below || self.wstamp <= now {
             return true;
         }
         if self.due == Time::MAX {
@@ -94,7 +110,7 @@ impl Pacer {
             return;
         }
         if self.by_gaps {
-            self.wstamp = now + Span::ns((self.bytes + TCP_HEADER) * 1_000_000_000 / bytes_per_s);
+            self.wstamp = now.max(self.wstamp) + Span::ns((self.bytes + TCP_HEADER) * 1_000_000_000 / bytes_per_s);
             return;
         }
         if self.segments >= UNPACED {
@@ -126,7 +142,7 @@ mod tests {
     /// after the first ACK, then gaps of 2.7996 ms, of which the first is halved, because the flow had waited.
     #[test]
     fn departures_are_those_of_linux() {
-        let mut pacer = Pacer::new(true, Kernel::default());
+        let mut pacer = Pacer::of(true, Kernel::default());
         // 0.99 · 739/256 · 10 segments in 40 ms, in bytes per second as Linux rounds it.
         let rate = Rate::bit(1_034_500 * 8);
         let ms = |ms: u64| Time::ZERO + Span::ms(ms);
@@ -146,7 +162,7 @@ mod tests {
 
     #[test]
     fn before_departure_times_gaps_count_from_the_last_departure() {
-        let mut pacer = Pacer::new(true, Kernel(4, 15));
+        let mut pacer = Pacer::of(true, Kernel(4, 15));
         burst(&mut pacer, Time::ZERO + Span::ms(5), 1, Rate::mbit(8));
         assert_eq!(pacer.wstamp, Time::ZERO + Span::us(5000 + 1480));
         assert_eq!(pacer.delay(Time::ZERO + Span::ms(5)), Span::ZERO);

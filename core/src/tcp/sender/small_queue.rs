@@ -1,19 +1,23 @@
 //! TCP small queues: how much of one connection may lie below TCP, in the host's own queue and device.
 //!
-//! Law: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of its connection's memory lies below,
-//! and, unless the connection is paced, never more than 1 MiB; a retransmission while more than twice that does. A
+//! Law: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of its connection's memory lies below
+//! (2⁻ˢʰⁱᶠᵗ s with another `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates), and, unless the connection is paced, never more than 1 MiB; a retransmission while more than twice that does. A
 //! connection with nothing else in flight always sends. When a super-packet has left the device, a connection that
 //! waited goes on.
 //!
 //! Without an interface of its own rate nothing ever lies below, and nothing is counted.
+//!
+//! From 3.6 to 3.11 the law was one number: a super-packet waited while 128 KiB lay below, whatever the rate.
 //! Source: Linux 6.12 `tcp_small_queue_check`, `tcp_wfree`, `tcp_tsq_handler`; `tcp_limit_output_bytes`.
 
-use super::output::PACING_SHIFT;
+use crate::tcp::{Device, SmallQueues};
 use crate::units::Rate;
 use alloc::collections::VecDeque;
 
 /// The most below TCP without pacing (`tcp_limit_output_bytes`).
 const MOST_UNPACED: u64 = 1 << 20;
+/// A socket counts one byte that nobody has sent: with two super-packets below of two that may lie there, a third waits.
+const BIAS: u64 = 1;
 /// Kernel memory of a super-packet beside its payload.
 const OVERHEAD: u64 = 896;
 
@@ -22,31 +26,35 @@ const OVERHEAD: u64 = 896;
 pub(super) struct SmallQueue {
     /// Is there a device that completes?
     pub counts: bool,
-    /// And is it minded?
-    pub limits: bool,
+    limits: SmallQueues,
+    shift: u32,
     below: VecDeque<u64>,
     bytes: u64,
     waits: bool,
 }
 
 impl SmallQueue {
-    pub fn new(counts: bool, limits: bool) -> SmallQueue {
+    pub fn new(device: Option<&Device>, shift: u32) -> SmallQueue {
         SmallQueue {
-            counts,
-            limits: counts && limits,
+            counts: device.is_some(),
+            limits: device.map_or(SmallQueues::Off, |device| device.tsq),
+            shift,
             ..SmallQueue::default()
         }
     }
     /// Must a super-packet of `payload` bytes wait? Twice as patient with retransmissions; never with the only one.
     pub fn holds(&mut self, payload: u64, rate: Rate, paced: bool, again: bool, only: bool) -> bool {
-        if !self.limits {
-            return false;
-        }
-        let mut most = (2 * (payload + OVERHEAD)).max((rate.as_bit() / 8) >> PACING_SHIFT);
-        if !paced {
-            most = most.min(MOST_UNPACED);
-        }
-        let holds = self.bytes > most << u32::from(again) && !only;
+        let holds = match self.limits {
+            SmallQueues::Off => false,
+            SmallQueues::Bytes(most) => self.bytes >= most.get() && !again,
+            SmallQueues::ByRate => {
+                let mut most = (2 * (payload + OVERHEAD)).max((rate.as_bit() / 8) >> self.shift);
+                if !paced {
+                    most = most.min(MOST_UNPACED);
+                }
+                self.bytes + BIAS > most << u32::from(again) && !only
+            }
+        };
         self.waits |= holds;
         holds
     }
@@ -71,12 +79,17 @@ impl SmallQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
+
+    fn by_rate(shift: u32) -> SmallQueue {
+        SmallQueue::new(Some(&Device::default()), shift)
+    }
 
     #[test]
-    fn two_super_packets_lie_below_and_one_more() {
-        let mut q = SmallQueue::new(true, true);
+    fn two_super_packets_lie_below_and_no_third() {
+        let mut q = by_rate(10);
         let slow = Rate::mbit(8);
-        for _ in 0..3 {
+        for _ in 0..2 {
             assert!(!q.holds(2896, slow, false, false, false));
             q.sent(2896);
         }
@@ -96,7 +109,7 @@ mod tests {
     #[test]
     fn at_a_high_rate_a_millisecond_lies_below_and_without_pacing_a_mebibyte_at_most() {
         let filled = |mbit: u64, paced: bool| {
-            let mut q = SmallQueue::new(true, true);
+            let mut q = by_rate(10);
             while !q.holds(65_160, Rate::mbit(mbit), paced, false, false) {
                 q.sent(65_160);
             }
@@ -110,8 +123,38 @@ mod tests {
 
     #[test]
     fn without_a_device_nothing_is_counted() {
-        let mut q = SmallQueue::new(false, true);
+        let mut q = SmallQueue::new(None, 10);
         (0..1000).for_each(|_| q.sent(65_160));
         assert!(q.is_empty() && !q.holds(65_160, Rate::mbit(8), false, false, false));
+    }
+
+    #[test]
+    fn a_device_may_ask_for_more_and_two_super_packets_are_the_floor() {
+        let filled = |shift: u32, mbit: u64| {
+            let mut q = by_rate(shift);
+            while !q.holds(2896, Rate::mbit(mbit), true, false, false) {
+                q.sent(2896);
+            }
+            q.bytes
+        };
+        // 800 Mbit/s are 97 656 B in 2⁻¹⁰ s and 781 250 B in 2⁻⁷ s; at 1 Mbit/s neither is two super-packets.
+        assert!((97_656..97_656 + 3_800).contains(&filled(10, 800)));
+        assert!((781_250..781_250 + 3_800).contains(&filled(7, 800)));
+        assert_eq!([filled(10, 1), filled(7, 1)], [2 * 3_792; 2]);
+    }
+
+    #[test]
+    fn before_3_12_so_many_bytes_lay_below_whatever_the_rate() {
+        let device = Device {
+            tsq: SmallQueues::Bytes(Bytes::new(128 << 10)),
+            ..Device::default()
+        };
+        for mbit in [1, 10_000] {
+            let mut q = SmallQueue::new(Some(&device), 10);
+            while !q.holds(65_160, Rate::mbit(mbit), false, false, false) {
+                q.sent(65_160);
+            }
+            assert_eq!(q.bytes, 2 * 66_056);
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985), questions about a shut
 //! window (RFC 9293). Arming one disarms the others.
 
+use super::below::RESOURCE_PROBE;
 use super::output::{Place, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
+use crate::host::Fate;
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::wire::Segment;
@@ -120,7 +122,7 @@ impl Sender {
         self.arm(now, TimerKind::Reorder, ticks);
     }
 
-    pub(super) fn on_reorder_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn on_reorder_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         let before = self.board.in_flight();
         self.detect_losses(now);
         if self.board.in_flight() != before {
@@ -137,15 +139,18 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_probe_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn on_probe_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         if self.probe.is_none() {
             let retransmission = if !self.writer.is_empty() && self.write(now, Push::Probe, wire) {
                 Some(false)
             } else if self.writer.is_empty() || self.window_end() < self.board.nxt() + 1 {
-                self.board.last_number().map(|last| {
-                    self.resend(now, last, false, Place::Alone, wire);
-                    true
-                })
+                self.board
+                    .last_number()
+                    .filter(|last| self.hand_again(now, *last, 1, wire))
+                    .map(|last| {
+                        self.resend(now, last, false, Place::Alone, wire);
+                        true
+                    })
             } else {
                 None
             };
@@ -170,11 +175,13 @@ impl Sender {
 
     /// What the window has room for, though it fills no segment. With no room at all, a segment that the peer has long had:
     /// it must answer, and its answer tells its window (RFC 9293 section 3.8.6.1).
-    pub(super) fn on_persist_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn on_persist_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.timer = None;
         let room = self.window_end().saturating_sub(self.board.nxt());
         if let Some(head) = self.writer.head().filter(|_| room > 0) {
-            self.send_burst(now, head.min(room).min(u64::from(MSS)), wire);
+            if self.send_burst(now, head.min(room).min(u64::from(MSS)), wire) == 0 {
+                return;
+            }
             self.last_sent = Some(now);
             self.rearm_rto(now);
             return;
@@ -188,7 +195,7 @@ impl Sender {
         self.persist(now);
     }
 
-    pub(super) fn on_retransmit_timer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn on_retransmit_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         if self.phase == Phase::SynSent {
             self.syn_retransmits += 1;
             self.retransmits += 1;
@@ -202,6 +209,10 @@ impl Sender {
         let Some(first) = self.board.first_number() else { return };
         self.enter_loss(now);
         self.timeouts += 1;
+        if !self.hand_again(now, first, 1, wire) {
+            let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
+            return self.arm(now, TimerKind::Retransmit, ticks);
+        }
         self.resend(now, first, true, Place::Alone, wire);
         self.back_off();
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);

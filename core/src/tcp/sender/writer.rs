@@ -13,6 +13,7 @@
 use super::limits::Limit;
 use super::output::Push;
 use super::{Sender, Time};
+use crate::host::Fate;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::wire::Segment;
 use crate::tcp::{Config, MSS};
@@ -96,6 +97,10 @@ impl Writer {
             self.unsent.remove(1);
         }
     }
+    /// Would a write end with `len` bytes from the head?
+    pub fn ends_with(&self, len: u64) -> bool {
+        self.unsent.front().is_some_and(|head| head.len <= len && head.push)
+    }
     /// `len` bytes leave from the head as one super-packet; answers whether a write ended with them.
     pub fn take(&mut self, len: u64) -> bool {
         let Some(head) = self.unsent.front_mut() else {
@@ -171,7 +176,7 @@ impl Sender {
     }
 
     /// The application runs, if it was woken.
-    pub(super) fn wake_writer(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn wake_writer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         if self.writer.woken.is_some_and(|t| t <= now) {
             self.fill(now, wire);
             self.writer.woken = None;
@@ -179,7 +184,7 @@ impl Sender {
     }
 
     /// The application, if it is awake, writes until all is written or the buffer is full.
-    pub(super) fn fill(&mut self, now: Time, wire: &mut impl FnMut(Segment)) {
+    pub(super) fn fill<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         while !self.writer.blocked && !self.writer.silent {
             let left = self.writer.size.map_or(u64::MAX, |size| size - self.writer.written);
             if left == 0 {
@@ -192,7 +197,7 @@ impl Sender {
     }
 
     /// One write of `len` bytes into buffers of `goal` bytes.
-    fn write_once(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment)) {
+    fn write_once<R: Into<Fate>>(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment) -> R) {
         let in_flight = self.board.in_flight();
         if self.writer.written - self.board.nxt() < u64::from(MSS)
             && self.small_queue.is_empty()

@@ -1,0 +1,232 @@
+//! Byte queue limits: how many bytes a device is given at a time, so that it never runs dry while more wait, and hardly ever
+//! has more than that.
+//!
+//! ```text
+//!   bytes given ▲            ┌── limit + completed: open below, one super-packet may cross it
+//!               │        ····┌───
+//!               │    ┌───┘
+//!               │    │  queued − completed = what is in the device
+//!               └────┴──────────▶ time;  the law looks at each completion
+//! ```
+//!
+//! - *Starved* → larger. The device has nothing left although it was given more than the limit allows; or all that was given
+//!   before the last look has left although that was more than the limit. Then the limit was too small:
+//!   `limit += what was completed beyond what had been queued at the last look, and what was over it then`.
+//! - *Busy throughout* → perhaps smaller. What was not needed is slack: `max(limit + over − 2 × completed, last super-packet −
+//!   over)`, the second only where something was over. The least slack of a second (`HOLD`) is taken off: a shorter look
+//!   would shrink the limit in a lull and starve the device after it.
+//! - In any other case the limit stays. It begins at 0: one super-packet at a time, and it learns within some of them.
+//!
+//! What it comes to: a device that completes each super-packet keeps about two of them. One that completes all of a
+//! millisecond at once keeps two milliseconds' worth: twice what a completion takes off, plus what may cross.
+//!
+//! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in `include/linux/dynamic_queue_limits.h` (Herbert,
+//! "dql: Dynamic queue limits", 3.3); the figures of its tests below were worked out by hand from these rules. Counters here
+//! do not wrap.
+
+use crate::units::{Bytes, Span, Time};
+
+/// How long a limit must have been too large before it shrinks (`slack_hold_time`).
+const HOLD: Span = Span::s(1);
+/// The most that a limit may become (`DQL_MAX_LIMIT`: half of 32 bits, less the largest object).
+const MOST: u64 = u32::MAX as u64 / 2 - u32::MAX as u64 / 16;
+
+/// The limit of one device.
+#[derive(Clone, Debug, Default)]
+pub struct Dql {
+    limit: u64,
+    queued: u64,
+    completed: u64,
+    last: u64,
+    queued_before: u64,
+    over_before: u64,
+    last_before: u64,
+    slack: Option<u64>,
+    slack_since: Time,
+}
+
+impl Dql {
+    /// Bytes that may be outstanding, more or less one super-packet.
+    pub fn limit(&self) -> Bytes {
+        Bytes::new(self.limit)
+    }
+    /// May another super-packet go into the device? One may cross the limit.
+    pub fn open(&self) -> bool {
+        self.queued <= self.limit + self.completed
+    }
+    /// A super-packet of `size` bytes went into it.
+    pub fn queued(&mut self, size: Bytes) {
+        self.last = size.get();
+        self.queued += self.last;
+    }
+    /// So much of what went in has left; more than that is none.
+    pub fn completed(&mut self, now: Time, size: Bytes) {
+        let outstanding = self.queued - self.completed;
+        let size = size.get().min(outstanding);
+        let completed = self.completed + size;
+        let mut over = outstanding.saturating_sub(self.limit);
+        let left = self.queued - completed;
+        let was_there = self.queued_before > self.completed;
+        let all_before = completed >= self.queued_before;
+        let mut limit = self.limit;
+        if (over > 0 && left == 0) || (self.over_before > 0 && all_before) {
+            limit += completed.saturating_sub(self.queued_before) + self.over_before;
+            (self.slack, self.slack_since) = (None, now);
+        } else if left > 0 && was_there && !all_before {
+            let unused = (limit + self.over_before).saturating_sub(2 * size);
+            let last = match self.over_before {
+                0 => 0,
+                over => self.last_before.saturating_sub(over),
+            };
+            let slack = unused.max(last);
+            let least = self.slack.map_or(slack, |s| s.min(slack));
+            self.slack = Some(least);
+            if now > self.slack_since + HOLD {
+                limit = limit.saturating_sub(least);
+                (self.slack, self.slack_since) = (None, now);
+            }
+        }
+        limit = limit.min(MOST);
+        if limit != self.limit {
+            self.limit = limit;
+            over = 0;
+        }
+        self.completed = completed;
+        self.queued_before = self.queued;
+        self.over_before = over;
+        self.last_before = self.last;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::ms(ms)
+    }
+
+    /// What may go in of super-packets of `size`, and how many did.
+    fn fill(dql: &mut Dql, size: u64) -> u64 {
+        let mut n = 0;
+        while dql.open() {
+            dql.queued(Bytes::new(size));
+            n += 1;
+        }
+        n
+    }
+
+    /// By hand, from the rule. Full frames of 1514 bytes, one completed at a time.
+    #[test]
+    fn a_limit_that_starves_grows_by_what_was_over_it() {
+        let mut dql = Dql::default();
+        // Nothing is known: limit 0 is open while nothing is outstanding; one crosses it.
+        assert_eq!(fill(&mut dql, 1514), 1);
+        // It leaves: 1514 were over the limit of 0, and nothing is left. Completed beyond what had been queued at the
+        // last look (0): 1514.
+        dql.completed(ms(1), Bytes::new(1514));
+        assert_eq!(dql.limit().get(), 1514);
+        // 0 and 1514 are within the limit, 3028 are not.
+        assert_eq!(fill(&mut dql, 1514), 2);
+        // 3028 outstanding, 1514 over; one leaves, one is left; at the last look nothing had been over: it stays, and
+        // what is over is remembered.
+        dql.completed(ms(2), Bytes::new(1514));
+        assert_eq!((dql.limit().get(), dql.over_before), (1514, 1514));
+        // 1514 are outstanding: another goes in. It was over (1514) before and 3028 < 4542 had been queued: not all left.
+        assert_eq!(fill(&mut dql, 1514), 1);
+        dql.completed(ms(3), Bytes::new(1514));
+        // 4542 completed ≥ 4542 queued before: all of it has left. Grows by 0 beyond and 1514 over.
+        assert_eq!(dql.limit().get(), 3028);
+        assert_eq!(dql.over_before, 0);
+    }
+
+    /// A completion takes off one of 1514; the limit is ten. Slack: 15140 − 2 × 1514 = 12112, off after a second.
+    #[test]
+    fn what_a_second_did_not_need_is_taken_off() {
+        let mut dql = Dql {
+            limit: 15_140,
+            ..Dql::default()
+        };
+        let mut now = 0;
+        assert_eq!(fill(&mut dql, 1514), 11);
+        while now <= 1000 {
+            dql.completed(ms(now), Bytes::new(1514));
+            assert_eq!(dql.limit().get(), 15_140, "at {now} ms");
+            fill(&mut dql, 1514);
+            now += 10;
+        }
+        dql.completed(ms(now), Bytes::new(1514));
+        // What crossed the limit was a whole super-packet (last − over = 0): the unused is what counts, with 1514 over.
+        assert_eq!(dql.limit().get(), 15_140 - (15_140 + 1514 - 2 * 1514));
+    }
+
+    #[test]
+    fn a_lull_takes_nothing_off() {
+        let mut dql = Dql {
+            limit: 15_140,
+            ..Dql::default()
+        };
+        // One at a time, each gone before the next: the device is idle in between, and not for want of room.
+        for i in 0..3000 {
+            dql.queued(Bytes::new(1514));
+            dql.completed(ms(i), Bytes::new(1514));
+        }
+        assert_eq!(dql.limit().get(), 15_140);
+    }
+
+    #[test]
+    fn more_completed_than_there_was_is_what_there_was() {
+        let mut dql = Dql::default();
+        dql.queued(Bytes::new(100));
+        dql.completed(ms(1), Bytes::new(1 << 40));
+        assert!(dql.open() && dql.limit().get() == 100);
+    }
+
+    /// A device that takes `rate` bytes per millisecond, tells of what it has sent every `every` ms, and is fed all it may
+    /// have, in super-packets of changing sizes: the milliseconds in which it sent less than it could, and the bytes in it.
+    fn run(every: u64, rate: u64, sizes: &[u64], from: u64, until: u64) -> (u64, u64) {
+        let mut dql = Dql::default();
+        let (mut in_device, mut unreported, mut idle, mut most) = (0u64, 0u64, 0, 0);
+        let mut n = 0;
+        for now in 0..until {
+            while dql.open() {
+                let size = sizes[n % sizes.len()];
+                n += 1;
+                dql.queued(Bytes::new(size));
+                in_device += size;
+            }
+            let sent = in_device.min(rate);
+            if now >= from {
+                idle += u64::from(sent < rate);
+                most = most.max(in_device);
+            }
+            in_device -= sent;
+            unreported += sent;
+            if now % every == every - 1 {
+                dql.completed(ms(now), Bytes::new(unreported));
+                unreported = 0;
+            }
+        }
+        (idle, most)
+    }
+
+    /// The property it is there for: once it has learned, a device that has something waiting above it is never idle, and
+    /// what lies in it is bounded by what its completions need.
+    #[test]
+    fn a_device_with_work_is_never_idle_and_never_far_ahead() {
+        let mut rng = crate::rng::Rng::named(7, "dql");
+        for _ in 0..200 {
+            let every = 1 + rng.below(8);
+            let rate = 1_000 + rng.below(100_000);
+            let sizes: alloc::vec::Vec<u64> = (0..1 + rng.below(9)).map(|_| 64 + rng.below(65_000)).collect();
+            let largest = sizes.iter().max().copied().unwrap_or(0);
+            let (idle, most) = run(every, rate, &sizes, 2_000, 12_000);
+            assert_eq!(idle, 0, "every {every} ms, {rate} B/ms, {sizes:?}");
+            let bound = 3 * every * rate + 3 * largest;
+            assert!(
+                most <= bound,
+                "{most} > {bound}: every {every} ms, {rate} B/ms, {sizes:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! The sender's own interface: a queue discipline, the ring of the device, and the wire.
+//!
+//! What lies in the ring no discipline and no sender can take back, so a deep ring is a buffer that nobody sees; byte queue
+//! limits ([`Dql`]) keep it short. What is completed is what TCP's small queues count.
+//!
+//! A packet here is a super-packet, as TCP hands it down: it takes one place in discipline and ring. On the wire it is cut
+//! into its segments ([`Cut`]), which take it one by one, unless the path takes super-packets whole. A completion comes with
+//! each super-packet, as from a card that interrupts for each.
+//!
+//! With `htb` instead of a wire, a class of tc's htb keeps the rate above a device that takes no time, as a virtual one (veth)
+//! does: a super-packet leaves when those before it are paid for, is TCP's no longer at that instant, and lies in no ring.
+//!
+//! **What the sender is told** when its packet comes ([`Fate`]): a discipline that drops the packet that comes hands it back,
+//! it was never sent (tail drop, CoDel's and PIE's and `fq`'s entrance); one that drops by a law of its own, or another
+//! packet of the same flow, says only that there is congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). What is dropped
+//! later, when its turn comes, is lost like any packet: nobody is told.
+//!
+//! Sources: Linux 6.12 `__dev_queue_xmit`, `sch_direct_xmit`, the return values of each discipline's `enqueue`;
+//! `pfifo_fast` with the device's `txqueuelen` of 1000 is what an interface has that nobody configured.
+
+use super::dql::Dql;
+use super::Fate;
+use crate::net::link::{Serial, TokenBucket};
+use crate::packet::Packet;
+use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
+use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A packet that may be several segments.
+pub trait Cut: Packet + Sized {
+    /// Takes the first segment off; `None` from a packet that is one.
+    fn cut(&mut self) -> Option<Self>;
+}
+
+/// What comes out of an interface.
+pub trait Below<P> {
+    /// A packet has left on the wire; `enqueued_at` is when it was handed down.
+    fn left(&mut self, now: Time, packet: P);
+    /// All of a super-packet has left, and is TCP's no longer; `last` is the end of it.
+    fn completed(&mut self, now: Time, last: &P);
+    /// A super-packet that counted as sent is lost before it left the host.
+    fn dropped(&mut self, now: Time, packet: P, why: Why);
+    /// A super-packet is handed back: it was not taken.
+    fn refused(&mut self, now: Time, packet: P, why: Why);
+    /// The discipline has marked a super-packet that goes on.
+    fn marked(&mut self, now: Time, packet: &P, why: Why);
+}
+
+/// Where drops go when a packet leaves the discipline.
+struct Leaving<'a, B>(&'a mut B);
+
+impl<P, B: Below<P>> Sink<P> for Leaving<'_, B> {
+    fn dropped(&mut self, now: Time, packet: P, why: Why) {
+        self.0.dropped(now, packet, why);
+    }
+    fn marked(&mut self, now: Time, packet: &P, why: Why) {
+        self.0.marked(now, packet, why);
+    }
+}
+
+/// Where they go while one comes: which is whose is known afterwards.
+struct Entering<'a, P, B> {
+    dropped: &'a mut Vec<(P, Why)>,
+    below: &'a mut B,
+}
+
+impl<P, B: Below<P>> Sink<P> for Entering<'_, P, B> {
+    fn dropped(&mut self, _now: Time, packet: P, why: Why) {
+        self.dropped.push((packet, why));
+    }
+    fn marked(&mut self, now: Time, packet: &P, why: Why) {
+        self.below.marked(now, packet, why);
+    }
+}
+
+/// What keeps the rate.
+enum Server {
+    Wire(Serial),
+    Htb(TokenBucket),
+}
+
+/// One interface.
+pub struct Interface<P> {
+    server: Server,
+    /// Does it cut super-packets?
+    cuts: bool,
+    /// The packet on the wire, whether it is the last of its super-packet, and when it has left.
+    sending: Option<(P, bool)>,
+    due: Time,
+    ring: VecDeque<P>,
+    in_ring: usize,
+    bytes_in_ring: Bytes,
+    most_in_ring: usize,
+    limits: Option<Dql>,
+    queue: Box<dyn QueueDiscipline<P>>,
+    /// When the discipline wants to be woken.
+    wake: Time,
+    /// Bytes of the one on the wire that have left.
+    left: Bytes,
+    /// What was dropped while a packet came.
+    dropped: Vec<(P, Why)>,
+}
+
+impl<P: Cut> Interface<P> {
+    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets; `bql`: with byte queue limits. It
+    /// `cuts` super-packets, or the path takes them whole.
+    pub fn new(rate: Rate, queue: Box<dyn QueueDiscipline<P>>, ring: u32, bql: bool, cuts: bool) -> Interface<P> {
+        Interface {
+            server: Server::Wire(Serial::new(rate)),
+            cuts,
+            sending: None,
+            due: Time::MAX,
+            ring: VecDeque::new(),
+            in_ring: 0,
+            bytes_in_ring: Bytes::ZERO,
+            most_in_ring: ring.max(1) as usize,
+            limits: bql.then(Dql::default),
+            wake: queue.next_wakeup().unwrap_or(Time::MAX),
+            queue,
+            left: Bytes::ZERO,
+            dropped: Vec::new(),
+        }
+    }
+    /// The same behind a class of htb with this `burst` instead of a wire; its device has no ring.
+    pub fn behind_htb(rate: Rate, burst: Bytes, queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
+        Interface {
+            server: Server::Htb(TokenBucket::owing(rate, burst)),
+            ..Interface::new(rate, queue, 1, false, cuts)
+        }
+    }
+    /// Super-packets in the ring, the one on the wire included, and above it.
+    pub fn super_packets(&self) -> (usize, u64) {
+        (self.in_ring, self.queue.backlog().packets)
+    }
+    /// What waits, in ring and discipline; super-packets count as one.
+    pub fn backlog(&self) -> Backlog {
+        let above = self.queue.backlog();
+        Backlog {
+            bytes: above.bytes + self.bytes_in_ring,
+            packets: above.packets + self.in_ring as u64,
+        }
+    }
+    /// The discipline, to look at.
+    pub fn queue(&self) -> &dyn QueueDiscipline<P> {
+        &*self.queue
+    }
+    /// The limit in force, with byte queue limits.
+    pub fn limit(&self) -> Option<Bytes> {
+        self.limits.as_ref().map(Dql::limit)
+    }
+    /// When `poll` must be called; [`Time::MAX`] from an idle interface.
+    pub fn next(&self) -> Time {
+        self.due.min(self.wake)
+    }
+    /// A sender hands a super-packet down that may leave from `departs` on (any time in the past: at once).
+    pub fn push(&mut self, now: Time, mut packet: P, departs: Time, below: &mut impl Below<P>) -> Fate {
+        let flow = packet.flow_hash(0);
+        packet.set_enqueued_at(now.max(departs));
+        let mut sink = Entering {
+            dropped: &mut self.dropped,
+            below,
+        };
+        self.queue.enqueue_for(now, packet, departs, &mut sink);
+        let mut fate = Fate::Sent;
+        for (packet, why) in self.dropped.drain(..) {
+            if self.queue.refuses(why) {
+                fate = Fate::Refused;
+                below.refused(now, packet, why);
+            } else {
+                if fate == Fate::Sent && packet.flow_hash(0) == flow {
+                    fate = Fate::Congested;
+                }
+                below.dropped(now, packet, why);
+            }
+        }
+        self.flush(now, below);
+        fate
+    }
+    /// What may go into the ring does.
+    fn flush(&mut self, now: Time, below: &mut impl Below<P>) {
+        match self.server {
+            Server::Wire(_) => self.fill_ring(now, below),
+            Server::Htb(_) => self.pay(now, below),
+        }
+        // A discipline that asks again for the instant it was just given would stop the clock.
+        self.wake = self
+            .queue
+            .next_wakeup()
+            .map_or(Time::MAX, |at| at.max(now + Span::ns(1)));
+    }
+    /// Whatever is paid for leaves.
+    fn pay(&mut self, now: Time, below: &mut impl Below<P>) {
+        let Server::Htb(bucket) = &mut self.server else { return };
+        self.due = Time::MAX;
+        while self.queue.backlog().packets > 0 {
+            if let Err(later) = bucket.ready(now) {
+                self.due = later;
+                return;
+            }
+            let Some(mut packet) = self.queue.dequeue(now, &mut Leaving(below)) else {
+                return;
+            };
+            bucket.charge(now, packet.size());
+            below.completed(now, &packet);
+            while let Some(segment) = Some(&mut packet).filter(|_| self.cuts).and_then(Cut::cut) {
+                below.left(now, segment);
+            }
+            below.left(now, packet);
+        }
+    }
+    fn fill_ring(&mut self, now: Time, below: &mut impl Below<P>) {
+        while self.in_ring < self.most_in_ring && self.limits.as_ref().is_none_or(Dql::open) {
+            let Some(packet) = self.queue.dequeue(now, &mut Leaving(below)) else {
+                break;
+            };
+            let size = packet.size();
+            self.ring.push_back(packet);
+            self.in_ring += 1;
+            self.bytes_in_ring += size;
+            if let Some(limits) = &mut self.limits {
+                limits.queued(size);
+            }
+        }
+        self.start(now);
+    }
+    fn start(&mut self, now: Time) {
+        if self.sending.is_some() {
+            return;
+        }
+        let first = self.ring.front_mut().filter(|_| self.cuts).and_then(Cut::cut);
+        self.sending = match first {
+            Some(segment) => Some((segment, false)),
+            None => self.ring.pop_front().map(|packet| (packet, true)),
+        };
+        self.due = match (&self.sending, &mut self.server) {
+            (Some((packet, _)), Server::Wire(wire)) => wire.serve(now, packet.size()),
+            _ => Time::MAX,
+        };
+    }
+    /// Everything that has left by `now`.
+    pub fn poll(&mut self, now: Time, below: &mut impl Below<P>) {
+        loop {
+            let at = self.next();
+            if at > now || at == Time::MAX {
+                return;
+            }
+            if self.wake == at {
+                self.queue.on_wakeup(at, &mut Leaving(below));
+                self.flush(at, below);
+                continue;
+            }
+            let Some((packet, last)) = self.sending.take() else {
+                self.flush(at, below);
+                continue;
+            };
+            self.left += packet.size();
+            if last {
+                let size = core::mem::take(&mut self.left);
+                self.in_ring -= 1;
+                self.bytes_in_ring = self.bytes_in_ring - size;
+                if let Some(limits) = &mut self.limits {
+                    limits.completed(at, size);
+                }
+                below.completed(at, &packet);
+            }
+            below.left(at, packet);
+            if last {
+                self.flush(at, below);
+            } else {
+                self.start(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::param::Params;
+    use crate::queue::{fifo::Fifo, fq, fq_codel, pfifo_fast::PfifoFast, red, Limit, Place};
+
+    /// A super-packet of `segments` of 1250 bytes.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Frame {
+        flow: u64,
+        segments: u64,
+        entered: Time,
+    }
+    impl Packet for Frame {
+        fn size(&self) -> Bytes {
+            Bytes::new(1250 * self.segments)
+        }
+        fn enqueued_at(&self) -> Time {
+            self.entered
+        }
+        fn set_enqueued_at(&mut self, now: Time) {
+            self.entered = now;
+        }
+        fn flow_hash(&self, seed: u64) -> u32 {
+            crate::packet::flow_hash(self.flow, seed)
+        }
+        fn ecn(&self) -> Ecn {
+            Ecn::NotEct
+        }
+        fn set_ce(&mut self) {}
+    }
+    impl Cut for Frame {
+        fn cut(&mut self) -> Option<Frame> {
+            (self.segments > 1).then(|| {
+                self.segments -= 1;
+                Frame {
+                    segments: 1,
+                    ..self.clone()
+                }
+            })
+        }
+    }
+    #[derive(Default)]
+    struct Log {
+        left: Vec<u64>,
+        completed: Vec<u64>,
+        dropped: Vec<u64>,
+        refused: usize,
+    }
+    impl Below<Frame> for Log {
+        fn left(&mut self, now: Time, _packet: Frame) {
+            self.left.push(now.as_us());
+        }
+        fn completed(&mut self, now: Time, _last: &Frame) {
+            self.completed.push(now.as_us());
+        }
+        fn dropped(&mut self, _now: Time, packet: Frame, _why: Why) {
+            self.dropped.push(packet.flow);
+        }
+        fn refused(&mut self, _now: Time, _packet: Frame, _why: Why) {
+            self.refused += 1;
+        }
+        fn marked(&mut self, _now: Time, _packet: &Frame, _why: Why) {}
+    }
+    fn hand_down(i: &mut Interface<Frame>, log: &mut Log, flow: u64, now: Time, segments: u64) -> Fate {
+        let frame = Frame {
+            flow,
+            segments,
+            entered: Time::ZERO,
+        };
+        i.push(now, frame, Time::ZERO, log)
+    }
+    fn interface(queue: Box<dyn QueueDiscipline<Frame>>, ring: u32, bql: bool) -> Interface<Frame> {
+        Interface::new(Rate::mbit(100), queue, ring, bql, true)
+    }
+    fn fifo(limit: u64) -> Box<dyn QueueDiscipline<Frame>> {
+        Box::new(Fifo::new(Limit::Packets(limit)))
+    }
+    const PLACE: Place = Place {
+        limit: None,
+        rate: Rate::bit(100_000_000),
+        hz: 1000,
+        seed: 1,
+    };
+
+    /// 1250 B at 100 Mbit/s are 100 µs.
+    #[test]
+    fn segments_take_the_wire_one_by_one_and_complete_together() {
+        let mut log = Log::default();
+        let mut i = interface(Box::new(PfifoFast::new(Limit::Packets(1000))), 256, false);
+        hand_down(&mut i, &mut log, 0, Time::ZERO, 3);
+        hand_down(&mut i, &mut log, 0, Time::ZERO, 1);
+        i.poll(Time::ZERO + Span::ms(1), &mut log);
+        assert_eq!(log.left, [100, 200, 300, 400]);
+        assert_eq!(log.completed, [300, 400]);
+        assert_eq!((i.super_packets(), i.next()), ((0, 0), Time::MAX));
+    }
+
+    #[test]
+    fn where_the_path_takes_super_packets_whole_they_are_not_cut() {
+        let mut log = Log::default();
+        let mut i = Interface::new(Rate::mbit(100), fifo(1000), 256, true, false);
+        hand_down(&mut i, &mut log, 0, Time::ZERO, 3);
+        i.poll(Time::ZERO + Span::ms(1), &mut log);
+        assert_eq!((log.left, log.completed), (alloc::vec![300], alloc::vec![300]));
+    }
+
+    /// What is owed is paid first: 2500 B at 100 Mbit/s are 200 µs; the burst of 1250 B is lent at the start.
+    #[test]
+    fn behind_htb_a_super_packet_leaves_at_once_and_is_paid_for_afterwards() {
+        let mut log = Log::default();
+        let mut i = Interface::behind_htb(Rate::mbit(100), Bytes::new(1250), fifo(1000), true);
+        for _ in 0..3 {
+            hand_down(&mut i, &mut log, 0, Time::ZERO, 2);
+        }
+        i.poll(Time::ZERO + Span::ms(1), &mut log);
+        assert_eq!(log.left, [0, 0, 100, 100, 300, 300]);
+        assert_eq!((log.completed, i.next()), (alloc::vec![0, 100, 300], Time::MAX));
+    }
+
+    #[test]
+    fn a_ring_takes_so_many_super_packets_and_what_the_queue_does_not_take_was_never_sent() {
+        let mut log = Log::default();
+        let mut i = interface(fifo(1000), 4, false);
+        let fates: Vec<Fate> = (0..1010)
+            .map(|_| hand_down(&mut i, &mut log, 0, Time::ZERO, 2))
+            .collect();
+        assert_eq!((i.super_packets(), log.refused, log.dropped.len()), ((4, 1000), 6, 0));
+        assert!(fates[..1004].iter().all(|f| *f == Fate::Sent) && fates[1004..].iter().all(|f| *f == Fate::Refused));
+    }
+
+    /// `fq_codel` makes room at the head of the longest queue: its owner, if it comes just then, hears of congestion; the
+    /// others of nothing.
+    #[test]
+    fn who_dropped_another_packet_says_only_that_there_is_congestion() {
+        let mut log = Log::default();
+        let params = Params::defaults(fq_codel::PARAMS);
+        let queue = (fq_codel::kind::<Frame>().make)(
+            &params,
+            &Place {
+                limit: Some(Limit::Packets(10)),
+                ..PLACE
+            },
+        );
+        let mut i = interface(queue, 1, false);
+        let fates: Vec<Fate> = (0..13).map(|_| hand_down(&mut i, &mut log, 7, Time::ZERO, 1)).collect();
+        assert_eq!(
+            fates.iter().filter(|f| **f == Fate::Congested).count(),
+            log.dropped.len().min(1)
+        );
+        assert!(!log.dropped.is_empty() && log.dropped.iter().all(|flow| *flow == 7));
+        while i.super_packets().1 < 10 {
+            hand_down(&mut i, &mut log, 7, Time::ZERO, 1);
+        }
+        let before = log.dropped.len();
+        assert_eq!(hand_down(&mut i, &mut log, 8, Time::ZERO, 1), Fate::Sent);
+        assert!(log.dropped.len() > before && log.refused == 0);
+    }
+
+    /// RED drops by its law: the packet counts as sent.
+    #[test]
+    fn a_packet_that_a_law_took_counts_as_sent() {
+        let mut log = Log::default();
+        let mut i = interface(
+            (red::kind::<Frame>().make)(&Params::defaults(red::PARAMS), &PLACE),
+            1,
+            false,
+        );
+        let mut seen = [0; 3];
+        for n in 0..3000u64 {
+            let fate = hand_down(&mut i, &mut log, 7, Time::ZERO + Span::us(n), 1);
+            seen[fate as usize] += 1;
+        }
+        assert!(seen[Fate::Congested as usize] > 0, "{seen:?}");
+        assert_eq!(log.dropped.len(), seen[Fate::Congested as usize]);
+        assert_eq!(log.refused, seen[Fate::Refused as usize]);
+    }
+
+    /// `fq` keeps what may not leave yet, and the wire wakes for it.
+    #[test]
+    fn a_departure_time_is_kept_by_a_discipline_that_paces() {
+        let mut log = Log::default();
+        let mut i = interface(
+            (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &PLACE),
+            256,
+            true,
+        );
+        for ms in [0, 5, 10] {
+            let frame = Frame {
+                flow: 1,
+                segments: 1,
+                entered: Time::ZERO,
+            };
+            let departs = Time::ZERO + Span::ms(ms);
+            assert_eq!(i.push(Time::ZERO, frame, departs, &mut log), Fate::Sent);
+        }
+        while i.next() < Time::MAX {
+            i.poll(i.next(), &mut log);
+        }
+        // Ten microseconds of timer slack and a hundred on the wire.
+        assert_eq!(log.left, [100, 5110, 10_110]);
+    }
+
+    /// A sender that always has more: the limit settles at what one completion needs, two super-packets or so, and not at
+    /// what the ring could hold.
+    #[test]
+    fn byte_queue_limits_keep_the_ring_short_and_the_wire_busy() {
+        let mut log = Log::default();
+        let mut i = interface(fifo(1000), 256, true);
+        let mut now = Time::ZERO;
+        let mut most = 0;
+        for _ in 0..50_000 {
+            while i.super_packets().1 < 3 {
+                hand_down(&mut i, &mut log, 0, now, 2);
+            }
+            if now > Time::ZERO + Span::s(2) {
+                most = most.max(i.super_packets().0);
+            }
+            now = i.next();
+            i.poll(now, &mut log);
+        }
+        assert!(most <= 3, "{most} super-packets of 2500 B in the ring");
+        // Not one idle microsecond.
+        assert_eq!(log.left.len() as u64 * 100, log.left.last().copied().unwrap_or(0));
+    }
+}
