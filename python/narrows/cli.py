@@ -45,7 +45,7 @@ _STOPPED = 130
 _HERE = ""
 """The file of a plot that is drawn in the terminal."""
 
-_TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi")
+_TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi", "ladder")
 """What can be explained."""
 
 _WIDEST = 100

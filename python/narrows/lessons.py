@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from narrows import ladder
 from narrows.words import listed, number, percent
 
 Figures = dict[str, Any]
@@ -462,6 +463,12 @@ def _air_scenario(stack: str, *, far: bool = True) -> str:
     return f'duration = "20s"\n\n{wifi}\n{stations}{flows}{ping}'
 
 
+def _ladder(runs: Sequence[Figures]) -> list[Block]:
+    return [
+        Block(heading, text, tuple(Show(run, key) for run, key in show)) for heading, text, show in ladder.steps(runs)
+    ]
+
+
 _POLICED = 'policer = { rate = "10Mbit", burst = "62.5kB" }\n'
 
 LESSONS: dict[str, Lesson] = {
@@ -542,6 +549,16 @@ LESSONS: dict[str, Lesson] = {
             "airtime fairness": _air_scenario("airtime"),
         },
         _wifi,
+    ),
+    "ladder": Lesson(
+        "The ladder: from Linux 3.2 to 4.13",
+        (
+            "Where a host's own interface is the narrow place, the queue is in the host. Release by release it became "
+            "shorter.",
+        ),
+        ladder.scenarios(),
+        _ladder,
+        needs="fq",
     ),
 }  # fmt: skip
 """Every lesson by its name on the command line."""

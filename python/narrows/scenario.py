@@ -242,7 +242,8 @@ class Host:
             sender).
         gso: The largest super-packet, and with it the largest burst: `"on"` (64 KiB), `"off"` (one segment), in
             segments (`"17p"`) or in bytes (`"16KiB"`).
-        autosize: Bursts carry about a millisecond of the flow's rate (true); without, all that `gso` and window let them.
+        autosize: Bursts carry about a millisecond of the flow's rate (true); without, all that `gso` and window let
+            them.
         pacing_shift: Bursts and small queues hold 2 to the minus this of a second of the rate (10).
         rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
         wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
@@ -253,8 +254,8 @@ class Host:
         nic: The rate of the sender's own interface, which all flows and pings share; without it, it never limits.
         ring: Super-packets that its device takes (256).
         bql: Byte queue limits: the device takes only what keeps it busy.
-        tsq: TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP; bytes (`"128KiB"`)
-            for a fixed amount.
+        tsq: TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP; bytes
+            (`"128KiB"`) for a fixed amount.
         qdisc: The queue discipline of its interface (`"pfifo_fast"`), any that a path may have.
         buffer: What that may hold; super-packets count as one.
         link: How its interface keeps the rate: `"serial"`, or `"htb"` before a device that takes no time.

@@ -8,6 +8,8 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- made: keys later -->       the keys that the format knows and this version does not
     <!-- made: file PATH -->        a file, as a block of code
     <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row each
+    <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes to; or those `beyond`
+    <!-- made: ladder sources -->   when each came, and where that stands
     <!-- end -->
 
 In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
@@ -29,7 +31,8 @@ from pathlib import Path
 from conftest import NARROWS, ROOT
 
 import narrows as nw
-from narrows import _core
+from narrows import _core, ladder
+from narrows.scenario import from_tree
 
 RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
 TOLD = "the page is out of date; NARROWS_GOLDEN=write make test writes it"
@@ -131,6 +134,8 @@ def _made(what: str, *of: str) -> str:
     (file,) = of
     if what == "runs":
         return _runs(ROOT / file)
+    if what == "ladder":
+        return _ladder(file)
     language = {"rs": "rust", "py": "python", "toml": "toml"}[file.rpartition(".")[2]]
     return f"```{language}\n{(ROOT / file).read_text(encoding='utf-8')}```\n"
 
@@ -160,6 +165,19 @@ def _runs(folder: Path) -> str:
         rows.append((-ping["p50"], _row(*cells)))
     heads = ("queue", "goodput Mbit/s", "Jain", "ping p50 ms", "ping p95 ms", "queue delay p50 ms", "drops", "marks")
     return _table(*heads, "sent again") + "".join(row for _, row in sorted(rows))
+
+
+def _ladder(what: str) -> str:
+    """The rungs in their order."""
+    if what == "sources":
+        rows = [(rung.since, rung.date, rung.what, rung.source) for rung in ladder.RUNGS if rung.source]
+        return _table("Linux", "released", "what", "commits") + "".join(_row(*cells) for cells in rows)
+    table = _table("Linux", *ladder.HEADS)
+    for name, toml in ladder.scenarios().items():
+        if name.startswith("farther on") == (what == "beyond"):
+            run = nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name)))
+            table += _row(name.removeprefix("farther on, "), *ladder.cells(ladder.row(run.json)))
+    return table
 
 
 def _row(*cells: str) -> str:

@@ -6,7 +6,7 @@ use common::{flow, play, scenario};
 use narrows_core::cc::{bbr, cubic};
 use narrows_core::param::Params;
 use narrows_core::scenario::{Buffer, Link, Nic, ProbeKind, ProbeSpec, Scenario};
-use narrows_core::tcp::{Clock, Gso, SmallQueues};
+use narrows_core::tcp::{Clock, Gso, Pacing, SmallQueues};
 use narrows_core::units::{Bytes, Rate, Span};
 use narrows_sim::Run;
 
@@ -221,4 +221,23 @@ fn old_releases_do_what_they_did() {
         old != new && old < 2 * new && new < 2 * old,
         "CUBIC sent {old} again, and {new} since"
     );
+}
+
+/// Unpaced, BBR sends its window as fast as ACKs and its own interface let it: a small buffer loses it again and again.
+/// Linux 6.12 over this path, paced: 18.65 Mbit/s, 3.2 % sent again.
+#[test]
+fn bbr_without_pacing_overruns_a_small_buffer() {
+    let [off, on] = [Pacing::Off, Pacing::Auto].map(|pacing| {
+        let mut s = one("bbr");
+        s.flows[0].cc.params = Params::defaults(bbr::PARAMS);
+        s.duration = Span::s(30);
+        s.path.hops[0].rate = Rate::mbit(20);
+        s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(15_000)));
+        s.host.pacing = pacing;
+        let f = play(&s).flows.remove(0);
+        assert!(f.goodput_mbit > 17.5, "{pacing:?} {}", f.goodput_mbit);
+        f.retransmit_rate
+    });
+    assert!((0.02..0.05).contains(&on), "{on}");
+    assert!(off > 5.0 * on, "{off} without, {on} with");
 }

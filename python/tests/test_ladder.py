@@ -1,0 +1,69 @@
+"""The ladder: its files, and that each rung does what it is there for."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import ROOT
+from pages import RENEW, TOLD
+
+import narrows as nw
+from narrows import _core, ladder
+from narrows.scenario import from_tree
+
+FOLDER = ROOT / "scenarios/ladder"
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, ladder.Row]:
+    """What every run comes to, by its name."""
+    return {
+        name: ladder.row(nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name))).json)
+        for name, toml in ladder.scenarios().items()
+    }
+
+
+def test_the_files_are_the_rungs() -> None:
+    rungs = dict(ladder.file(i) for i in range(len(ladder.RUNGS)))
+    if RENEW:
+        FOLDER.mkdir(exist_ok=True)
+        for name, text in rungs.items():
+            (FOLDER / name).write_text(text, encoding="utf-8")
+    assert {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*")} == rungs, TOLD
+
+
+def test_byte_queue_limits_let_low_delay_pass_and_nobody_else(rows: dict[str, ladder.Row]) -> None:
+    before, bql = rows["3.2 before"], rows["3.3 BQL"]
+    assert bql.low_delay_p95 < before.low_delay_p95 / 5
+    assert bql.ping_p95 > 0.9 * before.ping_p95
+
+
+def test_fair_queues_end_the_waiting_behind_others(rows: dict[str, ladder.Row]) -> None:
+    bql, codel = rows["3.3 BQL"], rows["3.5 fq_codel"]
+    assert codel.ping_p95 < bql.ping_p95 / 5
+    assert codel.small < bql.small / 5
+    assert codel.dropped > 0
+
+
+def test_small_queues_drop_nothing_in_the_own_host(rows: dict[str, ladder.Row]) -> None:
+    """The commit that brought them tells of less than 8 ms at 100 Mbit/s, instead of 132."""
+    codel, small = rows["3.5 fq_codel"], rows["3.6 small queues"]
+    assert (small.dropped, small.again) == (0, 0)
+    assert small.large_rtt < codel.large_rtt
+    assert 20 + 5 < small.large_rtt < 20 + 8
+
+
+def test_smaller_bursts_and_a_finer_clock_are_shorter_waits(rows: dict[str, ladder.Row]) -> None:
+    names = ("3.6 small queues", "3.12 autosizing", "3.12 fq", "3.15 microseconds")
+    waits = [rows[name].ping_p95 - 20 for name in names]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[1] < waits[0] / 2
+    assert waits[3] < waits[1] * 0.7
+
+
+def test_only_bbr_helps_farther_on_and_needs_fq_no_more(rows: dict[str, ladder.Row]) -> None:
+    before, fine, bbr, by_itself = (
+        rows[f"farther on, {name}"] for name in ("3.2 before", "3.15 microseconds", "4.9 BBR", "4.13 pacing by TCP")
+    )
+    assert fine.ping > 0.9 * before.ping
+    assert bbr.ping < 0.7 * fine.ping
+    assert by_itself.ping == pytest.approx(bbr.ping, rel=0.05)
