@@ -502,3 +502,16 @@ fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
         assert!(before > 62.0 * 2.0 * 0.8, "{before}");
     }
 }
+
+#[test]
+fn answers_use_ecn_as_the_handshake_agreed() {
+    for cc in ["cubic", "dctcp", "prague"] {
+        let one = run(&format!(
+            "duration = \"20s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \"fq_codel\"\n[[flow]]\n\
+             workload = {{ kind = \"rpc\", answer = \"2MB\", connections = 2 }}\ncc = \"{cc}\"\necn = true\n"
+        ));
+        assert!(one.queue.marks > 10 && one.queue.drops == 0, "{cc}: {:?}", one.queue);
+        assert_eq!(one.flows[0].retransmits, 0, "{cc}");
+        assert!(one.flows[0].goodput_mbit > 7.0, "{cc}: {}", one.flows[0].goodput_mbit);
+    }
+}
