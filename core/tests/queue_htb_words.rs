@@ -183,6 +183,24 @@ fn a_tree_is_read_back_as_it_was_written() {
 }
 
 #[test]
+fn a_flow_with_a_workload_is_matched_by_its_code_point() {
+    let with = |which: &str| {
+        let text = format!(
+            "duration = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"10ms\"\n[path.queue]\nkind = \"htb\"\n\
+             classes = [{{ id = \"1:1\", rate = \"1Mbit\", match = {which} }}]\n\
+             [[flow]]\nid = \"pages\"\ncc = \"cubic\"\nworkload = \"web\"\ndscp = \"AF11\"\n"
+        );
+        Scenario::from_toml(&text, "htb.toml", &Registry::<Frame>::standard())
+    };
+    let errors = with("{ flow = \"pages\" }").unwrap_err();
+    assert!(
+        errors.to_string().contains("give it a dscp, and match that"),
+        "{errors}"
+    );
+    assert!(with("{ dscp = \"AF11\" }").is_ok());
+}
+
+#[test]
 fn trees_are_not_too_large_or_too_deep() {
     let many: Vec<String> = (1..=10_001)
         .map(|n| format!("{{ id = \"1:{n:x}\", rate = \"1Mbit\" }}"))

@@ -207,7 +207,14 @@ impl Collector<'_> {
         let probes = (0..probes.len()).map(|i| format!("ping{i}"));
         let names: Vec<String> = flows.iter().map(|flow| flow.id.clone()).chain(probes).collect();
         for named in core::mem::take(&mut self.named) {
-            if numbers(&names, &named.name).is_empty() {
+            let meant = numbers(&names, &named.name);
+            let works = |number: &u32| flows.get(*number as usize).is_some_and(|flow| flow.workload.is_some());
+            if meant.iter().any(works) {
+                let problem =
+                    "has a workload, whose connections are flows of their own: give it a dscp, and match that";
+                let path = named.path;
+                self.value(path, named.key_at.as_ref(), &named.node, problem, Fix::None);
+            } else if meant.is_empty() {
                 let near =
                     keys::nearest(&named.name, names.iter().map(String::as_str)).or(names.first().map(String::as_str));
                 let first: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
