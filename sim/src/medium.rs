@@ -27,6 +27,8 @@ pub(crate) struct Air {
     warmup: Time,
     /// What the stations had had by then.
     before: Option<Vec<Usage>>,
+    /// And at the end.
+    after: Vec<Usage>,
 }
 
 impl Medium {
@@ -93,6 +95,7 @@ impl Medium {
             stations: stations.map(|station| station.unwrap_or(0)).collect(),
             warmup: Time::ZERO + scenario.warmup,
             before: None,
+            after: Vec::new(),
         }))
     }
 
@@ -137,12 +140,15 @@ impl Medium {
         }
     }
 
-    /// The run is over: disciplines that have counted tell it.
-    pub fn counted(&self, meters: &mut [QueueMeter]) {
-        if let Medium::Path(path) = self {
-            for (hop, meter) in path.hops().zip(meters) {
-                meter.counted(hop.queue());
+    /// The run is over: disciplines that have counted tell it, and what stations had is theirs.
+    pub fn counted(&mut self, meters: &mut [QueueMeter]) {
+        match self {
+            Medium::Path(path) => {
+                for (hop, meter) in path.hops().zip(meters) {
+                    meter.counted(hop.queue());
+                }
             }
+            Medium::Air(air) => air.after = air.wifi.usage().to_vec(),
         }
     }
     /// What waits in a queue.
@@ -169,7 +175,7 @@ impl Medium {
         };
         let before = air.before.iter().flatten().copied();
         let before = before.chain(std::iter::repeat(Usage::default()));
-        let usage = air.wifi.usage().iter().zip(before);
+        let usage = air.after.iter().zip(before);
         let used: Vec<Usage> = usage.map(|(now, before)| now.since(&before)).collect();
         let mut goodput = vec![0.0; wifi.stations.len()];
         for (flow, station) in flows
