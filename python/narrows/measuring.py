@@ -68,6 +68,8 @@ def simulated(
     if odd or test != BOTH:
         raise NarrowsError(f"--{odd[0].replace('_', '-') if odd else 'test'} is for a host, not for a scenario")
     path = load(file).path
+    if path is None:
+        raise NarrowsError(f"{file}: a measurement needs a [path], and this scenario has none")
     ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
     streams = passed.get("streams") or "12"
     if not streams.isdecimal() or not 1 <= int(streams) <= MOST_STREAMS:
