@@ -209,6 +209,10 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
             self.make_room(now, sink);
         }
+        // Of a limit in packets, as Linux's is, one batch is always enough; of one in bytes it may not be.
+        while self.limit.exceeded(self.store.backlog) {
+            self.make_room(now, sink);
+        }
     }
 
     fn refuses(&self, _why: Why) -> bool {
