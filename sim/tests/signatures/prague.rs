@@ -102,3 +102,28 @@ fn near_and_far_get_the_same_rate() {
     assert!((0.8..1.25).contains(&prague), "{prague}");
     assert!(reno > 3.0, "{reno}");
 }
+
+/// RFC 9332 couples the queues so that both have about the same window (k = 2, section 2.1 and appendix A); the rates then differ as the
+/// round trips do, and CUBIC's has the 15 ms of its queue in it. Prague acts below 25 ms as if it were there, so over 10 ms, where
+/// CUBIC sees 27, the rates are equal too. L4S's queue stands about a millisecond.
+#[test]
+fn beside_cubic_over_dualpi2_it_has_the_same_window_and_waits_a_millisecond() {
+    for (rate, rtt, rates) in [
+        ("20Mbit", "10ms", true),
+        ("40Mbit", "20ms", false),
+        ("100Mbit", "20ms", false),
+    ] {
+        let run = play(&format!(
+            "duration = \"40s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nqueue = \"dualpi2\"\n\
+             [[flow]]\ncc = \"prague\"\n[[flow]]\ncc = \"cubic\"\necn = true\n"
+        ));
+        let [prague, cubic] = [&run.flows[0], &run.flows[1]];
+        let share = prague.goodput_mbit / cubic.goodput_mbit;
+        let window = share * prague.rtt_ms.mean / cubic.rtt_ms.mean;
+        let compared = if rates { share } else { window };
+        assert!((1.0 / 1.5..1.5).contains(&compared), "{rate} {rtt}: {share} {window}");
+        let delay = |class: usize| run.queue.classes[class].delay_ms;
+        assert!(delay(0).p99 < 2.0, "{rate} {rtt}: {:?}", delay(0));
+        assert!((10.0..20.0).contains(&delay(1).mean), "{rate} {rtt}: {:?}", delay(1));
+    }
+}
