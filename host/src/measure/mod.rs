@@ -5,11 +5,14 @@
 //! |---|---|
 //! | [`options`], [`plan`] | what is asked for; which flows, pings and phases that is |
 //! | [`link`], [`narrows`] | a far end of ours: its control connection, its load |
+//! | [`iperf`], [`web`] | other far ends: an iperf3 server, a web server; pages |
+//! | [`voip`] | how a call would sound |
 //! | [`ping`] | round trips while all this happens |
 //! | [`seen`], [`report`] | what was seen; as JSON |
 //!
 //! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this) asks, watches and waits.
 
+pub mod iperf;
 pub mod link;
 pub mod narrows;
 pub mod options;
@@ -17,20 +20,23 @@ pub mod ping;
 pub mod plan;
 pub mod report;
 pub mod seen;
+pub mod voip;
+pub mod web;
 
 use crate::bulk::{Budget, Carriers};
-use crate::wire::Cookie;
 use crate::{remembered, sys, HostError};
+use iperf::Control;
 use link::{Link, Peer};
 use options::{Options, Speaks, Test};
-use ping::{Pings, Probe};
-use plan::Phase;
+use ping::Pings;
+use plan::{Direction, Phase};
 use seen::{FlowSeen, PhaseSeen, Seen, StoppedBy};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use web::{PageSpec, Url};
 
 /// From one sample of a flow to the next, ns: with few flows, and with many.
 const SAMPLES: (u64, u64) = (50_000_000, 100_000_000);
@@ -46,7 +52,7 @@ pub struct Run<'a> {
     /// What may move.
     pub budget: Arc<Budget>,
     /// Threads for load.
-    pub carriers: Carriers,
+    pub carriers: Arc<Carriers>,
     /// Bytes of flows that are over.
     pub moved: u64,
     /// To be confessed.
@@ -79,6 +85,55 @@ impl Run<'_> {
             SAMPLES.0
         } else {
             SAMPLES.1
+        }
+    }
+    /// The next flow's name.
+    fn name(&mut self, direction: Direction) -> String {
+        let place = self.counted.entry(direction.name()).or_insert(0);
+        *place += 1;
+        format!("{}{place}", direction.name())
+    }
+    /// A loaded phase from `from` on: `sample` is called as often as flows are sampled, and says whether the other end has had enough.
+    fn watch(&mut self, from: u64, mut sample: impl FnMut(u64) -> bool) -> Result<StoppedBy, HostError> {
+        let interval = self.sample_interval(plan::flows(self.options).len());
+        let until = from + self.options.duration.as_ns();
+        let mut next = from + interval;
+        loop {
+            sys::sleep_until(next.min(until));
+            let now = sys::monotonic();
+            if now >= until {
+                return Ok(StoppedBy::Duration);
+            }
+            if self.budget.spent() {
+                return Ok(StoppedBy::MaxData);
+            }
+            if now >= next {
+                next = (next + interval).max(now);
+                if sample(now) {
+                    return Ok(StoppedBy::Peer);
+                }
+            }
+            self.pulse(now)?;
+        }
+    }
+    /// What is seen with any peer.
+    fn seen(&mut self, measured: Measured) -> Seen {
+        Seen {
+            begin: self.begin,
+            phases: measured.phases,
+            flows: measured.flows,
+            pings: measured.pings,
+            offsets: None,
+            common: false,
+            moved: self.moved,
+            stopped_by: measured.stopped_by,
+            cpu: measured.cpu,
+            far: Value::Null,
+            udp_load: Value::Null,
+            voip: Value::Null,
+            page: Value::Null,
+            peer: Value::Null,
+            notes: std::mem::take(&mut self.notes),
         }
     }
     /// Waits for as long as `lasts`, ns, while pings go on.
@@ -114,59 +169,160 @@ pub fn run(
 ) -> Result<Value, HostError> {
     let phases = plan::phases(options);
     let lasts: u64 = phases.iter().map(|phase| phase.lasts.as_ns()).sum();
-    if options.speaks == Speaks::Http {
-        return Err(HostError::Missing("http is not measured yet".into()));
-    }
-    let to = resolve(&options.host, options.port)?;
-    let peer = link::meet(to, options.token.as_deref())?;
-    planned(plan::may_move(options), lasts as f64 / 1e9);
-    let started = report::now();
+    let may_move = plan::may_move(options);
     let mut run = Run {
         options,
         budget: Budget::new(None, options.max_data.get()),
-        carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
+        carriers: Arc::new(Carriers::new().map_err(HostError::failed("threads for load"))?),
         moved: 0,
         notes: Vec::new(),
         next_stream: 1,
         counted: BTreeMap::new(),
-        begin: sys::monotonic(),
+        begin: 0,
         lasts,
         pulsed: 0,
         progress,
     };
-    let seen = match peer {
-        Peer::Narrows(link) => with_narrows(link, &mut run, to, &phases)?,
-        Peer::Iperf3(..) => return Err(HostError::Missing("an iperf3 server is not measured yet".into())),
+    let mut begin = |run: &mut Run| {
+        planned(may_move, lasts as f64 / 1e9);
+        run.begin = sys::monotonic();
+        report::now()
     };
-    Ok(report::to_json(options, to, &started, plan::may_move(options), &seen))
+    let (to, started, seen);
+    if options.speaks == Speaks::Http {
+        let wrong = || HostError::Unlike(format!("{}: an URL is written http://HOST:PORT/PATH", options.host));
+        let url = Url::parse(&options.host).ok_or_else(wrong)?;
+        to = resolve(&url.host, url.port)?;
+        started = begin(&mut run);
+        seen = with_web(&url, &mut run, to, &phases)?;
+    } else {
+        to = resolve(&options.host, options.port)?;
+        let peer = link::meet(to, options.token.as_deref())?;
+        let other = |who: &str| Err(HostError::Missing(format!("{to} {who}: leave --speaks out")));
+        match (&peer, options.speaks) {
+            (Peer::Narrows(_), Speaks::Iperf3) => return other("speaks narrows' protocol"),
+            (Peer::Iperf3(..), Speaks::Narrows) => return other("is an iperf3 server"),
+            (Peer::Iperf3(..), _) => iperf::able(options)?,
+            _ => {}
+        }
+        started = begin(&mut run);
+        seen = match peer {
+            Peer::Narrows(link) => with_narrows(link, &mut run, to, &phases)?,
+            Peer::Iperf3(socket, cookie, first) => {
+                with_iperf(Control::new(socket, cookie, first)?, &mut run, to, &phases)?
+            }
+        };
+    }
+    Ok(report::to_json(options, to, &started, may_move, &seen))
 }
 
-/// Pings until it is told to stop: by datagrams, or by handshakes where those get no answer.
-fn pinging(to: SocketAddr, cookie: Cookie, probes: &[Probe], stop: &AtomicBool) -> Result<Vec<Pings>, HostError> {
-    ping::by_datagrams(to, cookie, probes, stop).map_err(HostError::failed("pinging"))
+/// What one loaded phase came to: when it began and ended, its flows, why it ended.
+type Loaded = (u64, u64, Vec<FlowSeen>, StoppedBy);
+
+/// Everything that happened while something pinged.
+struct Measured {
+    phases: Vec<PhaseSeen>,
+    flows: Vec<FlowSeen>,
+    stopped_by: StoppedBy,
+    pings: Vec<Pings>,
+    /// What was done beside: pages.
+    beside: Vec<(u64, Option<u64>)>,
+    cpu: u64,
+}
+
+/// All phases, with pings all the time, and perhaps something else beside; each loaded one is `load`'s.
+fn measured(
+    run: &mut Run,
+    phases: &[Phase],
+    pinging: &(dyn Fn(&AtomicBool) -> std::io::Result<Vec<Pings>> + Sync),
+    beside: &(dyn Fn(&AtomicBool) -> Vec<(u64, Option<u64>)> + Sync),
+    load: &mut dyn FnMut(&mut Run, &Phase) -> Result<Loaded, HostError>,
+) -> Result<Measured, HostError> {
+    let cpu = sys::process_cpu();
+    let stop = AtomicBool::new(false);
+    let mut seen = Measured {
+        phases: Vec::new(),
+        flows: Vec::new(),
+        stopped_by: StoppedBy::Duration,
+        pings: Vec::new(),
+        beside: Vec::new(),
+        cpu: 0,
+    };
+    let failed = || HostError::Broken("a thread of the measurement failed".into());
+    let (loads, pings, others) = std::thread::scope(|scope| {
+        let pings = scope.spawn(|| pinging(&stop));
+        let others = scope.spawn(|| beside(&stop));
+        let loads = all_phases(run, phases, &mut seen, load);
+        stop.store(true, Relaxed);
+        (loads, pings.join(), others.join())
+    });
+    loads?;
+    seen.pings = pings.map_err(|_| failed())?.map_err(HostError::failed("pinging"))?;
+    seen.beside = others.map_err(|_| failed())?;
+    seen.cpu = sys::process_cpu().saturating_sub(cpu);
+    let of = |p: &Pings| (p.sent.len() + p.received()) as u64 * p.size as u64;
+    run.moved += seen.pings.iter().filter(|pings| pings.udp).map(of).sum::<u64>();
+    Ok(seen)
+}
+
+fn all_phases(
+    run: &mut Run,
+    phases: &[Phase],
+    seen: &mut Measured,
+    load: &mut dyn FnMut(&mut Run, &Phase) -> Result<Loaded, HostError>,
+) -> Result<(), HostError> {
+    for phase in phases.iter().filter(|phase| phase.lasts.as_ns() > 0) {
+        let (from, to);
+        if phase.name == "loaded" {
+            let (began, ended, mut flows, why) = load(run, phase)?;
+            (from, to) = (began, ended);
+            seen.flows.append(&mut flows);
+            seen.stopped_by = why;
+        } else {
+            from = sys::monotonic();
+            run.rest(phase.lasts.as_ns())?;
+            to = sys::monotonic();
+        }
+        seen.phases.push(PhaseSeen {
+            name: phase.name,
+            from,
+            to,
+            cc: phase.cc.clone(),
+        });
+        if seen.stopped_by != StoppedBy::Duration {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn nothing(_stop: &AtomicBool) -> Vec<(u64, Option<u64>)> {
+    Vec::new()
 }
 
 fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {
     let options = run.options;
     let (flows, probes) = (plan::flows(options), plan::probes(options));
     let first = link.offset()?;
-    let cpu = sys::process_cpu();
-    let stop = AtomicBool::new(false);
     let cookie = link.cookie;
-    run.begin = sys::monotonic();
-    let begin = run.begin;
-    let (loads, pings) = std::thread::scope(|scope| {
-        let pings = scope.spawn(|| pinging(to, cookie, &probes, &stop));
-        let loads = all_phases(&mut link, run, to, &flows, phases, first);
-        stop.store(true, Relaxed);
-        let pings = pings
-            .join()
-            .unwrap_or_else(|_| Err(HostError::Broken("the thread that pings failed".into())));
-        (loads, pings)
-    });
-    let (loads, pings) = (loads?, pings?);
-    let cpu = sys::process_cpu().saturating_sub(cpu);
-    let (last, far) = if loads.stopped_by == StoppedBy::Peer {
+    let mut udp_load = Value::Null;
+    let budget = Arc::clone(&run.budget);
+    let page = (options.test == Test::Page).then(|| PageSpec::ours(to, &cookie));
+    let pinging = |stop: &AtomicBool| ping::by_datagrams(to, cookie, &probes, stop);
+    let beside = |stop: &AtomicBool| {
+        page.as_ref()
+            .map_or_else(Vec::new, |page| web::pages(page, to, &budget, stop))
+    };
+    let seen = measured(run, phases, &pinging, &beside, &mut |run, phase| {
+        forget(&mut link, run, to)?;
+        if options.test == Test::UdpFlood {
+            let (from, to, told, why) = narrows::flooded(&mut link, run, to)?;
+            udp_load = told;
+            return Ok((from, to, Vec::new(), why));
+        }
+        narrows::loaded(&mut link, run, to, &flows, phase.cc.as_deref(), first)
+    })?;
+    let (last, far) = if seen.stopped_by == StoppedBy::Peer {
         (first, Value::Null)
     } else {
         link.say(&json!({ "do": "report" }))?;
@@ -175,85 +331,74 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         link.say(&json!({ "do": "bye" }))?;
         (last, far)
     };
-    let by_pings: u64 = pings
-        .iter()
-        .map(|p| (p.sent.len() + p.received()) as u64 * p.size as u64)
-        .sum();
+    if seen.pings.iter().all(|pings| pings.received() == 0) {
+        run.notes
+            .push("no ping was answered: UDP to the far end's port does not come through".into());
+    }
+    let voip = match seen.pings.last() {
+        Some(call) if options.test == Test::Voip => voip::told(call, &seen.phases),
+        _ => Value::Null,
+    };
     Ok(Seen {
-        begin,
-        phases: loads.phases,
-        flows: loads.flows,
-        pings,
         offsets: Some((first, last)),
         common: link.welcome["boot"].as_str() == Some(&crate::serve::session::boot()),
-        moved: run.moved + by_pings,
-        stopped_by: loads.stopped_by,
-        cpu,
         far,
-        udp_load: loads.udp_load,
-        page: Value::Null,
+        udp_load,
+        voip,
+        page: page.map_or(Value::Null, |page| web::told(&page, &seen.beside, &seen.phases)),
         peer: json!({
             "address": to.ip().to_string(), "port": to.port(), "speaks": "narrows", "version": link.version,
             "kernel": link.welcome["kernel"], "ccs": link.welcome["ccs"], "limits": link.welcome["limits"],
         }),
-        notes: std::mem::take(&mut run.notes),
+        ..run.seen(seen)
     })
 }
 
-struct Loads {
-    phases: Vec<PhaseSeen>,
-    flows: Vec<FlowSeen>,
-    udp_load: Value,
-    stopped_by: StoppedBy,
+fn with_iperf(control: Control, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {
+    let probe = plan::probes(run.options)[0];
+    let closed = SocketAddr::new(to.ip(), iperf::CLOSED);
+    let mut control = Some(control);
+    let pinging = |stop: &AtomicBool| ping::by_handshakes(closed, &probe, stop).map(|pings| vec![pings]);
+    let seen = measured(run, phases, &pinging, &nothing, &mut |run, phase| {
+        let control = control.take().map_or_else(|| Control::again(to), Ok)?;
+        iperf::loaded(control, run, to, phase.cc.as_deref())
+    })?;
+    run.notes.push(format!(
+        "pings are refusals of TCP port {}, since an iperf3 server has nothing that answers",
+        iperf::CLOSED
+    ));
+    if seen.pings.iter().all(|pings| pings.received() == 0) {
+        run.notes
+            .push("no ping was answered: a firewall may keep them from being refused".into());
+    }
+    Ok(Seen {
+        peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "iperf3", "version": null }),
+        ..run.seen(seen)
+    })
 }
 
-fn all_phases(
-    link: &mut Link,
-    run: &mut Run,
-    to: SocketAddr,
-    specs: &[plan::FlowSpec],
-    phases: &[Phase],
-    offset: link::Offset,
-) -> Result<Loads, HostError> {
-    let mut seen = Loads {
-        phases: Vec::new(),
-        flows: Vec::new(),
-        udp_load: Value::Null,
-        stopped_by: StoppedBy::Duration,
-    };
-    for phase in phases {
-        let mut from = sys::monotonic();
-        let mut until = None;
-        if phase.name == "loaded" {
-            forget(link, run, to)?;
-            let why;
-            let end;
-            if run.options.test == Test::UdpFlood {
-                (from, end, seen.udp_load, why) = narrows::flooded(link, run, to)?;
-            } else {
-                let (began, ended, mut flows, stopped) =
-                    narrows::loaded(link, run, to, specs, phase.cc.as_deref(), offset)?;
-                (from, end, why) = (began, ended, stopped);
-                seen.flows.append(&mut flows);
-            }
-            until = Some(end);
-            seen.stopped_by = why;
-        } else if phase.lasts.as_ns() > 0 {
-            run.rest(phase.lasts.as_ns())?;
-        } else {
-            continue;
-        }
-        seen.phases.push(PhaseSeen {
-            name: phase.name,
-            from,
-            to: until.unwrap_or_else(sys::monotonic),
-            cc: phase.cc.clone(),
-        });
-        if seen.stopped_by != StoppedBy::Duration {
-            break;
-        }
+fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {
+    let options = run.options;
+    if !matches!(options.test, Test::TcpDown | Test::TcpNdown | Test::Page | Test::Ping) {
+        return Err(HostError::Missing(format!(
+            "{} needs `narrows serve` at the other end; a web server can do tcp_down, tcp_ndown, page and ping",
+            options.test.name()
+        )));
     }
-    Ok(seen)
+    let probe = plan::probes(options)[0];
+    let budget = Arc::clone(&run.budget);
+    let page = (options.test == Test::Page).then(|| PageSpec::of(url));
+    let pinging = |stop: &AtomicBool| ping::by_handshakes(to, &probe, stop).map(|pings| vec![pings]);
+    let beside = |stop: &AtomicBool| {
+        page.as_ref()
+            .map_or_else(Vec::new, |page| web::pages(page, to, &budget, stop))
+    };
+    let seen = measured(run, phases, &pinging, &beside, &mut |run, _| web::loaded(url, run, to))?;
+    Ok(Seen {
+        page: page.map_or(Value::Null, |page| web::told(&page, &seen.beside, &seen.phases)),
+        peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "http", "version": null }),
+        ..run.seen(seen)
+    })
 }
 
 /// What both kernels remember of each other would favour whoever comes second.

@@ -4,7 +4,7 @@
 //! by the difference that [`Link::offset`] found.
 
 use super::link::{connected, send_all, Link, Offset, PATIENCE};
-use super::options::{Options, Test};
+use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use super::Run;
@@ -77,27 +77,14 @@ pub fn loaded(
         let joined = link.expect(&["joined"])?;
         let up = spec.direction == Direction::Up;
         let ours = socket::cc_of(&fd);
-        let place = *run
-            .counted
-            .entry(spec.direction.name())
-            .and_modify(|n| *n += 1)
-            .or_insert(1);
         let seen = FlowSeen {
-            id: format!("{}{place}", spec.direction.name()),
-            direction: spec.direction,
-            udp: false,
             cc: if up {
                 Some(ours)
             } else {
                 joined["cc"].as_str().map(String::from)
             },
-            dscp: spec.dscp,
             arrived: joined["class"].as_u64().filter(|_| up).map(|class| (class >> 2) as u8),
-            ecn: None,
-            mss: None,
-            rows: Vec::new(),
-            sender: true,
-            received: None,
+            ..FlowSeen::new(run.name(spec.direction), spec)
         };
         let way = if up { Way::Out } else { Way::In };
         if up {
@@ -118,7 +105,7 @@ pub fn loaded(
     let interval = run.sample_interval(specs.len());
     let from = sys::monotonic();
     for flow in flows.values_mut() {
-        note(flow, from);
+        flow.seen.note(&flow.stream, from);
         flow.place = run.carriers.start(&flow.stream).map_err(&failed)?;
     }
     link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
@@ -136,7 +123,7 @@ pub fn loaded(
         }
         if now >= sample {
             sample = (sample + interval).max(now);
-            flows.values_mut().for_each(|flow| note(flow, now));
+            flows.values_mut().for_each(|flow| flow.seen.note(&flow.stream, now));
             run.pulse(now)?;
         }
         let wait = sample.min(until).saturating_sub(sys::monotonic());
@@ -153,10 +140,10 @@ pub fn loaded(
         if flow.stream.broken() {
             run.notes.push(format!("{} broke before its end", flow.seen.id));
         }
-        note(flow, to);
+        flow.seen.note(&flow.stream, to);
         if flow.stream.way() == Way::Out {
             run.carriers.stop(flow.place);
-            own(flow);
+            flow.seen.close(&flow.stream);
         }
     }
     if why != StoppedBy::Peer {
@@ -177,26 +164,6 @@ pub fn loaded(
         seen.push(flow.seen);
     }
     Ok((from, to, seen, why))
-}
-
-/// A row of a flow that this end sends; for one that it receives, what it has got.
-fn note(flow: &mut Flow, now: u64) {
-    match flow.stream.way() {
-        Way::Out => {
-            if let Ok(info) = sys::tcp_info(flow.stream.socket()) {
-                flow.seen.rows.push(Row::of(now, &info));
-            }
-        }
-        Way::In => flow.seen.received = Some(flow.stream.moved()),
-    }
-}
-
-/// What this end's socket says of its connection at its end.
-fn own(flow: &mut Flow) {
-    if let Ok(info) = sys::tcp_info(flow.stream.socket()) {
-        flow.seen.mss = Some(info.snd_mss.into());
-        flow.seen.ecn = Some(info.options() & sys::ECN != 0);
-    }
 }
 
 /// Something about a flow has come from the far end.
@@ -317,8 +284,3 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
 
 /// bit/s of a flood without a wish.
 const FLOOD: u64 = 10_000_000;
-
-/// Is this test for a far end of ours alone?
-pub fn only(test: Test) -> bool {
-    matches!(test, Test::UdpFlood | Test::Voip)
-}

@@ -4,7 +4,7 @@
 //! as everywhere in narrows (`narrows_core::figures`). A flow's figures are differences of its first and last row, so that what both ends
 //! said before the load (a hello, a handshake) is not in them.
 
-use super::options::{Options, Speaks, Test, SPEAKS};
+use super::options::{Options, SPEAKS};
 use super::ping::Pings;
 use super::seen::{FlowSeen, Seen, StoppedBy};
 use crate::row::COLUMNS;
@@ -61,7 +61,7 @@ fn at(sorted: &[f64], q: f64) -> Value {
 }
 
 /// Count, extremes, mean and percentiles.
-fn distribution(mut values: Vec<f64>) -> Value {
+pub(super) fn distribution(mut values: Vec<f64>) -> Value {
     values.sort_by(f64::total_cmp);
     let mean = if values.is_empty() {
         Value::Null
@@ -157,7 +157,11 @@ fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Opti
         "from_s": micro(axis.s(first.at)), "to_s": micro(axis.s(last.at)), "bytes": bytes,
         "goodput_mbit": if span > 0.0 { shown(bytes as f64 * 8.0 / 1e6 / span) } else { Value::Null },
         "received_bytes": flow.received,
-        "retransmits": of_sender(json!(last.retransmits.saturating_sub(first.retransmits))),
+        "retransmits": if flow.sender {
+            json!(last.retransmits.saturating_sub(first.retransmits))
+        } else {
+            json!(flow.resent)
+        },
         "retransmit_rate": of_sender(if sent > 0 {
             shown(last.resent.saturating_sub(first.resent) as f64 / sent as f64)
         } else {
@@ -171,7 +175,7 @@ fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Opti
 }
 
 /// One way, ns, of each answered ping: there and back. Without a common clock both are off by the same unknown, once more and once less.
-fn one_ways(pings: &Pings) -> Vec<Option<(i128, i128)>> {
+pub(super) fn one_ways(pings: &Pings) -> Vec<Option<(i128, i128)>> {
     let one = |ping: &super::ping::Sent| {
         let i = i128::from;
         (ping.rtt.is_some() && pings.udp).then(|| (i(ping.received) - i(ping.at), i(ping.back) - i(ping.answered)))
@@ -292,7 +296,7 @@ pub fn to_json(options: &Options, to: SocketAddr, started: &str, planned: u64, s
         "peer": if seen.peer.is_null() { json!({ "address": to.ip().to_string(), "port": to.port() }) } else { seen.peer.clone() },
         "phases": phases.collect::<Vec<Value>>(), "flows": flows.collect::<Vec<Value>>(), "pings": pings.collect::<Vec<Value>>(),
         "latency_ms": { "idle": latency(seen, "idle"), "loaded": latency(seen, "loaded") },
-        "voip": null, "page": seen.page, "udp_load": seen.udp_load,
+        "voip": seen.voip, "page": seen.page, "udp_load": seen.udp_load,
         "own_error": own_error(seen),
         "data": {
             "planned_bytes": planned, "moved_bytes": seen.moved,
@@ -304,11 +308,6 @@ pub fn to_json(options: &Options, to: SocketAddr, started: &str, planned: u64, s
         },
         "host": machine::to_json(),
     })
-}
-
-/// What a test needs of the other end.
-pub fn needs_ours(options: &Options) -> bool {
-    options.speaks != Speaks::Http && matches!(options.test, Test::UdpFlood | Test::Voip)
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use super::link::Offset;
 use super::ping::Pings;
-use super::plan::Direction;
+use super::plan::{Direction, FlowSpec};
+use crate::bulk::{Stream, Way};
 use crate::row::Row;
+use crate::sys;
 use serde_json::Value;
 
 /// A flow.
@@ -31,6 +33,66 @@ pub struct FlowSeen {
     pub sender: bool,
     /// Bytes that the receiver got.
     pub received: Option<u64>,
+    /// Segments sent again, where the sender tells only that.
+    pub resent: Option<u64>,
+}
+
+/// A download that stands still for so long has ended, ns.
+const STALLED: u64 = 1_000_000_000;
+
+impl FlowSeen {
+    /// Not yet running.
+    pub fn new(id: String, spec: &FlowSpec) -> FlowSeen {
+        FlowSeen {
+            id,
+            direction: spec.direction,
+            udp: false,
+            cc: None,
+            dscp: spec.dscp,
+            arrived: None,
+            ecn: None,
+            mss: None,
+            rows: Vec::new(),
+            sender: true,
+            received: None,
+            resent: None,
+        }
+    }
+    /// Notes how it stands: by TCP_INFO where this end sends, else by what has come.
+    pub fn note(&mut self, stream: &Stream, now: u64) {
+        match stream.way() {
+            Way::Out => self
+                .rows
+                .extend(sys::tcp_info(stream.socket()).map(|info| Row::of(now, &info))),
+            Way::In => {
+                self.received = Some(stream.moved());
+                if !self.sender {
+                    self.count(now, stream.moved());
+                }
+            }
+        }
+    }
+    /// Notes that so many bytes have come.
+    pub fn count(&mut self, now: u64, bytes: u64) {
+        self.rows.push(Row {
+            at: now,
+            bytes,
+            ..Row::default()
+        });
+    }
+    /// Nothing has come for long.
+    pub fn stalled(&self) -> bool {
+        let Some(last) = self.rows.last() else { return false };
+        let same = self.rows.iter().rev().take_while(|row| row.bytes == last.bytes);
+        same.last().is_some_and(|row| last.at - row.at > STALLED)
+    }
+    /// What this end's socket says of its connection at its end.
+    pub fn close(&mut self, stream: &Stream) {
+        if let Ok(info) = sys::tcp_info(stream.socket()) {
+            self.mss = self.mss.or(Some(info.snd_mss.into()));
+            self.ecn = self.ecn.or(Some(info.options() & sys::ECN != 0));
+        }
+    }
 }
 
 /// A stretch of the measurement.
@@ -82,6 +144,8 @@ pub struct Seen {
     pub far: Value,
     /// Load of datagrams.
     pub udp_load: Value,
+    /// A call.
+    pub voip: Value,
     /// Pages.
     pub page: Value,
     /// Who the peer is.

@@ -195,10 +195,17 @@ impl<'a> Door<'a> {
     /// Everything that a connection can do now.
     fn turn(&mut self, at: usize) {
         let now = sys::monotonic();
-        if let Err(end) = self.listen(at, now) {
-            self.end(at, end, now);
+        loop {
+            if let Err(end) = self.listen(at, now) {
+                self.end(at, end, now);
+            }
+            self.flush(at, now);
+            // An object is written in parts: the next one as soon as the kernel has taken the last.
+            let conn = self.conns.get(at).and_then(Option::as_ref);
+            if !conn.is_some_and(|conn| conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more())) {
+                return;
+            }
         }
-        self.flush(at, now);
     }
     fn listen(&mut self, at: usize, now: u64) -> Result<(), End> {
         let shared = self.shared;
@@ -207,6 +214,9 @@ impl<'a> Door<'a> {
         };
         if conn.closing.is_some() {
             conn.input.clear();
+            if let Who::Page(page) = &mut conn.who {
+                *page = Page::new(What::Objects, now);
+            }
             return Ok(());
         }
         if matches!(conn.who, Who::Nobody) {

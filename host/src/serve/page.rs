@@ -87,6 +87,10 @@ impl Page {
             asked: None,
         }
     }
+    /// Is there more to be written?
+    pub fn more(&self) -> bool {
+        self.left > 0
+    }
     /// An object of which session is asked for? The answer goes to [`Page::allow`].
     pub fn asked(&self) -> Option<crate::wire::Cookie> {
         self.asked.map(|(cookie, _)| cookie)

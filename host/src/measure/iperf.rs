@@ -1,0 +1,293 @@
+//! Load between this end and an iperf3 server, which every distribution has: TCP, each way or both, any number of streams.
+//!
+//! It knows nothing of pings, and a stray connection to its port can break a test of it: round trips are therefore handshakes with a
+//! port where nothing listens, whose refusal is the answer. Of flows to here only the bytes are known while they run, and how many
+//! segments were sent again at the end; a server that is busy says so at once.
+
+use super::link::{connected, send_all, PATIENCE};
+use super::options::{Options, Test};
+use super::plan::{self, Direction};
+use super::seen::{FlowSeen, StoppedBy};
+use super::Run;
+use crate::bulk::{Stream, Way, UNSENT};
+use crate::digest::random;
+use crate::iperf3::{self, state, stream_id, Cookie, RESULTS};
+use crate::socket::{self, Wanted};
+use crate::{sys, HostError};
+use serde_json::{json, Value};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// tcpmux: a port that nobody has open.
+pub const CLOSED: u16 = 1;
+
+/// A control connection.
+pub struct Control {
+    socket: OwnedFd,
+    input: Vec<u8>,
+    cookie: Cookie,
+}
+
+fn broken(text: impl Into<String>) -> HostError {
+    HostError::Broken(text.into())
+}
+
+/// Can such a server do it?
+pub fn able(options: &Options) -> Result<(), HostError> {
+    match options.test {
+        Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page => Err(HostError::Missing(format!(
+            "{} needs `narrows serve` at the other end, and {} is an iperf3 server; it can do tcp_up, tcp_down, tcp_nup, tcp_ndown, \
+             bidir, rrul_be and ping",
+            options.test.name(),
+            options.host
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl Control {
+    /// Of a server that has taken `cookie` and answered `first`.
+    pub fn new(socket: OwnedFd, cookie: Cookie, first: u8) -> Result<Control, HostError> {
+        let control = Control {
+            socket,
+            input: vec![first],
+            cookie,
+        };
+        if first == state::ACCESS_DENIED {
+            return Err(HostError::Missing(
+                "the iperf3 server is busy with somebody else: try again later".into(),
+            ));
+        }
+        Ok(control)
+    }
+    /// Another test of the same server.
+    pub fn again(to: SocketAddr) -> Result<Control, HostError> {
+        let failed = HostError::failed("a connection to the iperf3 server");
+        // It takes the next client only when it has put the last one away.
+        let until = sys::monotonic() + PATIENCE;
+        loop {
+            let socket = socket::connect(to, &Wanted::default()).map_err(&failed)?;
+            connected(&socket, to, until)?;
+            socket::no_delay(&socket);
+            let cookie = iperf3::cookie(random().map_err(&failed)?);
+            send_all(&socket, &cookie)?;
+            let mut control = Control {
+                socket,
+                input: Vec::new(),
+                cookie,
+            };
+            match control.byte() {
+                Ok(state::ACCESS_DENIED) | Err(HostError::Broken(_)) if sys::monotonic() < until => {
+                    sys::sleep_until(sys::monotonic() + 100_000_000);
+                }
+                Ok(first) => {
+                    control.input.insert(0, first);
+                    return Ok(control);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    /// Waits for `n` bytes, patiently.
+    fn need(&mut self, n: usize) -> Result<(), HostError> {
+        let until = sys::monotonic() + PATIENCE;
+        while self.input.len() < n {
+            let mut bytes = [0; 4096];
+            match socket::read(&self.socket, &mut bytes) {
+                Ok(Some(0)) => return Err(broken("the iperf3 server has hung up")),
+                Ok(Some(n)) => self.input.extend(&bytes[..n]),
+                Ok(None) if sys::stopped() => return Err(HostError::Stopped),
+                Ok(None) if sys::monotonic() > until => return Err(broken("the iperf3 server does not answer")),
+                Ok(None) => {
+                    let _ = sys::wait_readable(&[self.socket.as_raw_fd()], 50_000_000);
+                }
+                Err(error) => return Err(broken(format!("the iperf3 server has gone: {error}"))),
+            }
+        }
+        Ok(())
+    }
+    fn byte(&mut self) -> Result<u8, HostError> {
+        self.need(1)?;
+        Ok(self.input.remove(0))
+    }
+    fn expect(&mut self, wanted: u8) -> Result<(), HostError> {
+        match self.byte()? {
+            state if state == wanted => Ok(()),
+            state::ACCESS_DENIED => Err(HostError::Missing(
+                "the iperf3 server is busy with somebody else".into(),
+            )),
+            state::SERVER_ERROR => {
+                self.need(8)?;
+                let code = u32::from_be_bytes([self.input[0], self.input[1], self.input[2], self.input[3]]);
+                Err(HostError::Missing(format!(
+                    "the iperf3 server refuses (its error {code})"
+                )))
+            }
+            state => Err(broken(format!("the iperf3 server says {state}, not {wanted}"))),
+        }
+    }
+    fn say(&self, value: &Value) -> Result<(), HostError> {
+        send_all(&self.socket, &crate::wire::to_frame(value))
+    }
+    fn json(&mut self) -> Result<Value, HostError> {
+        loop {
+            let seen = iperf3::json(&self.input, RESULTS);
+            if let Some((value, n)) = seen.map_err(|_| broken("the iperf3 server's results are not understood"))? {
+                self.input.drain(..n);
+                return Ok(value);
+            }
+            self.need(self.input.len() + 1)?;
+        }
+    }
+    /// Has it said that it ends?
+    fn ended(&mut self) -> bool {
+        let mut bytes = [0; 16];
+        match socket::read(&self.socket, &mut bytes) {
+            Ok(Some(0)) | Err(_) => true,
+            Ok(Some(n)) => {
+                self.input.extend(&bytes[..n]);
+                self.input
+                    .iter()
+                    .any(|state| matches!(*state, state::SERVER_TERMINATE | state::SERVER_ERROR))
+            }
+            Ok(None) => false,
+        }
+    }
+}
+
+/// One loaded phase.
+pub fn loaded(
+    mut control: Control,
+    run: &mut Run,
+    to: SocketAddr,
+    cc: Option<&str>,
+) -> Result<(u64, u64, Vec<FlowSeen>, StoppedBy), HostError> {
+    let options = run.options;
+    let specs = plan::flows(options);
+    let has = |direction| specs.iter().any(|spec| spec.direction == direction);
+    let (up, down) = (has(Direction::Up), has(Direction::Down));
+    control.expect(state::PARAM_EXCHANGE)?;
+    let mut params = json!({
+        "tcp": true, "omit": 0, "time": options.duration.as_s().ceil() as u64, "num": 0, "blockcount": 0,
+        "parallel": options.streams, "len": 131_072, "pacing_timer": 1000, "client_version": "3.12",
+    });
+    if up && down {
+        params["bidirectional"] = json!(true);
+    } else if down {
+        params["reverse"] = json!(true);
+    }
+    if options.dscp > 0 {
+        params["TOS"] = json!(options.dscp << 2);
+    }
+    if let Some(rate) = options.pacing {
+        // Where its socket is not paced, the server's application keeps to the rate.
+        params["fqrate"] = json!(rate.as_bit());
+        params["bandwidth"] = json!(rate.as_bit());
+    }
+    if let Some(cc) = cc {
+        params["congestion"] = json!(cc);
+    }
+    control.say(&params)?;
+    control.expect(state::CREATE_STREAMS)?;
+    let mut flows: Vec<(Arc<Stream>, FlowSeen)> = Vec::new();
+    // In the plan, too, those from here come first.
+    for spec in &specs {
+        let sends = spec.direction == Direction::Up;
+        let wanted = Wanted {
+            cc: cc.filter(|_| sends).map(String::from),
+            dscp: spec.dscp,
+            pacing: options.pacing.filter(|_| sends).map(|rate| rate.as_bit() / 8),
+        };
+        let fd = socket::connect(to, &wanted).map_err(HostError::failed("the socket of a flow"))?;
+        connected(&fd, to, sys::monotonic() + PATIENCE)?;
+        send_all(&fd, &control.cookie)?;
+        let id = run.name(spec.direction);
+        let seen = FlowSeen {
+            cc: sends.then(|| socket::cc_of(&fd)),
+            sender: sends,
+            ..FlowSeen::new(id, spec)
+        };
+        if sends {
+            let _ = sys::set_notsent_lowat(&fd, UNSENT);
+        }
+        let way = if sends { Way::Out } else { Way::In };
+        flows.push((Stream::new(fd, way, Arc::clone(&run.budget)), seen));
+    }
+    control.expect(state::TEST_START)?;
+    control.expect(state::TEST_RUNNING)?;
+    let from = sys::monotonic();
+    let failed = HostError::failed("starting load");
+    let mut places = Vec::new();
+    for (stream, seen) in &mut flows {
+        seen.note(stream, from);
+        places.push(run.carriers.start(stream).map_err(&failed)?);
+    }
+    let why = run.watch(from, |now| {
+        flows.iter_mut().for_each(|(stream, seen)| seen.note(stream, now));
+        control.ended()
+    })?;
+    let until = sys::monotonic();
+    for ((stream, seen), place) in flows.iter_mut().zip(&places) {
+        seen.note(stream, until);
+        seen.close(stream);
+        if stream.way() == Way::Out {
+            run.carriers.stop(*place);
+        }
+    }
+    if why != StoppedBy::Peer {
+        finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run)?;
+    }
+    for ((stream, _), place) in flows.iter().zip(&places) {
+        run.carriers.stop(*place);
+        run.moved += stream.moved();
+    }
+    Ok((from, until, flows.into_iter().map(|(_, seen)| seen).collect(), why))
+}
+
+/// The end, results and all.
+fn finish(
+    control: &mut Control,
+    flows: &mut [(Arc<Stream>, FlowSeen)],
+    seconds: f64,
+    run: &mut Run,
+) -> Result<(), HostError> {
+    send_all(&control.socket, &[state::TEST_END])?;
+    control.expect(state::EXCHANGE_RESULTS)?;
+    let ours = flows.iter().enumerate().map(|(place, (stream, seen))| {
+        let resent = seen.rows.last().filter(|_| seen.sender).map_or(json!(-1), |row| json!(row.retransmits));
+        json!({
+            "id": stream_id(place), "bytes": stream.moved(), "retransmits": resent, "jitter": 0, "errors": 0, "packets": 0,
+            "omitted_errors": 0, "omitted_packets": 0, "start_time": 0, "end_time": seconds,
+        })
+    });
+    let streams: Vec<Value> = ours.collect();
+    let sends = flows.iter().any(|(_, seen)| seen.sender);
+    control.say(&json!({
+        "cpu_util_total": 0.0, "cpu_util_user": 0.0, "cpu_util_system": 0.0,
+        "sender_has_retransmits": if sends { 1 } else { -1 }, "streams": streams,
+    }))?;
+    let theirs = control.json()?;
+    for (place, (_, seen)) in flows.iter_mut().enumerate() {
+        let list = theirs["streams"].as_array().into_iter().flatten();
+        let id = stream_id(place) as f64;
+        let Some(told) = list.into_iter().find(|told| told["id"].as_f64() == Some(id)) else {
+            run.notes.push(format!("the iperf3 server says nothing of {}", seen.id));
+            continue;
+        };
+        let count = |key: &str| {
+            told.get(key)
+                .and_then(iperf3::number)
+                .filter(|n| *n >= 0.0)
+                .map(|n| n as u64)
+        };
+        if seen.sender {
+            seen.received = count("bytes");
+        } else {
+            seen.resent = count("retransmits");
+            seen.cc = theirs["congestion_used"].as_str().map(String::from);
+        }
+    }
+    control.expect(state::DISPLAY_RESULTS)?;
+    send_all(&control.socket, &[state::IPERF_DONE])
+}
