@@ -1,0 +1,346 @@
+"""The far end and the near end over real sockets: loopback, and an emulated path where rates are compared.
+
+iperf3 (Debian's `iperf3`) is the judge, as client and as server; where it is not installed its tests say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NARROWS
+from test_live import ready
+
+from narrows.live import HOST
+
+HELLO = 37
+
+
+@contextlib.contextmanager
+def far_end(*options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """A far end on loopback, and its port."""
+    command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            yield int(child.stdout.readline().rsplit(":", 1)[1]), child
+        finally:
+            child.send_signal(signal.SIGINT)
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                raise
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def iperf3(*words: str | int, seconds: float = 30) -> dict[str, Any]:
+    """What an iperf3 client saw."""
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    done = subprocess.run(
+        ["iperf3", "-J", *map(str, words)], capture_output=True, text=True, check=False, timeout=seconds
+    )
+    return dict(json.loads(done.stdout))
+
+
+def measure(port: int, *words: str, host: str = "127.0.0.1") -> dict[str, Any]:
+    command = [HOST, "measure", host, "--port", str(port), "--idle", "200ms", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def counters(at: int) -> dict[str, int]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{at}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = (line.split() for line in lines if not line.startswith("#"))
+    return {name.removeprefix("narrows_serve_"): int(value) for name, value in pairs}
+
+
+def memory_kb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+
+
+def test_a_plain_iperf3_client_is_served_every_way() -> None:
+    with far_end() as (port, _):
+        for way in ([], ["-R"], ["--bidir"], ["-P", 4], ["-R", "-P", 4], ["-O", 1, "-t", 2]):
+            seen = iperf3("-c", "127.0.0.1", "-p", port, "-t", 1, *way)
+            assert "error" not in seen, (way, seen["error"])
+            sent, received = seen["end"]["sum_sent"]["bytes"], seen["end"]["sum_received"]["bytes"]
+            assert received > 1_000_000
+            assert received == pytest.approx(sent, rel=0.1)
+            assert len(seen["start"]["connected"]) == (4 if 4 in way else 2 if "--bidir" in way else 1)
+        for udp in ([], ["-R"], ["-P", 3], ["--bidir"]):
+            seen = iperf3("-c", "127.0.0.1", "-p", port, "-t", 1, "-u", "-b", "20M", "-l", 1200, *udp)
+            assert "error" not in seen, (udp, seen["error"])
+            assert seen["end"]["sum"]["packets"] > 1500
+            assert seen["end"]["sum"]["lost_percent"] < 5
+
+
+def test_two_iperf3_clients_at_once_are_both_served() -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    with far_end() as (port, _), ThreadPoolExecutor() as pool:
+        words = ("-c", "127.0.0.1", "-p", port, "-t", 1, "-b", "50M")
+        both = list(pool.map(lambda more: iperf3(*words, *more), [[], ["-R"], ["-u"], ["-u", "-R"]]))
+    for seen in both:
+        assert "error" not in seen, seen["error"]
+        assert seen["end"].get("sum_sent", seen["end"].get("sum"))["bits_per_second"] == pytest.approx(50e6, rel=0.15)
+
+
+def test_an_iperf3_server_is_measured() -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    port = free_port()
+    with subprocess.Popen(["iperf3", "-s", "-p", str(port)], stdout=subprocess.DEVNULL) as server:
+        try:
+            time.sleep(0.5)
+            for test in ("tcp_up", "tcp_down", "bidir"):
+                seen = measure(port, "--test", test, "--duration", "1s", "--pacing", "40Mbit")
+                assert seen["peer"]["speaks"] == "iperf3"
+                for flow in seen["flows"]:
+                    assert flow["goodput_mbit"] == pytest.approx(40, rel=0.25), (test, flow["id"])
+                    assert flow["retransmits"] is not None
+                assert seen["latency_ms"]["loaded"]["n"] > 20
+                assert {ping["protocol"] for ping in seen["pings"]} == {"tcp"}
+        finally:
+            server.terminate()
+
+
+def test_a_measurement_has_what_was_asked_for() -> None:
+    with far_end("--token", "correct-horse") as (port, _):
+        token = ("--token", "correct-horse", "--duration", "700ms", "--pacing", "20Mbit")
+        seen = measure(port, "--test", "rrul", *token)
+        ways = [(flow["direction"], flow["dscp"]) for flow in seen["flows"]]
+        assert ways == [(way, dscp) for way in ("up", "down") for dscp in (0, 8, 40, 46)]
+        for flow in seen["flows"]:
+            assert flow["goodput_mbit"] == pytest.approx(20, rel=0.3)
+            assert flow["ecn"]["dscp_survives"] is True
+            assert flow["busy_pct"] > 50
+            assert len(flow["samples"]) >= 6
+            assert all(len(row) == len(flow["columns"]) for row in flow["samples"])
+        assert [ping["dscp_arrived"] for ping in seen["pings"]] == [0, 8, 40, 46]
+        assert [phase["name"] for phase in seen["phases"]] == ["idle", "loaded", "recovery"]
+        assert seen["own_error"]["clock"]["kind"] == "common"
+        assert seen["data"]["stopped_by"] == "duration"
+        call = measure(port, "--test", "voip", *token)["voip"]
+        assert call["loaded"]["up"]["mos"] > 3
+        page = measure(port, "--test", "page", *token, "--idle", "600ms")["page"]
+        assert page["objects"] == 31
+        assert page["idle_s"]["n"] >= 1
+        assert page["idle_s"]["failed"] == 0
+        flood = measure(port, "--test", "udp_flood", *token)["udp_load"]
+        assert flood["received_mbit"] == pytest.approx(20, rel=0.2)
+        asked = measure(port, "--test", "tcp_up", "--max-data", "5MB", "--duration", "5s", "--token", "correct-horse")
+        assert asked["data"]["stopped_by"] == "max_data"
+        assert asked["data"]["moved_bytes"] < 8_000_000
+
+
+def test_congestion_controls_take_turns() -> None:
+    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text(encoding="utf-8").split()
+    if len(allowed) < 2:
+        pytest.skip("this kernel allows one congestion control")
+    with far_end() as (port, _):
+        words = ("--test", "bidir", "--duration", "500ms", "--pacing", "20Mbit", "--repeats", "2")
+        seen = measure(port, *words, "--cc", ",".join(allowed[:2]))
+        for way in ("up", "down"):
+            used = [flow["cc"] for flow in seen["flows"] if flow["direction"] == way]
+            assert used == allowed[:2] * 2
+        refused = subprocess.run(
+            [HOST, "measure", "127.0.0.1", "--port", str(port), "--cc", "nonsense", "--idle", "0s"],
+            capture_output=True, text=True, check=False, timeout=30,
+        )  # fmt: skip
+        assert refused.returncode == 2
+        assert allowed[0] in refused.stderr
+
+
+def test_five_hundred_clients_at_once_and_none_starves() -> None:
+    with far_end("--clients", "600") as (port, _):
+        cookies, controls, loads = [], [], []
+
+        def frame(value: dict[str, Any]) -> bytes:
+            text = json.dumps(value).encode()
+            return struct.pack(">I", len(text)) + text
+
+        def answer(of: socket.socket) -> dict[str, Any]:
+            need = lambda n: of.recv(n, socket.MSG_WAITALL)  # noqa: E731
+            return dict(json.loads(need(struct.unpack(">I", need(4))[0])))
+
+        with contextlib.ExitStack() as open_:
+            for _ in range(500):
+                control = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                control.sendall(b"NARR\x01c".ljust(HELLO, b"\0"))
+                controls.append(control)
+            for control in controls:
+                assert answer(control)["is"] == "greeting"
+                control.sendall(frame({"proof": None}))
+            for control in controls:
+                welcome = answer(control)
+                assert welcome["is"] == "welcome", welcome
+                cookies.append(bytes.fromhex(welcome["cookie"]))
+                control.sendall(frame({"do": "open", "stream": 1, "direction": "up"}))
+                assert answer(control)["is"] == "open"
+            for cookie in cookies:
+                load = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                load.sendall((b"NARR\x01d\0\1" + cookie).ljust(HELLO, b"\0"))
+                load.setblocking(False)
+                loads.append(load)
+            # All of them want to send all the time; they may take what they are given.
+            chooser = selectors.DefaultSelector()
+            for load in loads:
+                chooser.register(load, selectors.EVENT_WRITE)
+            piece, end = bytes(16 << 10), time.monotonic() + 2
+            while time.monotonic() < end:
+                for key, _ in chooser.select(0.1):
+                    with contextlib.suppress(BlockingIOError):
+                        key.fileobj.send(piece)  # type: ignore[union-attr]
+            moved = []
+            for control in controls:
+                control.sendall(frame({"do": "stop", "streams": [1]}))
+                told = answer(control)
+                while told["is"] != "stopped":
+                    told = answer(control)
+                moved.append(told["moved"])
+    moved.sort()
+    # Loopback shares evenly where nobody is forgotten: the least has a fair part of the middle.
+    assert moved[0] > 0.2 * moved[250] > 0
+
+
+def test_the_wrong_token_and_garbage_are_refused_and_counted() -> None:
+    at = free_port()
+    with far_end("--token", "correct-horse", "--metrics", f"127.0.0.1:{at}") as (port, child):
+        for token in (["--token", "wrong-horses"], []):
+            words = [HOST, "measure", "127.0.0.1", "--port", str(port), *token]
+            refused = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+            assert refused.returncode == 2
+            assert "token" in refused.stderr
+        if shutil.which("iperf3"):
+            words_ = ("-c", "127.0.0.1", "-p", port, "-t", 1)
+            assert "error" in iperf3(*words_)
+            assert "error" not in iperf3(*words_, "--extra-data", "correct-horse")
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/{'0' * 32}/1000", timeout=5)
+            pytest.fail("an object without a session")
+
+        def pester(n: int) -> None:
+            garbage = [os.urandom(2000), b"\0" * 500, b"GET /\r\n" * 90, b"NARR\x01c".ljust(HELLO, b"\0") + b"\xff" * 999]
+            for i in range(n):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+                    peer.sendall(garbage[i % len(garbage)])
+                    peer.settimeout(1)
+                    while peer.recv(4096):
+                        pass
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+                peer.connect(("127.0.0.1", port))
+                peer.setblocking(False)
+                for i in range(20 * n):
+                    with contextlib.suppress(OSError):
+                        peer.send([os.urandom(70), b"9876", b"NARP\x01q" + os.urandom(58)][i % 3])
+                time.sleep(0.1)
+                with pytest.raises(BlockingIOError):
+                    peer.recv(100)
+
+        pester(200)
+        before = memory_kb(child.pid)
+        pester(1000)
+        assert memory_kb(child.pid) < before + 2000
+        seen = counters(at)
+        assert seen["dropped_garbage_total"] > 900
+        assert seen["dropped_datagrams_total"] > 1000
+        assert seen["refused_token_total"] >= 1
+        assert seen["clients"] == 0
+        assert child.poll() is None
+
+
+def test_who_says_nothing_is_shown_out_and_shuts_nobody_out() -> None:
+    at = free_port()
+    with far_end("--metrics", f"127.0.0.1:{at}") as (port, _), contextlib.ExitStack() as open_:
+        for _ in range(600):
+            open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        seen = measure(port, "--test", "ping", "--duration", "500ms")
+        assert seen["pings"][0]["received"] > 20
+        end = time.monotonic() + 15
+        while counters(at)["connections"] > 1 and time.monotonic() < end:
+            time.sleep(0.2)
+        told = counters(at)
+        assert told["connections"] == 1
+        assert told["dropped_full_total"] + told["dropped_timeout_total"] >= 600
+
+
+def test_limits_are_kept_and_ctrl_c_ends_it() -> None:
+    with far_end("--rate", "30Mbit", "--clients", "1", "--duration", "5s") as (port, child):
+        for test in ("tcp_up", "tcp_down"):
+            seen = measure(port, "--test", test, "--duration", "2s", "--streams", "2")
+            total = sum(flow["received_bytes"] for flow in seen["flows"]) * 8 / 2e6
+            assert total == pytest.approx(30, rel=0.15), test
+        with socket.create_connection(("127.0.0.1", port)) as first:
+            first.sendall(b"abcdefghijklmnopqrstuvwxyz234567abcd\0")
+            assert first.recv(1) == b"\x09"
+            with socket.create_connection(("127.0.0.1", port)) as second:
+                second.sendall(b"bbcdefghijklmnopqrstuvwxyz234567abcd\0")
+                assert second.recv(1) == b"\xff"
+        if shutil.which("iperf3"):
+            assert "too long" in iperf3("-c", "127.0.0.1", "-p", port, "-t", 20)["error"]
+        child.send_signal(signal.SIGINT)
+        assert child.wait(5) == 130
+
+
+def test_rates_are_iperf3s_on_the_same_path(tmp_path: Path) -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    ready()
+    seen, script = tmp_path / "seen.json", tmp_path / "both.py"
+    script.write_text(
+        "import json, subprocess\n"
+        "def ask(*w): return json.loads(subprocess.run(w, capture_output=True, text=True, check=True).stdout)\n"
+        "theirs = ask('iperf3', '-c', 'far', '-p', '5300', '-t', '4', '-O', '1', '-J')['end']['sum_received']['bits_per_second'] / 1e6\n"
+        f"m = ask({str(HOST)!r}, 'measure', 'far', '--test', 'tcp_up', '--duration', '5s', '--idle', '300ms')\n"
+        "flow = m['flows'][0]; rows = [r for r in flow['samples'] if r[0] > flow['from_s'] + 1]\n"
+        "ours = (rows[-1][1] - rows[0][1]) * 8e-6 / (rows[-1][0] - rows[0][0])\n"
+        "print(json.dumps([theirs, ours]))\n",
+        encoding="utf-8",
+    )
+    words = [
+        str(NARROWS), "shell", "--rate", "40Mbit", "--rtt", "10ms", "--json", str(seen), "--far", "iperf3 -s -p 5300",
+        "--far", f"{HOST} serve", "--", sys.executable, str(script),
+    ]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 0, done.stderr
+    instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
+    if not instruments["trusted"]:
+        pytest.skip(f"not to be trusted: {'; '.join(instruments['why'])}")
+    theirs, ours = json.loads(done.stdout)
+    assert ours == pytest.approx(theirs, rel=0.02)
+
+
+def test_the_unit_is_printed_and_a_taken_port_is_told() -> None:
+    done = subprocess.run([NARROWS, "serve", "--systemd-unit"], capture_output=True, text=True, check=True, timeout=30)
+    assert "ExecStart=" in done.stdout
+    assert "DynamicUser=yes" in done.stdout
+    with far_end() as (port, _):
+        words = [NARROWS, "serve", "--bind", "127.0.0.1", "--port", str(port)]
+        refused = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+        assert refused.returncode == 2
+        assert "--port" in refused.stderr
