@@ -69,6 +69,14 @@ $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
 	touch $@
 
+# musl where that target is installed, else glibc's own static archive (Debian's libc6-dev has it).
+STATIC_TARGET := $(if $(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(shell uname -m)-unknown-linux-musl),$(shell uname -m)-unknown-linux-musl,$(shell uname -m)-unknown-linux-gnu)
+static: ## narrows-host as one file without libraries, and a look whether it starts
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --package narrows-host --target $(STATIC_TARGET)
+	install -D -s $(TARGET)/$(STATIC_TARGET)/release/narrows-host $(TARGET)/static/narrows-host
+	! readelf -d $(TARGET)/static/narrows-host | grep NEEDED
+	$(TARGET)/static/narrows-host --version
+
 demo: setup ## The demonstration
 	@$(BIN)/narrows demo
 
@@ -130,4 +138,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo ray web test lint lint-web validate mutations agree twin bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray web test lint lint-web validate mutations agree twin bench bench-live bench-ns3 clean

@@ -343,6 +343,16 @@ impl Speaker for Test {
                 return Err(Self::refuse(out, error::CONGESTION, End::Limit));
             }
         }
+        if way == Way::Out {
+            // What waits unsent counts as sent: some 20 ms of a rate that was asked for.
+            let share = (self.params.bandwidth / 400).clamp(16 << 10, crate::bulk::UNSENT.into()) as u32;
+            let unsent = if self.params.bandwidth > 0 {
+                share
+            } else {
+                crate::bulk::UNSENT
+            };
+            let _ = sys::set_notsent_lowat(&socket, unsent);
+        }
         self.streams.push(Carried::new(socket, way, &self.budget, shared));
         if self.streams.len() == count {
             self.begin(out, now, shared);
