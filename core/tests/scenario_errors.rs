@@ -185,6 +185,8 @@ fn corrections_by_line() {
         ("[host]\nwmem = 4194304", "wmem = \"16KiB…512MiB\""),
         ("[host]\nnotsent_lowat = 16384", "notsent_lowat = \"16384B\""),
         ("[host]\nnotsent_lowat = \"0B\"", "notsent_lowat = \"1B\""),
+        ("[host]\nread_latency = 5", "read_latency = \"5us\""),
+        ("[host]\nread_latency = \"1ms\"", "read_latency = \"100us\""),
         ("[host]\nrmem = \"6MB\"", "rmem = \"128KiB…6MB\""),
         ("[host]\nrmem = \"6MB…1MB\"", "rmem = \"1MB…6MB\""),
         ("[host]\nrmem = \"128KB..6MB\"", "rmem = \"128kB…6MB\""),

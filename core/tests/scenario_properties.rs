@@ -68,6 +68,7 @@ prop_compose! {
         s.host.wmem_default = Bytes::new(host.1 / 2 + 4096);
         s.host.wmem_max = Bytes::new(host.1 / 2 + 4096 + host.2);
         s.host.notsent_lowat = Bytes::new(host.3);
+        s.host.read_latency = Span::ns(host.3 % 100_001);
         s.host.like = KERNELS[choices.1].0.into();
         s.host.pacing = Pacing::ALL[choices.0];
         s.host.ecn = EcnMode::ALL[ecn];

@@ -248,6 +248,7 @@ class Host:
         rmem: The receive buffer at the start and the most that auto-tuning may give it (`"128KiB…512MiB"`).
         wmem: The send buffer at the start and the most that it may grow to (`"16KiB…512MiB"`).
         notsent_lowat: The application writes while less than this waits unsent (`"128KiB"`).
+        read_latency: A receiving application runs up to so long after it was woken, at random (`"10us"`).
         ecn: Explicit congestion notification: `"passive"` (for flows that ask), `"on"` (for all that do not say
             otherwise) or `"off"`.
         slow_start_after_idle: Halve a window for each timeout that nothing was sent, down to the initial one (true).
@@ -272,6 +273,7 @@ class Host:
     rmem: str | None = None
     wmem: str | None = None
     notsent_lowat: str | None = None
+    read_latency: str | None = None
     ecn: str | None = None
     slow_start_after_idle: bool | None = None
     nic: str | None = None

@@ -49,6 +49,7 @@ def test_a_scenario_survives_its_way_through_a_file(tmp_path: Path) -> None:
             rmem="128kB…6MB",
             wmem="16KiB…4MiB",
             notsent_lowat="64KiB",
+            read_latency="5us",
         ),
         start_jitter="0s",
         warmup="500ms",

@@ -372,7 +372,8 @@ impl World {
             };
             flows.push(Flow {
                 sender,
-                receiver: Receiver::new(&config.facing(kind, spec.ecn)),
+                receiver: Receiver::new(&config.facing(kind, spec.ecn))
+                    .reading(host.read_latency, Rng::named(seed, &format!("reader/{}", spec.id))),
                 meter,
                 port: match spec.direction {
                     Direction::Down => NEAR,

@@ -54,15 +54,15 @@ const STORED: &[&str] = &[
 ];
 /// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
 const AGREED: [(&str, usize); 11] = [
-    ("A", 94),
+    ("A", 96),
     ("B", 46),
-    ("C", 43),
+    ("C", 48),
     ("D", 11),
-    ("E", 36),
-    ("F", 36),
+    ("E", 34),
+    ("F", 38),
     ("G", 37),
     ("H", 40),
-    ("I", 8),
+    ("I", 9),
     ("N", 24),
     ("O", 4),
 ];

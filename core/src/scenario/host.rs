@@ -10,7 +10,7 @@ use super::{hop, Buffer, Choice, Link};
 use crate::kernel::{Kernel, KERNELS};
 use crate::queue::pfifo_fast;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
-use crate::units::{format_bytes, format_rate, Bytes, Rate, UnitError};
+use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span, UnitError};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -50,6 +50,8 @@ pub struct HostSpec {
     pub wmem_max: Bytes,
     /// The application writes while less than this waits unsent.
     pub notsent_lowat: Bytes,
+    /// A receiving application runs up to so long after it was woken.
+    pub read_latency: Span,
 }
 
 /// The sender's own interface: all flows and pings share it.
@@ -110,6 +112,7 @@ impl Default for HostSpec {
             wmem_default: config.wmem_default,
             wmem_max: config.wmem_max,
             notsent_lowat: config.notsent_lowat,
+            read_latency: READ_LATENCY,
         }
     }
 }
@@ -120,6 +123,10 @@ const MOST: Bytes = Bytes::new(1 << 31);
 const MOST_UNSENT: Bytes = Bytes::new(1 << 32);
 const NIC_LEAST: Rate = Rate::bit(1000);
 const NIC_MOST: Rate = Rate::bit(10_000_000_000_000);
+/// What an idle Linux needs to run who was woken: some microseconds (`validation/evidence/reading.md`).
+const READ_LATENCY: Span = Span::us(10);
+/// Beyond it, that an ACK waits for the application would be seen.
+const MOST_READ_LATENCY: Span = Span::us(100);
 const MOST_RING: u64 = 65_536;
 /// With more a burst of any rate is two segments, with less a whole second.
 const MOST_SHIFT: u64 = 20;
@@ -201,6 +208,9 @@ impl HostSpec {
         let notsent_lowat = optional(s.field("notsent_lowat"), d.notsent_lowat, |f| {
             out.quantity(&f, "B", Bytes::new(1), MOST_UNSENT)
         });
+        let read_latency = optional(s.field("read_latency"), d.read_latency, |f| {
+            out.quantity(&f, "us", Span::ZERO, MOST_READ_LATENCY)
+        });
         let ((rmem_default, rmem_max), (wmem_default, wmem_max)) = (rmem?, wmem?);
         Some(HostSpec {
             like: like?,
@@ -219,6 +229,7 @@ impl HostSpec {
             wmem_default,
             wmem_max,
             notsent_lowat: notsent_lowat?,
+            read_latency: read_latency?,
         })
     }
 
@@ -265,6 +276,7 @@ impl HostSpec {
             Node::string(range_text(self.wmem_default, self.wmem_max)),
         );
         put(&mut e, "notsent_lowat", Node::string(format_bytes(self.notsent_lowat)));
+        put(&mut e, "read_latency", Node::string(format_span(self.read_latency)));
         Node::table(e)
     }
 }

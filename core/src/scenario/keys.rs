@@ -315,6 +315,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "host",
+        "read_latency",
+        "time",
+        "10us",
+        "0s to 100us",
+        "a receiving application runs up to so long after it was woken, at random",
+    ),
+    key(
+        "host",
         "slow_start_after_idle",
         "switch",
         "true",

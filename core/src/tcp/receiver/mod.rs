@@ -16,7 +16,8 @@ use super::timer::Ticks;
 use super::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, EcnUse, MSS};
 use crate::packet::Feedback;
-use crate::units::Time;
+use crate::rng::Rng;
+use crate::units::{Span, Time};
 pub use ack::RULES;
 use ack::{Acks, Due};
 use ecn::Heed;
@@ -34,7 +35,8 @@ enum Phase {
 /// read in the same instant counts for the next round.
 #[derive(Copy, Clone, Debug)]
 struct Unread {
-    since: Time,
+    /// When the application runs.
+    at: Time,
     /// Where it begins.
     start: u64,
     /// Where its first packet ends.
@@ -42,6 +44,24 @@ struct Unread {
     segments: u64,
     /// It takes no more segments.
     full: bool,
+}
+
+/// The application that reads: it runs some microseconds after it was woken. When it does decides which segments a round of the
+/// receive buffer's tuning counts, and so which ones make the window grow and are acknowledged alone: over a path whose round
+/// trip is always the same, one that always ran at once would cut every round at the same segment. What its reading lets go
+/// (room, the ACK of a write's end) leaves with the segment nonetheless.
+#[derive(Clone, Debug, Default)]
+struct Reader {
+    /// It runs so late at most, each lateness as likely as another.
+    latency: Span,
+    rng: Rng,
+}
+
+impl Reader {
+    /// How late it runs this time.
+    fn late(&mut self) -> Span {
+        Span::ns(self.rng.below(self.latency.as_ns()))
+    }
 }
 
 /// One receiver.
@@ -66,8 +86,9 @@ pub struct Receiver {
     marks: ecn::Marks,
     /// What routers have written, and the next ACK tells.
     feedback: Feedback,
-    /// What the application has been woken to read; it reads once for all that arrived in one instant.
+    /// What the application has been woken to read; it reads once for all that has arrived until it runs.
     unread: Option<Unread>,
+    reader: Reader,
 
     syn_ack_sent: Time,
     syn_ack_timer: Option<Time>,
@@ -98,11 +119,17 @@ impl Receiver {
             marks: ecn::Marks::default(),
             feedback: Feedback::default(),
             unread: None,
+            reader: Reader::default(),
             syn_ack_sent: Time::ZERO,
             syn_ack_timer: None,
             syn_ack_timeouts: 0,
             rtt_us: 0,
         }
+    }
+    /// One whose application reads up to `latency` after it was woken, by chance; any other reads at once.
+    pub fn reading(mut self, latency: Span, rng: Rng) -> Receiver {
+        self.reader = Reader { latency, rng };
+        self
     }
 
     /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it receives, set it up. `ecn` is
@@ -201,8 +228,8 @@ impl Receiver {
             self.send_ack(wire);
             return;
         }
-        if let Some(unread) = self.unread.filter(|u| u.since < now) {
-            self.window.read(unread.since, unread.first_end);
+        if let Some(unread) = self.unread.filter(|u| u.at < now) {
+            self.window.read(unread.at, unread.first_end);
             self.unread = None;
         }
         self.window.measure_segment(seg.len);
@@ -291,7 +318,7 @@ impl Receiver {
     fn wait_for_reader(&mut self, now: Time, start: u64, end: u64) {
         let Some(unread) = &mut self.unread else {
             self.unread = Some(Unread {
-                since: now,
+                at: now + self.reader.late(),
                 start,
                 first_end: end,
                 segments: 1,
