@@ -7,13 +7,14 @@ use crate::SimError;
 use narrows_core::figures::QueueMeter;
 use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::host::Fate;
+use narrows_core::net::access::Access;
 use narrows_core::net::{Port, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::queue::{Place, Why};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Link, Scenario};
-use narrows_core::tcp::wire::Segment;
+use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::units::Time;
 
 /// What has come out of the interface, and what became of it there.
@@ -231,5 +232,32 @@ impl<'a> Nic<'a> {
             return Fate::Sent;
         };
         device.push(self.now, packet, segment.departs, self.path, self.watch)
+    }
+}
+
+/// Where a receiver's ACKs go: onto the path, or first onto the line that leads there.
+pub(crate) struct WayBack<'a> {
+    pub now: Time,
+    pub flow: u32,
+    /// Where its ACKs enter the path.
+    pub port: Port,
+    pub dscp: u8,
+    pub line: Option<u32>,
+    pub path: &'a mut Medium,
+    pub access: &'a mut Access<Packet>,
+    pub watch: &'a mut Watch,
+}
+
+impl<'a> WayBack<'a> {
+    /// What a receiver is handed to send by; from here alone, as [`Nic::wire`].
+    pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
+        |ack| self.send(ack)
+    }
+    fn send(&mut self, ack: AckSegment) {
+        let packet = self.watch.acks.packet(self.flow, ack).of_class(self.dscp);
+        match self.line {
+            Some(line) => self.access.push(self.now, line, packet),
+            None => self.path.push(self.now, self.port, packet, self.watch),
+        }
     }
 }

@@ -9,10 +9,10 @@
 //! tells flows apart sees a new flow in each connection. Datagrams carry the number of their workload, under another mark.
 
 use crate::medium::Medium;
-use crate::nic::{Device, Nic};
+use crate::nic::{Device, Nic, WayBack};
 use crate::packet::{Kind, Packet};
 use crate::timers::Timers;
-use crate::world::{Watch, WayBack};
+use crate::world::Watch;
 use crate::SimError;
 use narrows_core::capture::Ends;
 use narrows_core::cc::{self, CcKind, CongestionControl};

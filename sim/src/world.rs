@@ -8,7 +8,7 @@
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
 use crate::medium::Medium;
-use crate::nic::{Device, Nic};
+use crate::nic::{Device, Nic, WayBack};
 use crate::packet::{Acks, Headers, Kind, Packet};
 use crate::prefetch::prefetch;
 use crate::record::Record;
@@ -28,7 +28,6 @@ use narrows_core::queue::Why;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
-use narrows_core::tcp::wire::AckSegment;
 use narrows_core::tcp::{Receiver, Sender};
 use narrows_core::units::{Span, Time};
 
@@ -272,33 +271,6 @@ impl Out<Packet> for Watch {
         self.queues[usize::from(hop)].marked();
         self.judge(now, packet, Verdict::Marked(why));
         self.record_verdict(now, hop, packet, false, why);
-    }
-}
-
-/// Where a receiver's ACKs go: onto the path, or first onto the line that leads there.
-pub(crate) struct WayBack<'a> {
-    pub now: Time,
-    pub flow: u32,
-    /// Where its ACKs enter the path.
-    pub port: Port,
-    pub dscp: u8,
-    pub line: Option<u32>,
-    pub path: &'a mut Medium,
-    pub access: &'a mut Access<Packet>,
-    pub watch: &'a mut Watch,
-}
-
-impl<'a> WayBack<'a> {
-    /// What a receiver is handed to send by; from here alone, as [`Nic::wire`].
-    pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
-        |ack| self.send(ack)
-    }
-    fn send(&mut self, ack: AckSegment) {
-        let packet = self.watch.acks.packet(self.flow, ack).of_class(self.dscp);
-        match self.line {
-            Some(line) => self.access.push(self.now, line, packet),
-            None => self.path.push(self.now, self.port, packet, self.watch),
-        }
     }
 }
 
