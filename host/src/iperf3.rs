@@ -49,7 +49,7 @@ pub mod state {
     pub const SERVER_ERROR: u8 = 0xfe;
 }
 
-/// iperf3's numbers of errors that its client puts into words.
+/// iperf3's numbers of errors, each seen put into words by its client 3.12.
 pub mod error {
     /// "test duration too long".
     pub const DURATION: i32 = 5;
@@ -58,7 +58,7 @@ pub mod error {
     /// "block size too large".
     pub const BLOCK_SIZE: i32 = 7;
     /// "unable to set TCP congestion control".
-    pub const CONGESTION: i32 = 123;
+    pub const CONGESTION: i32 = 134;
 }
 
 /// Could these bytes be the beginning of a cookie?
