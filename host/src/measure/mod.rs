@@ -219,6 +219,9 @@ pub fn run(
 /// What one loaded phase came to: when it began and ended, its flows, why it ended.
 type Loaded = (u64, u64, Vec<FlowSeen>, StoppedBy);
 
+/// When each page began, and how long it took if it came, ns.
+type Pages = Vec<(u64, Option<u64>)>;
+
 /// Everything that happened while something pinged.
 struct Measured {
     phases: Vec<PhaseSeen>,
@@ -226,7 +229,7 @@ struct Measured {
     stopped_by: StoppedBy,
     pings: Vec<Pings>,
     /// What was done beside: pages.
-    beside: Vec<(u64, Option<u64>)>,
+    beside: Pages,
     cpu: u64,
 }
 
@@ -235,7 +238,7 @@ fn measured(
     run: &mut Run,
     phases: &[Phase],
     pinging: &(dyn Fn(&AtomicBool) -> std::io::Result<Vec<Pings>> + Sync),
-    beside: &(dyn Fn(&AtomicBool) -> Vec<(u64, Option<u64>)> + Sync),
+    beside: &(dyn Fn(&AtomicBool) -> Pages + Sync),
     load: &mut dyn FnMut(&mut Run, &Phase) -> Result<Loaded, HostError>,
 ) -> Result<Measured, HostError> {
     let cpu = sys::process_cpu();
@@ -296,7 +299,7 @@ fn all_phases(
     Ok(())
 }
 
-fn nothing(_stop: &AtomicBool) -> Vec<(u64, Option<u64>)> {
+fn nothing(_stop: &AtomicBool) -> Pages {
     Vec::new()
 }
 
