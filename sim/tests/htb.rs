@@ -1,4 +1,4 @@
-//! HTB against Linux 6.12: what classes get, flow by flow (`data/reference/htb.txt`), and what guarantees come to.
+//! HTB against Linux 6.12: what classes get, flow by flow (`data/htb.txt`), and what guarantees come to.
 
 mod common;
 
@@ -8,7 +8,7 @@ use narrows_core::scenario::Scenario;
 use narrows_core::units::Rate;
 use narrows_sim::Run;
 
-const CASES: &str = include_str!("data/reference/htb.txt");
+const CASES: &str = include_str!("data/htb.txt");
 /// A class's goodput is Linux's within so much.
 const GOODPUT: f64 = 0.03;
 
