@@ -107,7 +107,8 @@ class Case:
     def rate_mbit(self) -> float:
         """Of the bottleneck: of a policer, where there is one."""
         path = self.scenario["path"]
-        return number(path.get("policer", path)["rate"], "Mbit")
+        rate = path.get("policer", path)["rate"]
+        return 1000 * number(rate, "Gbit") if rate.endswith("Gbit") else number(rate, "Mbit")
 
     @property
     def rtt_ms(self) -> float:

@@ -90,11 +90,11 @@ def _run(tree: Figures) -> Figures:
 
 
 def _of(runs: list[Figures], figure: Callable[[Figures], float]) -> float:
-    return statistics.median(figure(one) for one in runs)
+    return float(statistics.median(figure(one) for one in runs))
 
 
 def _total(figures: Figures) -> float:
-    return sum(station["goodput_mbit"] for station in figures["stations"])
+    return float(sum(station["goodput_mbit"] for station in figures["stations"]))
 
 
 def _goodput(station: int) -> Callable[[Figures], float]:

@@ -68,7 +68,7 @@ def _span(seconds: float) -> str:
     """A time to wait, roughly.
 
     >>> _span(42), _span(125), _span(7300)
-    ('42 s', '2 min', '2 h 2 min')
+    ('42 s', '2 min', '2 h 1 min')
     """
     minutes = math.floor(seconds / 60)
     if minutes < 1:
