@@ -46,7 +46,7 @@ def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Pat
     program.write_text(PROGRAM)
     quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, str(program), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=quiet)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=quiet)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads((tmp_path / "result.json").read_text()) == {
         "equal": True,
