@@ -1,6 +1,5 @@
 //! The section `[wifi]`: what it means, how it is written back, and what is told of mistakes.
 
-#[allow(dead_code)]
 mod common;
 use common::*;
 use narrows_core::net::wifi::Stack;
