@@ -230,6 +230,12 @@ pub fn connect(to: SocketAddr, wanted: &Wanted) -> io::Result<OwnedFd> {
     }
 }
 
+/// Nothing more is sent: the other end reads what is under way, and then the end.
+pub fn end_sending(socket: &OwnedFd) {
+    // SAFETY: the descriptor is open, and the call takes no memory.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
+}
+
 /// Small writes leave at once.
 pub fn no_delay(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32);

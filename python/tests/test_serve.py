@@ -85,7 +85,7 @@ def memory_kb(pid: int) -> int:
 
 def test_a_plain_iperf3_client_is_served_every_way() -> None:
     with far_end() as (port, _):
-        for way in ([], ["-R"], ["--bidir"], ["-P", 4], ["-O", 1, "-t", 2]):
+        for way in ([], ["-R"], ["--bidir"], ["-P", 4], ["-R", "-P", 4], ["-O", 1, "-t", 2]):
             seen = iperf3("-c", "127.0.0.1", "-p", port, "-t", 1, *way)
             assert "error" not in seen, (way, seen["error"])
             sent, received = seen["end"]["sum_sent"]["bytes"], seen["end"]["sum_received"]["bytes"]

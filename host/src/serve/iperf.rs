@@ -189,7 +189,11 @@ impl Test {
         self.measured = self.params.omit == 0;
     }
     fn end(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
-        self.streams.iter_mut().for_each(|stream| stream.stop(shared));
+        for carried in &mut self.streams {
+            carried.stop(shared);
+            // A client waits for whole blocks: without an end it would wait for the rest of one that was cut short.
+            socket::end_sending(carried.stream.socket());
+        }
         if let Some(udp) = &self.udp {
             udp.streams.iter().for_each(|stream| stream.stop());
         }
