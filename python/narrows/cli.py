@@ -26,6 +26,7 @@ from narrows.serve import serve
 from narrows.shell import shell
 from narrows.study.command import study
 from narrows.sweeps.command import sweep
+from narrows.tune.command import tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -567,7 +568,7 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-for _command in (shell, study, sweep, serve, measure, twin, convert, history):
+for _command in (shell, study, sweep, serve, measure, twin, convert, history, tune):
     main.add_command(_command)
 
 _interrupt.loaded()
