@@ -51,6 +51,13 @@ $(VENV)/.ray: $(VENV)/.tools python/requirements-ray.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-ray.txt
 	touch $@
 
+# Two hundred megabytes for one study, so likewise; `make test` has it.
+$(VENV)/.learn: $(VENV)/.tools python/requirements-learn.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-learn.txt
+	touch $@
+
+learn: $(VENV)/.learn ## scikit-learn, for the decision tree
+
 ray: $(VENV)/.ray ## Ray, for sweeps on a cluster and their tests
 
 # The page is built by Node and kept in the repository, so that nobody needs Node who does not change it.
@@ -83,7 +90,7 @@ demo: setup ## The demonstration
 web: web/node_modules/.installed ## The report page, built anew; needs Node 20.19 or newer
 	cd web && npx tsc --noEmit && npx vite build --logLevel warn
 
-test: setup $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact test
+test: setup $(VENV)/.learn $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact test
 	$(AS_MATURIN) cargo test $(TESTED)
 	cd python && ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 
@@ -138,4 +145,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray web test lint lint-web validate mutations agree twin bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test lint lint-web validate mutations agree twin bench bench-live bench-ns3 clean

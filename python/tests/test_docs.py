@@ -14,7 +14,7 @@ from conftest import ROOT
 from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts, workplace
 
 PAGES = pages()
-PINNED = ("python/requirements.txt", "python/requirements-browser.txt", "python/requirements-ray.txt")
+PINNED = tuple(f"python/requirements{of}.txt" for of in ("", "-browser", "-ray", "-learn"))
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from narrows.cli import main
-from narrows.study import paths, queues, show
+from narrows.study import paths, queues, show, tree
 from narrows.study.study import Found, Rows, Study, by, share, sweeps, table
 from narrows.sweeps.rows import WAITS
 
-STUDIES = [value for module in (paths, queues) for value in vars(module).values() if isinstance(value, Study)]
+STUDIES = [value for module in (paths, queues, tree) for value in vars(module).values() if isinstance(value, Study)]
 
 
 @pytest.fixture(params=STUDIES, ids=lambda study: study.name)
@@ -62,6 +63,8 @@ def test_its_scenarios_are_right(study: Study, quick: bool) -> None:
 
 
 def test_it_answers_and_can_be_drawn(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if study is tree.DECISION_TREE:
+        pytest.importorskip("sklearn", reason="scikit-learn is not installed: make learn")
     answer = study.answer(made_up(study))
     assert answer.verdict.endswith(".")
     assert all(len(line) == len(grid.columns) for grid in answer.grids for line in grid.cells)
@@ -107,3 +110,48 @@ def test_fq_codel_keeps_a_ping_short_and_codel_alone_leaves_bbr_more(tmp_path: P
     assert share["codel"] > 1.5
     assert share["fq_codel"] == pytest.approx(1, abs=0.1)
     assert wait["fq_codel"] < 45 < wait["fifo"]
+
+
+def test_rules_name_what_decided(tmp_path: Path) -> None:
+    """BBR gains where packets are lost at random or the buffer is shallow, and nowhere else."""
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: make learn")
+    rows = []
+    for path in tree.paths(300):
+        rate, rtt = (float(path[f"path.{key}"].removesuffix(unit)) for key, unit in (("rate", "Mbit"), ("rtt", "ms")))
+        shallow = float(path["path.buffer"].removesuffix("B")) * 8 < 0.3 * rate * rtt * 1000
+        loss = float(path["path.loss"]["probability"].removesuffix("%"))
+        for cc, goodput in (("cubic", 1.0), ("bbr", 3.0 if shallow or loss >= 0.1 else 1.0)):
+            own = {"flow[0].cc": cc, "path.loss": json.dumps(path["path.loss"]), "goodput_mbit": goodput}
+            rows.append(path | own | {"retransmit_rate": 0.01})
+    answer = tree.DECISION_TREE.answer({"": rows})
+    assert answer.rules is not None
+    assert answer.rules["accuracy"]["cross_validated"] > 0.95
+    for case in ((50, 40, 0.1, 0.0), (50, 40, 2.0, 0.0), (50, 40, 2.0, 1.0), (500, 10, 0.1, 5.0)):
+        at = dict(zip((f.name for f in tree.FEATURES), case, strict=True))
+        said = [rule["gains"] for rule in answer.rules["rules"] if all(_holds(when, at) for when in rule["when"])]
+        assert said == ["bbr" if at["buffer_bdp"] < 0.3 or at["loss_pct"] >= 0.1 else "even"]
+
+
+def _holds(when: dict[str, Any], at: dict[str, float]) -> bool:
+    value = at[when["feature"]]
+    return bool(when.get("at_least", value) <= value and ("below" not in when or value < when["below"]))
+
+
+def test_the_rules_that_come_along_say_something_of_every_path() -> None:
+    stored = json.loads(resources.files("narrows").joinpath("data/tree.json").read_text(encoding="utf-8"))
+    assert stored["format"] == tree.FORMAT
+    assert [f["name"] for f in stored["features"]] == [f.name for f in tree.FEATURES]
+    assert stored["accuracy"]["cross_validated"] > stored["accuracy"]["always_the_commonest"]
+    for path in tree.paths(200):
+        row = {"flow[0].cc": "cubic", "goodput_mbit": 1.0, "retransmit_rate": 0.0}
+        row |= path | {"path.loss": json.dumps(path["path.loss"])}
+        (one,) = tree.seen([row, row | {"flow[0].cc": "bbr"}])
+        at = dict(zip((f.name for f in tree.FEATURES), one.at, strict=True))
+        assert sum(all(_holds(when, at) for when in rule["when"]) for rule in stored["rules"]) == 1
+
+
+def test_only_a_study_that_finds_rules_writes_them(tmp_path: Path) -> None:
+    args = ["study", "latency", "--quick", "--into", str(tmp_path), "--rules", str(tmp_path / "rules.json")]
+    done = CliRunner().invoke(main, args)
+    assert done.exit_code == 2
+    assert "narrows study decision-tree" in done.output

@@ -6,15 +6,15 @@ import json
 
 import click
 
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OutputError
 from narrows.sweeps.command import Count
 
 
 def _studies() -> dict[str, object]:
-    from narrows.study import paths, queues  # noqa: PLC0415 - only this command needs them
+    from narrows.study import paths, queues, tree  # noqa: PLC0415 - only this command needs them
     from narrows.study.study import Study  # noqa: PLC0415
 
-    found = [value for module in (paths, queues) for value in vars(module).values() if isinstance(value, Study)]
+    found = [value for module in (paths, queues, tree) for value in vars(module).values() if isinstance(value, Study)]
     return {study.name: study for study in found}
 
 
@@ -31,9 +31,17 @@ def _studies() -> dict[str, object]:
 )
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw it into a PNG, SVG or PDF. Example: --plot map.png")
 @click.option(
+    "--rules",
+    "rules_file",
+    type=click.Path(dir_okay=False),
+    help="Of a study that finds rules: write them as JSON. Example: --rules tree.json",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .verdict"
 )
-def study(name: str | None, quick: bool, on: str, into: str, plot: str | None, as_json: bool) -> None:  # noqa: PLR0917
+def study(  # noqa: PLR0917
+    name: str | None, quick: bool, on: str, into: str, plot: str | None, rules_file: str | None, as_json: bool
+) -> None:
     """Answer a question by a sweep: a verdict, tables, a picture. Without NAME: which questions there are.
 
     Example: narrows study fairness --quick --plot fairness.png
@@ -52,6 +60,9 @@ def study(name: str | None, quick: bool, on: str, into: str, plot: str | None, a
     assert isinstance(asked, Study)
     if plot is not None:
         show.check(plot)
+    if rules_file is not None and not asked.rules:
+        ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)  # type: ignore[attr-defined]
+        raise NarrowsError(f"the study {name} finds no rules; leave out --rules, or ask {ones}")
     count = Count(quiet=as_json)
     try:
         found = run(asked, quick=quick, on=on, into=into, progress=count)
@@ -59,9 +70,19 @@ def study(name: str | None, quick: bool, on: str, into: str, plot: str | None, a
         count.stop()
     if plot is not None:
         show.draw(found, plot)
+    if rules_file is not None:
+        _write_rules(found.answer.rules, rules_file)
     if as_json:
         click.echo(json.dumps(found.json()))
     else:
         show.tell(found)
     if found.failures:
         click.get_current_context().exit(1)
+
+
+def _write_rules(rules: dict[str, object] | None, file: str) -> None:
+    try:
+        with open(file, "w", encoding="utf-8") as out:  # noqa: PTH123
+            out.write(json.dumps(rules, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise OutputError(f"{file}: {error.strerror}") from error

@@ -39,6 +39,8 @@ def tell(found: Found) -> None:
     out = console()
     out.print(found.study.question, style="bold")
     out.print(found.answer.verdict)
+    for line in found.answer.words:
+        out.print(line)
     for grid in found.answer.grids:
         out.print(f"\n{grid.title}{f' ({grid.unit})' if grid.unit else ''}:")
         table(out, shown(grid))
@@ -48,7 +50,7 @@ def tell(found: Found) -> None:
 
 
 def draw(found: Found, file: str | PathLike[str]) -> None:
-    """Draws each grid as a map.
+    """Draws each grid as a map, or what the study says is its picture.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -61,6 +63,11 @@ def draw(found: Found, file: str | PathLike[str]) -> None:
     across = 2 if len(grids) % _ACROSS and not len(grids) % 2 else min(_ACROSS, len(grids))
     down = math.ceil(len(grids) / across)
     with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 8}):
+        if found.answer.picture is not None:
+            figure = Figure(layout="constrained")
+            found.answer.picture(figure)
+            write(figure, file, check(file))
+            return
         figure = Figure(figsize=(max(6.0, _WIDE * across), _TALL * down + 0.8), layout="constrained")
         figure.suptitle(found.study.question)
         places = list(figure.subplots(down, across, squeeze=False).flat)

@@ -14,6 +14,8 @@ from narrows.sweeps.design import Values
 from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from narrows.sweeps.rows import Row
 
 Rows = list["Row"]
@@ -55,10 +57,21 @@ class Grid:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study found: a sentence or a few, and the figures they rest on."""
+    """What a study found: a sentence or a few, and the figures they rest on.
+
+    Attributes:
+        verdict: The sentence.
+        grids: The figures.
+        words: Lines to be told after it, where tables alone do not say it.
+        rules: What a program can read, where there are rules to be had.
+        picture: Draws it, where a map of each grid is not its picture.
+    """
 
     verdict: str
     grids: list[Grid]
+    words: list[str] = field(default_factory=list)
+    rules: dict[str, Any] | None = None
+    picture: Callable[[Figure], None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +92,14 @@ class Study:
         question: In a person's words.
         parts: Its sweeps by name; smaller ones for `quick`.
         answer: Of their rows, by the same names.
+        rules: Does it find rules that a program can read?
     """
 
     name: str
     question: str
     parts: Callable[[bool], dict[str, Part]]
     answer: Callable[[dict[str, Rows]], Answer]
+    rules: bool = False
 
 
 @dataclass
@@ -114,6 +129,7 @@ class Found:
             "runs": self.runs,
             "took_s": round(self.seconds, 3),
             "failures": self.failures,
+            **({"rules": self.answer.rules["rules"]} if self.answer.rules else {}),
             "grids": [
                 {
                     "title": grid.title,

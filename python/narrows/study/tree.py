@@ -1,0 +1,456 @@
+"""The decision tree: on which path does BBR get more than CUBIC, in rules that a person can keep in mind.
+
+Cao et al. (IMC 2019) drew one from their 640 cells. Here the paths are a sample of all there are, random loss among
+them, and the tree is scikit-learn's (CART, Breiman et al. 1984), kept so small that it can be read out. Its thresholds
+are rounded to two digits, and what is said of each leaf is counted anew with the rounded ones. How often it would be
+right about a path that it has not seen is told by cross-validation.
+
+The rules are data, too: `narrows study decision-tree --rules FILE` writes what `python/narrows/data/tree.json` holds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import NarrowsError
+from narrows.scenario import Flow, Path, Scenario
+from narrows.study.study import Answer, Grid, Part, Rows, Study, by
+from narrows.sweeps.design import Design
+from narrows.words import listed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "narrows-rules-1"
+"""Of the rule file."""
+
+CLEAR_PCT = 10.0
+"""A gain of so much is one; below it neither is better."""
+
+LEAVES, LEAST_SHARE, FOLDS = 10, 0.02, 10
+"""So many rules at most, each about so great a share of the paths; so many parts for the cross-validation."""
+
+_PACKET = 1514
+_LEAST_PACKETS = 10
+_LOSSLESS, _LEAST_LOSS_PCT, _MOST_LOSS_PCT = 0.4, 0.001, 20.0
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a rule may ask of a path.
+
+    Attributes:
+        name: In rows and rules.
+        words: In sentences.
+        unit: Its unit.
+        least: Of the paths that were tried.
+        most: Likewise.
+    """
+
+    name: str
+    words: str
+    unit: str
+    least: float
+    most: float
+
+    def below(self, limit: float) -> str:
+        """Less than that, in words."""
+        return f"{self.words} below {limit:g} {self.unit}"
+
+    def at_least(self, limit: float) -> str:
+        """That or more, in words."""
+        return f"{self.words} of {limit:g} {self.unit} or more"
+
+
+FEATURES = (
+    Feature("rate_mbit", "a rate", "Mbit/s", 1, 1000),
+    Feature("rtt_ms", "a round trip", "ms", 2, 300),
+    Feature("buffer_bdp", "a buffer", "BDP", 0.05, 20),
+    Feature("loss_pct", "random loss", "%", 0, _MOST_LOSS_PCT),
+)
+
+OUTCOMES = {
+    "bbr": "BBR has a tenth more goodput, or better",
+    "cubic": "CUBIC has a tenth more goodput, or better",
+    "even": "neither has a tenth more",
+}
+"""What a rule may say."""
+
+_NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "either"}
+
+
+def paths(cases: int) -> list[dict[str, Any]]:
+    """A Latin hypercube of paths; two in five have no random loss, the others from 0.001 to 20 %, by its logarithm.
+
+    A buffer has ten packets at least.
+    """
+    axes: dict[str, dict[str, Any]] = {
+        "path.rate": {"from": "1Mbit", "to": "1000Mbit", "scale": "log"},
+        "path.rtt": {"from": "2ms", "to": "300ms", "scale": "log"},
+        "path.buffer": {"from": "0.05bdp", "to": "20bdp", "scale": "log"},
+        "path.loss": {"from": 0.0, "to": 1.0},
+    }
+    design = Design("latin_hypercube", axes, cases=cases)
+    return [_path(design[number]) for number in range(cases)]
+
+
+def _path(drawn: dict[str, Any]) -> dict[str, Any]:
+    rate, rtt = float(drawn["path.rate"].removesuffix("Mbit")), float(drawn["path.rtt"].removesuffix("ms"))
+    buffer = float(drawn["path.buffer"].removesuffix("bdp")) * rate * rtt * 1000 / 8
+    share = (drawn["path.loss"] - _LOSSLESS) / (1 - _LOSSLESS)
+    loss = 0.0 if share < 0 else _LEAST_LOSS_PCT * (_MOST_LOSS_PCT / _LEAST_LOSS_PCT) ** share
+    return {
+        "path.rate": drawn["path.rate"],
+        "path.rtt": drawn["path.rtt"],
+        "path.buffer": f"{max(round(buffer), _LEAST_PACKETS * _PACKET)}B",
+        "path.loss": {"probability": f"{loss:.3g}%", "per": "packet"},
+    }
+
+
+def _parts(quick: bool) -> dict[str, Part]:
+    scenario = Scenario(
+        Path(rate="10Mbit", rtt="5ms", buffer="100kB"),
+        flows=[Flow("cubic")],
+        duration="10s" if quick else "30s",
+        warmup="0s",
+        start_jitter="0s",
+    )
+    cases = [path | {"flow[0].cc": cc} for path in paths(150 if quick else 1500) for cc in ("cubic", "bbr")]
+    return {"": Part(scenario=scenario, over=cases, seeds=1)}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A path that was tried with both.
+
+    Attributes:
+        at: Its features, in the order of `FEATURES`.
+        gain_pct: What BBR has more than CUBIC.
+        again_pct: What each sends again, by congestion control.
+    """
+
+    at: tuple[float, ...]
+    gain_pct: float
+    again_pct: dict[str, float]
+
+    @property
+    def outcome(self) -> str:
+        """Who is ahead."""
+        return "bbr" if self.gain_pct >= CLEAR_PCT else "cubic" if self.gain_pct <= -CLEAR_PCT else "even"
+
+
+def seen(rows: Rows) -> list[Seen]:
+    """The paths of a sweep."""
+    keys = ("path.rate", "path.rtt", "path.buffer", "path.loss")
+    found = []
+    for pair in by(rows, *keys).values():
+        one = {row["flow[0].cc"]: row for row in pair}
+        if set(one) != {"bbr", "cubic"}:
+            continue  # one of them could not be run
+        first = pair[0]
+        rate, rtt = float(first["path.rate"].removesuffix("Mbit")), float(first["path.rtt"].removesuffix("ms"))
+        buffer = float(first["path.buffer"].removesuffix("B")) * 8 / (rate * rtt * 1000)
+        loss = float(json.loads(first["path.loss"])["probability"].removesuffix("%"))
+        # BBR beats a flow that stands still by no more than this.
+        gain = 100 * (one["bbr"]["goodput_mbit"] / max(one["cubic"]["goodput_mbit"], 1e-3) - 1)
+        again = {cc: 100 * (row["retransmit_rate"] or 0.0) for cc, row in one.items()}
+        found.append(Seen((rate, rtt, buffer, loss), gain, again))
+    return found
+
+
+@dataclass
+class Node:
+    """A question, or without one a leaf.
+
+    Attributes:
+        feature: Which of `FEATURES` is asked for.
+        limit: Paths below it go to the one side.
+        below: That side.
+        above: The other.
+        there: The paths that come here.
+    """
+
+    feature: int = -1
+    limit: float = 0.0
+    below: Node | None = None
+    above: Node | None = None
+    there: list[Seen] = field(default_factory=list)
+
+    @property
+    def says(self) -> str:
+        """What most of its paths come to."""
+        return Counter(one.outcome for one in self.there).most_common(1)[0][0] if self.there else "even"
+
+    @property
+    def right(self) -> int:
+        """So many of its paths come to that."""
+        return sum(one.outcome == self.says for one in self.there)
+
+    def leaves(self) -> list[Node]:
+        """From left to right."""
+        if self.below is None or self.above is None:
+            return [self]
+        return self.below.leaves() + self.above.leaves()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A leaf with the way to it.
+
+    Attributes:
+        when: Least (or None) and limit (or None) by feature, for those that are asked.
+        leaf: The leaf.
+    """
+
+    when: dict[int, tuple[float | None, float | None]]
+    leaf: Node
+
+    def condition(self) -> str:
+        """In words."""
+        told = [_bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())]
+        return listed(told) or "any path"
+
+    def words(self) -> str:
+        """The whole rule as a sentence."""
+        gains = sorted(one.gain_pct for one in self.leaf.there)
+        low, high = quantile(gains, 0.1), quantile(gains, 0.9)
+        whole = len(self.leaf.there)
+        if self.leaf.says == "even":
+            end = "take either: neither has a tenth more"
+        else:
+            other = _NAMES["cubic" if self.leaf.says == "bbr" else "bbr"]
+            end = f"take {_NAMES[self.leaf.says]}: it has a tenth more than {other}, or better,"
+        condition = self.condition()
+        return (
+            f"{condition[0].upper()}{condition[1:]}: {end} on {self.leaf.right} of {whole} such paths "
+            f"(BBR's gain {signed(median(gains))} %, mostly {signed(low)} to {signed(high)} %)."
+        )
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        gains = sorted(one.gain_pct for one in self.leaf.there)
+        when = []
+        for feature, (least, limit) in sorted(self.when.items()):
+            bounds = {"at_least": least, "below": limit}
+            when.append({"feature": FEATURES[feature].name} | {k: v for k, v in bounds.items() if v is not None})
+        spread = {"p10": quantile(gains, 0.1), "median": median(gains), "p90": quantile(gains, 0.9)}
+        again = {cc: median(one.again_pct[cc] for one in self.leaf.there) for cc in ("bbr", "cubic")}
+        return {
+            "when": when,
+            "gains": self.leaf.says,
+            "share": round(self.leaf.right / len(self.leaf.there), 3),
+            "cases": len(self.leaf.there),
+            "gain_pct": {name: round(value, 1) for name, value in spread.items()},
+            "sent_again_pct": {cc: round(value, 2) for cc, value in again.items()},
+            "words": self.words(),
+        }
+
+
+def signed(value: float) -> str:
+    """A number with its sign, a true minus.
+
+    >>> signed(12.3), signed(-0.2), signed(-40)
+    ('+12', '0', '−40')
+    """
+    whole = round(value)
+    return "0" if whole == 0 else f"{whole:+d}".replace("-", "−")
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """Of sorted values, linearly between two.
+
+    >>> quantile([0.0, 10.0], 0.1)
+    1.0
+    """
+    place = part * (len(values) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (place - low) * (values[high] - values[low])
+
+
+def _bounds(feature: Feature, least: float | None, limit: float | None) -> str:
+    if least is not None and limit is not None:
+        return f"{feature.words} of {least:g} to {limit:g} {feature.unit}"
+    return feature.at_least(least) if least is not None else feature.below(limit or 0.0)
+
+
+def rules(node: Node, when: dict[int, tuple[float | None, float | None]] | None = None) -> list[Rule]:
+    """Every leaf as a rule; each path meets exactly one."""
+    when = when or {}
+    if node.below is None or node.above is None:
+        return [Rule(when, node)]
+    least, limit = when.get(node.feature, (None, None))
+    # A split further down is within those above it, so the new bound is always the tighter one.
+    under, over = when | {node.feature: (least, node.limit)}, when | {node.feature: (node.limit, limit)}
+    return rules(node.below, under) + rules(node.above, over)
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tree with what it is worth.
+
+    Attributes:
+        root: Its first question.
+        cases: The paths it was grown from.
+        cross_validated: The share of unseen paths that such a tree is right about.
+        commonest: What one would reach who always says the same.
+    """
+
+    root: Node
+    cases: int
+    cross_validated: float
+    commonest: float
+
+
+def grow(every: list[Seen]) -> Grown:
+    """A tree of these paths.
+
+    Raises:
+        NarrowsError: If scikit-learn is not installed.
+    """
+    try:
+        from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415 - heavy, and an extra
+        from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise NarrowsError("the decision tree needs scikit-learn\n    write: pip install 'narrows[learn]'") from error
+    least = max(5, round(LEAST_SHARE * len(every)))
+    law = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1)
+    at, said = [list(one.at) for one in every], [one.outcome for one in every]
+    folds = KFold(n_splits=min(FOLDS, len(every)), shuffle=True, random_state=1)
+    scores = cross_val_score(law, at, said, cv=folds)
+    tree = law.fit(at, said).tree_
+
+    def node(number: int) -> Node:
+        low, high = int(tree.children_left[number]), int(tree.children_right[number])
+        if low < 0:
+            return Node()
+        limit = _two_digits(float(tree.threshold[number]))
+        return Node(int(tree.feature[number]), limit, node(low), node(high))
+
+    root = _joined(_filled(node(0), every))
+    commonest = max(Counter(said).values()) / len(said)
+    return Grown(root, len(every), float(sum(scores) / len(scores)), commonest)
+
+
+def _filled(node: Node, every: list[Seen]) -> Node:
+    """Sends each path its way."""
+    node.there = every
+    if node.below is not None and node.above is not None:
+        _filled(node.below, [one for one in every if one.at[node.feature] < node.limit])
+        _filled(node.above, [one for one in every if one.at[node.feature] >= node.limit])
+    return node
+
+
+def _joined(node: Node) -> Node:
+    """A question whose answers make no difference is none."""
+    if node.below is None or node.above is None:
+        return node
+    node.below, node.above = _joined(node.below), _joined(node.above)
+    ends = (node.below, node.above)
+    if all(end.below is None for end in ends) and len({end.says for end in ends if end.there}) <= 1:
+        return Node(there=node.there)
+    return node
+
+
+def document(grown: Grown) -> dict[str, Any]:
+    """The rule file."""
+    from narrows import __version__  # noqa: PLC0415
+
+    return {
+        "format": FORMAT,
+        "question": DECISION_TREE.question,
+        "made_by": "narrows study decision-tree --rules FILE",
+        "narrows": __version__,
+        "about": "one flow alone for 30 s, slow start included, Linux 6.12 at both ends, fifo, loss per packet",
+        "features": [
+            {"name": f.name, "words": f.words, "unit": f.unit, "from": f.least, "to": f.most} for f in FEATURES
+        ],
+        "outcomes": OUTCOMES,
+        "accuracy": {
+            "cases": grown.cases,
+            "folds": FOLDS,
+            "cross_validated": round(grown.cross_validated, 3),
+            "always_the_commonest": round(grown.commonest, 3),
+        },
+        "rules": [rule.json() for rule in rules(grown.root)],
+    }
+
+
+def _answer(rows: dict[str, Rows]) -> Answer:
+    every = seen(rows[""])
+    grown = grow(every)
+    found = rules(grown.root)
+    labels = [rule.condition() for rule in found]
+    columns = ["paths", "BBR better", "CUBIC better", "neither", "gain, p10", "gain, median", "gain, p90"]
+    cells: list[list[float | None]] = []
+    for rule in found:
+        gains = sorted(one.gain_pct for one in rule.leaf.there)
+        counts = Counter(one.outcome for one in rule.leaf.there)
+        shares = [100 * counts[outcome] / len(gains) for outcome in ("bbr", "cubic", "even")]
+        spread = [quantile(gains, 0.1), median(gains), quantile(gains, 0.9)]
+        cells.append([float(round(value)) for value in (len(gains), *shares, *spread)])
+    grid = Grid(
+        title="The rules, and how the paths they are about came out", unit="paths, then %", row="when", column="",
+        rows=labels, columns=columns, cells=cells, digits=0,
+    )  # fmt: skip
+    counts = Counter(one.outcome for one in every)
+    verdict = (
+        f"Of {len(every)} paths BBR has a tenth more goodput, or better, on {counts['bbr']}, CUBIC on "
+        f"{counts['cubic']}. {len(found)} rules foresee that for {100 * grown.cross_validated:.0f} % of paths they "
+        f"have not seen; always saying the same would for {100 * grown.commonest:.0f} %."
+    )
+    told = [f"- {rule.words()}" for rule in found]
+    return Answer(verdict, [grid], words=told, rules=document(grown), picture=lambda figure: draw(figure, grown.root))
+
+
+def draw(figure: Figure, root: Node) -> None:
+    """The tree: questions in the field's words, below is to the left; leaves coloured by who gains."""
+    place = figure.subplots()
+    place.axis("off")
+    leaves = {id(leaf): number for number, leaf in enumerate(root.leaves())}
+    colours = {"bbr": "#cfe3f5", "cubic": "#fbdcc4", "even": "#eeeeee"}
+
+    def put(node: Node, deep: int) -> tuple[float, int]:
+        if node.below is None or node.above is None:
+            x = float(leaves[id(node)])
+            gains = [one.gain_pct for one in node.there] or [0.0]
+            text = f"{_NAMES[node.says]}\n{node.right} of {len(node.there)}\ngain {signed(median(gains))} %"
+            box = {"boxstyle": "round", "facecolor": colours[node.says], "edgecolor": "#555555"}
+            place.text(x, -deep, text, ha="center", va="center", fontsize=7, bbox=box)
+            return x, deep
+        (left, one), (right, other) = put(node.below, deep + 1), put(node.above, deep + 1)
+        x = (left + right) / 2
+        for end in (left, right):
+            place.plot([x, end], [-deep, -deep - 1], color="#888888", linewidth=1, zorder=0)
+        asked = FEATURES[node.feature]
+        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "#555555"}
+        text = f"{asked.words}\nbelow {node.limit:g} {asked.unit}?"
+        place.text(x, -deep, text, ha="center", va="center", fontsize=7, bbox=box)
+        place.text((x + left) / 2, -deep - 0.5, "yes", fontsize=6, ha="right", color="#555555")
+        place.text((x + right) / 2, -deep - 0.5, "no", fontsize=6, ha="left", color="#555555")
+        return x, max(one, other)
+
+    _, deep = put(root, 0)
+    place.set_xlim(-0.7, len(leaves) - 0.3)
+    place.set_ylim(-deep - 0.6, 0.6)
+    figure.set_size_inches(max(6.0, 1.15 * len(leaves)), 1.1 * deep + 2)
+    figure.suptitle(f"{DECISION_TREE.question}\nOne flow alone; leaves: how many of the paths, BBR's median gain")
+
+
+DECISION_TREE = Study(
+    name="decision-tree",
+    question="By what can one tell which of BBR and CUBIC a path suits?",
+    parts=_parts,
+    answer=_answer,
+    rules=True,
+)
