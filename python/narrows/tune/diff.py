@@ -1,0 +1,63 @@
+"""A plan as a person reads it: what is, what will be, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _name(change: dict[str, Any]) -> str:
+    target = change["target"]
+    if change["kind"] == "qdisc":
+        place = "" if target["parent"] == "root" else f" class {target['parent']}"
+        return f"qdisc of {target['dev']}{place}"
+    if change["kind"] == "route":
+        return f"route to {target['prefix']}"
+    return f"{change['kind']} {target}"
+
+
+def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or a table
+    if value is None:
+        return []
+    if kind == "qdisc":
+        handle = value["handle"]
+        words = [word for pair in value["options"].items() for word in pair]
+        return [" ".join([value["kind"], *([handle] if handle and handle != "0:" else []), *words])]
+    if kind == "route":
+        return [" ".join(value)]
+    if kind == "file":
+        return list(value["text"].splitlines())
+    return [str(value)]
+
+
+def lines(plan: dict[str, Any]) -> list[str]:
+    r"""The plan, a line each: `-` what is, `+` what will be.
+
+    >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1", "why": "marks", "phase": "live"}
+    >>> plan = {"title": "ECN is asked for", "needs": [], "changes": [row], "left": [], "effects": [], "netns": None}
+    >>> print("\n".join(lines(plan)))
+    ECN is asked for.
+    <BLANKLINE>
+    sysctl net.ipv4.tcp_ecn
+    - 2
+    + 1
+      because marks
+    """
+    told = [f"{plan['title']}."]
+    if plan["netns"]:
+        told.append(f"In the network namespace {plan['netns']}.")
+    for need in plan["needs"]:
+        told += ["", f"needed first: {need['why']}"]
+        if need["command"]:
+            told.append(f"  {' '.join(need['command'])}")
+    for change in plan["changes"]:
+        told += ["", _name(change) + (", for the next boot" if change["phase"] == "boot" else "")]
+        told += [f"- {line}" for line in _value(change["kind"], change["from"])]
+        told += [f"+ {line}" for line in _value(change["kind"], change["to"])]
+        told.append(f"  because {change['why']}")
+    if plan["left"]:
+        told.append("")
+    for left in plan["left"]:
+        told.append(f"left alone: {left['what']}: {left['why']}" + (f" ({left['fix']})" if left["fix"] else ""))
+    if plan["effects"]:
+        told += ["", *plan["effects"]]
+    return told

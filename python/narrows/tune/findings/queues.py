@@ -1,0 +1,294 @@
+"""Queue disciplines, pacing, and what lies below them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from narrows.tune import kernels
+from narrows.tune.facts import Facts, Interface
+from narrows.tune.findings.finding import Finding, Path
+from narrows.words import listed
+
+PACED = ("bbr", "bbr2", "bbr3", "prague")
+"""Congestion controls that do nothing right without pacing."""
+
+FIFOS = {"pfifo_fast", "pfifo", "bfifo"}
+SHAPERS = {"htb", "hfsc", "tbf", "cake", "netem", "cbq", "drr", "prio", "qfq", "ets", "taprio", "cbs", "etf"}
+"""Nobody gets these without asking for them."""
+
+_RING_MS = 10.0
+_FRAME = 1514
+_USED_BYTES = 1_000_000
+"""A driver that has sent so much has told its limits, if it has any."""
+_SLOW_MBIT = 100
+_COALESCED_US = 100
+
+
+def carriers(facts: Facts) -> list[Interface]:
+    """The interfaces that hold packets back: cards, and whatever else somebody gave a queue discipline to."""
+    found = []
+    for one in facts.interfaces:
+        if one.loopback or not one.up:
+            continue
+        root = one.root
+        if one.hardware or (root is not None and root.kind != "noqueue"):
+            found.append(one)
+    return found
+
+
+def _fair(facts: Facts, dev: str = "") -> str:
+    """What gives flows queues of their own here."""
+    kinds = [kind for kind in ("fq", "fq_codel") if facts.has_module("sch_" + kind) != "missing"]
+    if facts.forwards:
+        kinds.reverse()
+    if not kinds:
+        return "a kernel with fq or fq_codel"
+    return f"`narrows tune plan --qdisc {kinds[0]}{dev and f' --dev {dev}'}`"
+
+
+def default(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """What a new interface gets."""
+    kind = facts.value("net.core.default_qdisc")
+    if kind is None:
+        yield Finding(
+            id="qdisc-default",
+            severity="note",
+            what="net.core.default_qdisc cannot be seen here",
+            why="it belongs to the first network namespace; a container does not see it, and gets interfaces "
+            "from outside",
+            source=kernels.FEATURES["default_qdisc"].told,
+        )
+        return
+    yield Finding(
+        id="qdisc-default",
+        severity="note" if kind in FIFOS else "good",
+        what=f"an interface that comes up gets {kind}",
+        why="in a fifo one bulk transfer holds back everything else that leaves here"
+        if kind in FIFOS
+        else "flows wait in queues of their own",
+        fix=_fair(facts) if kind in FIFOS else "",
+        source=kernels.FEATURES["default_qdisc"].told,
+    )
+
+
+def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """What each interface really has."""
+    if "tc" in facts.lacks:
+        yield Finding(
+            id="qdisc",
+            severity="note",
+            what="which queue disciplines the interfaces have cannot be seen: there is no `tc`",
+            why="the default acts only on interfaces that come up after it was set",
+            fix="install iproute2 (OpenWrt: tc-tiny)",
+            source="tc(8)",
+        )
+        return
+    wanted = facts.value("net.core.default_qdisc")
+    for one in carriers(facts):
+        root = one.root
+        if root is None:
+            continue
+        kinds = Counter(leaf.kind for leaf in one.leaves)
+        told = listed([f"{n} × {kind}" if n > 1 else kind for kind, n in kinds.items()])
+        if root.kind in {"mq", "mqprio"}:
+            told = f"{root.kind} with {told or 'no leaves'}"
+        own = any(q.kind in SHAPERS for q in one.qdiscs)
+        stale = (
+            wanted is not None
+            and not own
+            and all(leaf.attached_by_kernel for leaf in one.leaves)
+            and bool(kinds)
+            and set(kinds) != {wanted}
+            and "noqueue" not in kinds
+        )
+        fifo = bool(FIFOS & set(kinds))
+        if own:
+            yield Finding(
+                id="qdisc",
+                severity="good",
+                subject=one.name,
+                what=f"it has {told}, which somebody set up",
+                why="a shaper or an emulation is a decision; it is never replaced unless --replace says so",
+                source="tc -s qdisc show",
+            )
+        elif stale:
+            yield Finding(
+                id="qdisc",
+                severity="warning",
+                subject=one.name,
+                what=f"it has {told}, and the default is {wanted}",
+                why="the default acts when an interface comes up first; this one was up before, and keeps what it had",
+                fix=f"`narrows tune plan --qdisc {wanted} --dev {one.name}`",
+                source=kernels.FEATURES["default_qdisc"].told,
+            )
+        else:
+            yield Finding(
+                id="qdisc",
+                severity="note" if fifo else "good",
+                subject=one.name,
+                what=f"it has {told}",
+                why="everything that leaves waits in one line" if fifo else "as it should be",
+                fix=_fair(facts, one.name) if fifo else "",
+                source="tc -s qdisc show",
+            )
+
+
+def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """Is what asks for pacing paced?"""
+    asks = [cc for cc in dict.fromkeys([facts.default_cc or "", *facts.sockets]) if cc in PACED]
+    internal = kernels.has(facts.kernel, "pacing")
+    carrying = carriers(facts)
+    without = [one.name for one in carrying if any(leaf.kind != "fq" for leaf in one.leaves) or not one.leaves]
+    told = kernels.FEATURES["pacing"].told
+    if not asks:
+        return
+    who = listed(asks)
+    if internal is None:
+        return
+    if not without and carrying:
+        yield Finding(
+            id="pacing",
+            severity="good",
+            what=f"{who} is paced by fq on {listed([one.name for one in carrying])}",
+            why="packets leave at the rate that the congestion control chose",
+            source=kernels.FEATURES["fq"].told,
+        )
+    elif internal:
+        yield Finding(
+            id="pacing",
+            severity="good",
+            what=f"{who} is paced by TCP itself; fq is not needed" + (f" ({', '.join(without)})" if without else ""),
+            why="since 4.13 a socket paces where no fq does; fq costs less processor with thousands of flows"
+            + ("" if kernels.has(facts.kernel, "edt") else "; until 4.20 each packet waits for a timer of its own"),
+            source=told,
+        )
+    else:
+        yield Finding(
+            id="pacing",
+            severity="error",
+            subject=", ".join(without),
+            what=f"{who} is not paced: Linux {facts.release} paces in fq only, "
+            + (
+                f"and {listed(without)} {'has' if len(without) == 1 else 'have'} none"
+                if without
+                else "whose place cannot be seen"
+            ),
+            why="it then sends bursts of its whole window, fills the narrow queue, and takes the losses for its "
+            "own doing",
+            fix="`narrows tune plan --qdisc fq`, or a kernel from 4.13 on",
+            source=told,
+        )
+
+
+def bql(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """What waits below the queue discipline."""
+    for one in carriers(facts):
+        if not one.hardware or one.wireless:
+            continue
+        used = one.tx_bytes is not None and one.tx_bytes > _USED_BYTES
+        works = any(limit > 0 for limit in one.bql_limits)
+        driver = one.driver or "an unnamed driver"
+        if works:
+            yield Finding(
+                id="bql",
+                severity="good",
+                subject=one.name,
+                what=f"its driver ({driver}) limits its queue by bytes, now {max(one.bql_limits)}",
+                why="packets wait where the queue discipline can see them",
+                source=kernels.FEATURES["bql"].told,
+            )
+        elif used or (one.ring_tx is not None and not one.bql_limits):
+            waits = _ring_ms(one)
+            deep = waits is not None and waits > _RING_MS
+            ring = "" if one.ring_tx is None else f"; its ring takes {one.ring_tx} packets"
+            yield Finding(
+                id="bql",
+                severity="warning" if deep else "note",
+                subject=one.name,
+                what=f"its driver ({driver}) has no byte queue limits{ring}"
+                + (f", {waits:.0f} ms at {one.speed_mbit} Mbit/s" if waits is not None else ""),
+                why="what waits in the ring is behind every queue discipline's back",
+                fix=f"shape a little below the line's rate, or `ethtool -G {one.name} tx 64`" if deep else "",
+                source=kernels.FEATURES["bql"].told,
+            )
+
+
+def _ring_ms(one: Interface) -> float | None:
+    if one.ring_tx is None or one.speed_mbit is None:
+        return None
+    return one.ring_tx * _FRAME * 8 / one.speed_mbit / 1e3
+
+
+def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """Segmentation and receive offload."""
+    for one in carriers(facts):
+        if not one.offloads:
+            continue
+        off = [
+            short
+            for name, short in (
+                ("tcp-segmentation-offload", "TSO"),
+                ("generic-segmentation-offload", "GSO"),
+                ("generic-receive-offload", "GRO"),
+            )
+            if one.offloads.get(name) == "off"
+        ]
+        slow = one.speed_mbit is not None and one.speed_mbit < _SLOW_MBIT
+        lro = one.offloads.get("large-receive-offload") == "on"
+        if lro and facts.forwards:
+            yield Finding(
+                id="offloads",
+                severity="error",
+                subject=one.name,
+                what="large receive offload is on, and this host forwards",
+                why="it joins packets that cannot be cut apart again as they were; forwarding such is broken",
+                fix=f"`ethtool -K {one.name} lro off`",
+                source="Documentation/networking/netdevices.rst of Linux: NETIF_F_LRO",
+            )
+        if off:
+            yield Finding(
+                id="offloads",
+                severity="note",
+                subject=one.name,
+                what=f"off: {', '.join(off)}",
+                why="each packet then costs a way through the stack of its own; on a slow line that spares bursts"
+                if slow
+                else "each packet then costs a way through the stack of its own, which a fast line feels",
+                fix="" if slow else f"`ethtool -K {one.name} {' '.join(name.lower() + ' on' for name in off)}`",
+                source="ethtool(8)",
+            )
+        elif slow and one.offloads.get("tcp-segmentation-offload") == "on":
+            yield Finding(
+                id="offloads",
+                severity="note",
+                subject=one.name,
+                what=f"segmentation offload on a line of {one.speed_mbit} Mbit/s",
+                why="up to 64 kB leave in one piece, and everything else waits for them: "
+                f"{65536 * 8 / (one.speed_mbit or 1) / 1e3:.0f} ms",
+                fix="cake and fq_codel split them where they shape; otherwise TCP's own limits keep bursts small",
+                source="Documentation/networking/segmentation-offloads.rst of Linux",
+            )
+
+
+def coalescing(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """How long a card waits before it interrupts."""
+    for one in carriers(facts):
+        text = one.coalesce.get("rx-usecs", "")
+        adaptive = one.coalesce.get("Adaptive RX", "").startswith("on")
+        if not text.isdecimal():
+            continue
+        long = int(text) >= _COALESCED_US and not adaptive
+        yield Finding(
+            id="coalescing",
+            severity="note" if long else "good",
+            subject=one.name,
+            what=f"interrupts wait up to {text} µs" + (" and adapt to the load" if adaptive else ""),
+            why="where microseconds matter this is the largest part of a short path; for throughput it spares "
+            "processor",
+            fix=f"`ethtool -C {one.name} rx-usecs 0` for machines that are controlled over it" if long else "",
+            source="ethtool(8), -C",
+        )
+
+
+RULES = (default, interfaces, pacing, bql, offloads, coalescing)

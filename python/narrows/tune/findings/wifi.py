@@ -1,0 +1,139 @@
+"""What carries a wireless interface: where its packets wait, how its air is shared, how fast its link is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from narrows.tune import kernels
+from narrows.tune.facts import Facts, Interface
+from narrows.tune.findings.finding import Finding, Path
+
+INTERMEDIATE = {
+    "ath9k": (4, 10),
+    "ath10k_pci": (4, 10),
+    "ath10k_core": (4, 10),
+    "mt76": (4, 16),
+    "mt7603e": (4, 16),
+    "mt76x2e": (4, 16),
+    "mt7615e": (5, 1),
+    "mt7915e": (5, 10),
+    "mt7921e": (5, 12),
+    "iwlwifi": (5, 1),
+    "rtw88": (5, 2),
+    "rtw88_8822be": (5, 2),
+    "ath11k_pci": (5, 6),
+}
+"""Drivers whose packets wait in mac80211's own fair queues, and since when; they then have `noqueue` as qdisc."""
+
+_MHZ = re.compile(r"(\d+) ?MHz")
+_RATE = re.compile(r"tx bitrate: ([\d.]+) MBit/s(.*)")
+_SIGNAL = re.compile(r"signal: (-?\d+) dBm")
+_WEAK_DBM = -75
+
+
+def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """Where packets wait."""
+    for one in facts.interfaces:
+        if not one.wireless:
+            continue
+        root = one.root
+        known = INTERMEDIATE.get(one.driver or "")
+        inner = (root is not None and root.kind == "noqueue") or (
+            root is None and known is not None and facts.kernel is not None and facts.kernel >= known
+        )
+        driver = one.driver or "an unnamed driver"
+        yield Finding(
+            id="wifi-queue",
+            severity="good" if inner else "warning",
+            subject=one.name,
+            what=f"{driver}: packets wait in mac80211's fair queues, per station"
+            if inner
+            else f"{driver}: packets wait in the interface's queue discipline and then in the card",
+            why="a slow station's packets do not stand before a fast one's"
+            if inner
+            else "the card takes more than it can send soon, and a queue discipline above it cannot see that",
+            fix="" if inner else "a driver that uses mac80211's queues (ath9k, ath10k, mt76, iwlwifi from 5.1)",
+            source=kernels.FEATURES["wifi_fq"].told,
+        )
+
+
+def air(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """Airtime fairness and its limit."""
+    if not any(one.wireless for one in facts.interfaces):
+        return
+    aql = [line for path, lines in facts.debug.items() if path.endswith("aql_enable") for line in lines]
+    seen = any("ieee80211" in path for path in facts.debug)
+    if not seen:
+        old = kernels.has(facts.kernel, "aql") is False
+        yield Finding(
+            id="wifi-airtime",
+            severity="note",
+            what="airtime fairness and queue limits cannot be seen here (debugfs is root's)"
+            + ("; this kernel has no airtime queue limits" if old else ""),
+            why="without them one slow station takes the air that all the others share",
+            fix="look as root, with debugfs mounted",
+            source=f"{kernels.FEATURES['airtime'].told}; {kernels.FEATURES['aql'].told}",
+        )
+        return
+    on = bool(aql) and aql[0].strip() == "1"
+    yield Finding(
+        id="wifi-airtime",
+        severity="good" if on else "warning" if aql else "note",
+        what=f"airtime queue limits are {'on' if on else 'off' if aql else 'not there'}",
+        why="they bound what waits in the card by time, so that latency stays low while the link is slow",
+        fix="" if on else "`echo 1 > /sys/kernel/debug/ieee80211/PHY/aql_enable`" if aql else "a kernel from 5.5 on",
+        source=kernels.FEATURES["aql"].told,
+    )
+
+
+def link(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """What the link carries against what it could."""
+    for one in facts.interfaces:
+        if not one.wireless or not one.link:
+            continue
+        rate, rest, signal = _link(one)
+        if rate is None:
+            continue
+        wide, most = _MHZ.search(rest), _widest(facts)
+        narrow = wide is not None and most is not None and int(wide[1]) < most
+        weak = signal is not None and signal < _WEAK_DBM
+        yield Finding(
+            id="wifi-link",
+            severity="warning" if weak else "note" if narrow else "good",
+            subject=one.name,
+            what=f"it sends at {rate:g} Mbit/s{'' if wide is None else f' over {wide[1]} MHz'}"
+            + ("" if signal is None else f", the signal is {signal} dBm")
+            + (f"; the card can use {most} MHz" if narrow else ""),
+            why="a slow link takes more of the air for each packet, from everybody on the channel; "
+            "no queue or congestion control gives that back",
+            fix="nearer to the access point, another band or channel; the channel's width is the access point's "
+            "to choose"
+            if weak or narrow
+            else "",
+            source=f"iw dev {one.name} link; iw phy",
+        )
+
+
+def _link(one: Interface) -> tuple[float | None, str, int | None]:
+    rate, rest, signal = None, "", None
+    for line in one.link:
+        found, level = _RATE.search(line), _SIGNAL.search(line)
+        if found:
+            rate, rest = float(found[1]), found[2]
+        if level:
+            signal = int(level[1])
+    return rate, rest, signal
+
+
+def _widest(facts: Facts) -> int | None:
+    """What the cards can, as `iw phy` words it."""
+    text = " ".join(facts.phys)
+    if "HE160" in text or "Supported Channel Width: 160 MHz" in text:
+        return 160
+    if "VHT Capabilities" in text:
+        return 80
+    return 40 if "HT20/HT40" in text else None
+
+
+RULES = (queue, air, link)

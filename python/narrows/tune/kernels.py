@@ -1,0 +1,233 @@
+"""Which release of Linux can what, who ships which release, and how a newer one is called.
+
+A feature's source is the subject of the commit that brought it, as it stands in the kernel's history. A distribution
+may carry a feature back, so that a release is a hint and what the host shows itself is the fact; findings are made of
+facts where there are any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Release = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """Something that a release of Linux brought."""
+
+    name: str
+    since: Release
+    what: str
+    source: str
+
+    @property
+    def told(self) -> str:
+        """Release and source in one."""
+        return f"Linux {self.since[0]}.{self.since[1]}: {self.source}"
+
+
+def _feature(name: str, since: Release, what: str, source: str) -> tuple[str, Feature]:
+    return name, Feature(name=name, since=since, what=what, source=source)
+
+
+FEATURES: dict[str, Feature] = dict(
+    [
+        _feature("bql", (3, 3), "byte queue limits: a driver holds as many bytes as it needs, not a ring full",
+                 "dql: Dynamic queue limits"),
+        _feature("fq_codel", (3, 5), "the queue discipline fq_codel", "fq_codel: Fair Queue Codel AQM"),
+        _feature("tsq", (3, 6), "a socket keeps few bytes below itself", "tcp: TCP Small Queues"),
+        _feature("fq", (3, 12), "the queue discipline fq, which paces", "pkt_sched: fq: Fair Queue packet scheduler"),
+        _feature("default_qdisc", (3, 12), "net.core.default_qdisc", "qdisc: allow setting default queuing discipline"),
+        _feature("congctl", (4, 0), "a congestion control per route", "net: tcp: add per route congestion control"),
+        _feature("ecn_fallback", (4, 2), "ECN is given up where it does not pass",
+                 "tcp: add rfc3168, section 6.1.1.1. fallback"),
+        _feature("bbr", (4, 9), "BBR", "tcp_bbr: add BBR congestion control"),
+        _feature("wifi_fq", (4, 10), "fq_codel within mac80211, instead of the qdisc, for drivers that ask for it",
+                 "mac80211: Move reorder-sensitive TX handlers to after TXQ dequeue"),
+        _feature("pacing", (4, 13), "TCP paces itself where no fq does", "tcp: internal implementation for pacing"),
+        _feature("cc_netns", (4, 15), "a default congestion control per network namespace",
+                 "tcp: Namespace-ify sysctl_tcp_default_congestion_control"),
+        _feature("buffers_netns", (4, 15), "tcp_rmem and tcp_wmem per network namespace",
+                 "tcp: Namespace-ify sysctl_tcp_rmem and sysctl_tcp_wmem"),
+        _feature("cake", (4, 19), "the queue discipline cake", "sched: Add Common Applications Kept Enhanced "
+        "(cake) qdisc"),
+        _feature("edt", (4, 20), "departure times: pacing is exact with fq and with TCP's own timers",
+                 "tcp: switch tcp and sch_fq to new earliest departure time model"),
+        _feature("bbr_aggregation", (5, 1), "BBR allows for ACKs that come in lumps, as over Wi-Fi",
+                 "tcp_bbr: adapt cwnd based on ack aggregation estimation"),
+        _feature("airtime", (5, 1), "airtime fairness in mac80211 for every driver that asks for it",
+                 "mac80211: Add TXQ scheduling API"),
+        _feature("aql", (5, 5), "airtime queue limits: a Wi-Fi card's own queue holds milliseconds, not a buffer full",
+                 "mac80211: Implement Airtime-based Queue Limit (AQL)"),
+        _feature("fq_pie", (5, 6), "the queue discipline fq_pie", "net: sched: add Flow Queue PIE packet scheduler"),
+        _feature("addfd", (5, 9), "a socket can be given to a program that asked for one",
+                 "seccomp: Introduce addfd ioctl to seccomp user notifier"),
+    ]
+)  # fmt: skip
+"""By name; the text is for people."""
+
+
+def has(release: Release | None, feature: str) -> bool | None:
+    """Has a release a feature? None: the release is not known.
+
+    >>> has((4, 9), "bbr"), has((4, 9), "pacing"), has(None, "bbr")
+    (True, False, None)
+    """
+    return None if release is None else release >= FEATURES[feature].since
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipped:
+    """A distribution's kernel, and the package that brings a newer one."""
+
+    distribution: str
+    version: str
+    kernel: Release
+    package: str | None
+    """Of a newer kernel; `{arch}` is Debian's word for the machine."""
+    newer: Release | None
+    manager: str
+    command: str
+    """What installs it, with `{package}`."""
+    needs: str | None = None
+    """What must be there before."""
+
+
+def _ubuntu(version: str, kernel: Release, newer: Release | None) -> Shipped:
+    return Shipped(
+        distribution="ubuntu",
+        version=version,
+        kernel=kernel,
+        newer=newer,
+        package=None if newer is None else f"linux-generic-hwe-{version}",
+        manager="apt",
+        command="apt-get install --install-recommends {package}",
+    )
+
+
+def _debian(version: str, name: str, kernel: Release, newer: Release | None) -> Shipped:
+    return Shipped(
+        distribution="debian",
+        version=version,
+        kernel=kernel,
+        newer=newer,
+        package=None if newer is None else "linux-image-{arch}",
+        manager="apt",
+        command="apt-get install -t " + name + "-backports {package}",
+        needs=f"{name}-backports among the sources of apt",
+    )
+
+
+def _openwrt(version: str, kernel: Release) -> Shipped:
+    return Shipped(
+        distribution="openwrt",
+        version=version,
+        kernel=kernel,
+        newer=None,
+        package=None,
+        manager="opkg",
+        command="opkg install {package}",
+    )
+
+
+SHIPPED = (
+    _ubuntu("14.04", (3, 13), None),
+    _ubuntu("16.04", (4, 4), (4, 15)),
+    _ubuntu("18.04", (4, 15), (5, 4)),
+    _ubuntu("20.04", (5, 4), (5, 15)),
+    _ubuntu("22.04", (5, 15), (6, 8)),
+    _ubuntu("24.04", (6, 8), (6, 11)),
+    _debian("8", "jessie", (3, 16), (4, 9)),
+    _debian("9", "stretch", (4, 9), (4, 19)),
+    _debian("10", "buster", (4, 19), (5, 10)),
+    _debian("11", "bullseye", (5, 10), (6, 1)),
+    _debian("12", "bookworm", (6, 1), (6, 12)),
+    _debian("13", "trixie", (6, 12), None),
+    _openwrt("18.06", (4, 14)),
+    _openwrt("19.07", (4, 14)),
+    _openwrt("21.02", (5, 4)),
+    _openwrt("22.03", (5, 10)),
+    _openwrt("23.05", (5, 15)),
+    _openwrt("24.10", (6, 6)),
+)
+"""The kernel of a distribution's first release; of a newer one the least that its package has brought."""
+
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv7l": "armmp",
+    "i686": "686",
+    "ppc64le": "powerpc64le",
+    "riscv64": "riscv64",
+}
+
+
+def shipped(distribution: str, version: str) -> Shipped | None:
+    """What a distribution ships; its points (24.10.2) do not count."""
+    for each in SHIPPED:
+        if each.distribution == distribution and (version == each.version or version.startswith(each.version + ".")):
+            return each
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cure:
+    """A package that would bring what is missing, and how it is installed."""
+
+    name: str
+    command: list[str]
+    why: str
+
+
+def newer_kernel(distribution: str, version: str, machine: str | None, since: Release) -> Cure | None:
+    """The package of a kernel that is at least `since`.
+
+    >>> newer_kernel("ubuntu", "16.04", "x86_64", (4, 9)).name
+    'linux-generic-hwe-16.04'
+    >>> newer_kernel("debian", "8", "aarch64", (4, 9)).command
+    ['apt-get', 'install', '-t', 'jessie-backports', 'linux-image-arm64']
+    """
+    found = shipped(distribution, version)
+    if found is None or found.package is None or found.newer is None or found.newer < since:
+        return None
+    package = found.package.format(arch=_ARCHITECTURES.get(machine or "", "amd64"))
+    why = f"it brings Linux {found.newer[0]}.{found.newer[1]} or newer"
+    if found.needs:
+        why += f"; it needs {found.needs}"
+    return Cure(name=package, command=found.command.format(package=package).split(), why=why)
+
+
+def module_package(distribution: str, module: str, release: str, *, apk: bool = False) -> Cure | None:
+    """The package that holds a module which the running kernel could have and has not.
+
+    >>> module_package("openwrt", "tcp_bbr", "5.15.134").command
+    ['opkg', 'install', 'kmod-tcp-bbr']
+    >>> module_package("ubuntu", "sch_cake", "5.15.0-91-generic").name
+    'linux-modules-extra-5.15.0-91-generic'
+    """
+    if distribution == "openwrt":
+        name = "kmod-" + module.replace("_", "-") if module.startswith("tcp_") else _OPENWRT_QDISCS.get(module)
+        if name is None:
+            return None
+        tool = ["apk", "add"] if apk else ["opkg", "install"]
+        why = "it holds the module"
+        if module == "tcp_bbr":
+            why += "; it also makes BBR the default, by /etc/sysctl.d/12-tcp-bbr.conf of its own"
+        return Cure(name=name, command=[*tool, name], why=why)
+    if distribution == "ubuntu":
+        name = f"linux-modules-extra-{release}"
+        return Cure(name=name, command=["apt-get", "install", name], why="it holds the modules that few need")
+    if distribution in {"rhel", "centos", "rocky", "almalinux", "fedora"}:
+        name = f"kernel-modules-extra-{release}"
+        return Cure(name=name, command=["dnf", "install", name], why="it holds the modules that few need")
+    return None
+
+
+_OPENWRT_QDISCS = {
+    "sch_cake": "kmod-sched-cake",
+    "sch_fq": "kmod-sched",
+    "sch_htb": "kmod-sched-core",
+    "sch_fq_pie": "kmod-sched-fq-pie",
+}
+"""fq_codel is built into OpenWrt's kernels."""

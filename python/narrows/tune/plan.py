@@ -1,0 +1,656 @@
+"""Exactly what would be changed: a list of changes that can be read, carried out, and undone in the opposite order.
+
+Modules come first, then queue disciplines, settings, routes, and last the files that make it outlast a reboot. Queue
+disciplines come before `net.core.default_qdisc`, so that on the way back the default is the old one when the kernel
+attaches its own again. The document is described in docs/reference/tune.md.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from narrows import __version__
+from narrows.errors import NarrowsError
+from narrows.tune import kernels
+from narrows.tune.facts import Facts, Interface, Qdisc
+from narrows.tune.findings import Path
+from narrows.tune.findings.queues import PACED, SHAPERS, carriers
+from narrows.tune.findings.system import container
+from narrows.tune.persist import SYSCTL_FILE, SYSCTL_FILE_LAST, modules_file, qdisc_file, route_file, sysctl_text
+from narrows.words import listed
+
+VERSION = 1
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
+DEVICE = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}")
+VALUE = re.compile(r"[a-z0-9_]+( [a-z0-9_]+)*")
+
+_CLASS = re.compile(r"[0-9a-f]{1,4}:(root|ingress|[0-9a-f]{0,4}:[0-9a-f]{0,4})")
+_BIT = r"[01]"
+_COUNT = r"\d{1,10}"
+_THREE = rf"{_COUNT} {_COUNT} {_COUNT}"
+SYSCTLS = {
+    "net.core.default_qdisc": NAME.pattern,
+    "net.core.rmem_max": _COUNT,
+    "net.core.wmem_max": _COUNT,
+    "net.core.netdev_max_backlog": _COUNT,
+    "net.core.somaxconn": _COUNT,
+    "net.ipv4.tcp_congestion_control": NAME.pattern,
+    "net.ipv4.tcp_allowed_congestion_control": VALUE.pattern,
+    "net.ipv4.tcp_ecn": r"[0-5]",
+    "net.ipv4.tcp_ecn_fallback": _BIT,
+    "net.ipv4.tcp_mtu_probing": r"[012]",
+    "net.ipv4.tcp_base_mss": _COUNT,
+    "net.ipv4.tcp_rmem": _THREE,
+    "net.ipv4.tcp_wmem": _THREE,
+    "net.ipv4.tcp_moderate_rcvbuf": _BIT,
+    "net.ipv4.tcp_window_scaling": _BIT,
+    "net.ipv4.tcp_sack": _BIT,
+    "net.ipv4.tcp_timestamps": r"[012]",
+    "net.ipv4.tcp_slow_start_after_idle": _BIT,
+    "net.ipv4.tcp_no_metrics_save": _BIT,
+    "net.ipv4.tcp_notsent_lowat": _COUNT,
+    "net.ipv4.tcp_limit_output_bytes": _COUNT,
+}
+"""What may be set, and how its value looks."""
+
+_GLOBAL = {key for key in SYSCTLS if key.startswith("net.core.") and key != "net.core.somaxconn"}
+"""Of the whole machine: no network namespace but the first one has them."""
+
+_ROUTE_FLAGS = {"linkdown", "onlink", "dead", "pervasive", "offload", "trap"}
+_ROUTE_DROPPED = {"expires": 2, "error": 1, "pref": 1, "cache": 0, "congctl": 1}
+"""What `ip route` prints and a new route is not told, with how many words follow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What is wanted of a host."""
+
+    cc: str | None = None
+    qdisc: str | None = None
+    """A kind; `keep`; None: fq where pacing needs it, else as it is."""
+    devices: Sequence[str] = ()
+    """These interfaces only, and not the default."""
+    to: Sequence[str] = ()
+    """These destinations only, and not the default."""
+    ecn: str | None = None
+    mtu_probing: bool = False
+    path: Path = field(default_factory=Path)
+    settings: Sequence[str] = ()
+    """`key=value`."""
+    replace: bool = False
+    install: bool = False
+    netns: str | None = None
+
+
+@dataclass(kw_only=True)
+class Plan:
+    """See docs/reference/tune.md."""
+
+    title: str
+    asked: dict[str, Any]
+    host: dict[str, Any]
+    netns: str | None
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    needs: list[dict[str, Any]] = field(default_factory=list)
+    left: list[dict[str, str]] = field(default_factory=list)
+    effects: list[str] = field(default_factory=list)
+
+    def json(self) -> dict[str, Any]:
+        """The document."""
+        return {
+            "narrows": __version__,
+            "plan": VERSION,
+            "title": self.title,
+            "asked": self.asked,
+            "host": self.host,
+            "netns": self.netns,
+            "able": not self.needs,
+            "needs": self.needs,
+            "changes": self.changes,
+            "left": self.left,
+            "effects": self.effects,
+        }
+
+    def change(self, kind: str, target: Any, before: Any, after: Any, why: str, **more: Any) -> None:  # noqa: ANN401
+        """Adds a change."""
+        names = [target] if isinstance(target, str) else [v for k, v in target.items() if k != "table" or v != "main"]
+        self.changes.append(
+            {
+                "id": ":".join([kind, *names]),
+                "kind": kind,
+                "phase": more.get("phase", "live"),
+                "target": target,
+                "from": before,
+                "to": after,
+                "why": why,
+                "persist": more.get("persist"),
+            }
+        )
+
+
+def plan(facts: Facts, ask: Ask) -> Plan:
+    """The changes that do what is asked, as far as they are due.
+
+    Raises:
+        NarrowsError: If something asked for is not a name, a prefix, a setting; or cannot be on such a host.
+    """
+    _check(facts, ask)
+    made = _Making(facts, ask)
+    made.congestion_control()
+    made.queues()
+    made.settings()
+    made.routes()
+    made.files()
+    made.tell()
+    return made.plan
+
+
+def _check(facts: Facts, ask: Ask) -> None:
+    for option, name in (("--cc", ask.cc), ("--qdisc", ask.qdisc)):
+        if name is not None and not NAME.fullmatch(name):
+            raise NarrowsError(f"{option} {name!r}: a name is made of small letters, digits and _")
+    for name in ask.devices:
+        if not DEVICE.fullmatch(name):
+            raise NarrowsError(f"--dev {name!r}: this is not the name of an interface")
+        if facts.interfaces and facts.interface(name) is None:
+            known = ", ".join(one.name for one in facts.interfaces if not one.loopback) or "none"
+            raise NarrowsError(f"--dev {name}: there is no such interface; there are: {known}")
+    if ask.to and ask.cc is None:
+        raise NarrowsError("--to says for which destination; say which congestion control, too: --cc bbr")
+    if ask.devices and ask.qdisc in {None, "keep"}:
+        raise NarrowsError("--dev says which interface; say which queue discipline, too: --qdisc fq")
+    if not (ask.cc or ask.qdisc or ask.ecn or ask.mtu_probing or ask.settings or ask.path.bdp_bytes):
+        raise NarrowsError("nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms")
+    if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
+        raise NarrowsError(
+            f"--netns {ask.netns}: namespaces share one default here; {kernels.FEATURES['cc_netns'].told}; "
+            "leave --netns out, or name destinations: --to 192.0.2.0/24"
+        )
+
+
+class _Making:
+    def __init__(self, facts: Facts, ask: Ask) -> None:
+        self.facts, self.ask = facts, ask
+        host = {"name": facts.hostname, "kernel": facts.release, "system": facts.system}
+        asked = {k: v for k, v in asdict(ask).items() if v not in (None, False, (), [])}
+        self.plan = Plan(title="", asked=asked, host=host, netns=ask.netns)
+        self.modules: list[str] = []
+        self.kept: dict[str, str] = {}
+        """Settings for the file."""
+        self.done: list[str] = []
+        kind = container(facts)
+        self.locked = kind is not None and not facts.writes_sysctl
+        self.inner = (
+            ask.netns is not None
+            or kind is not None
+            or (bool(facts.sysctl) and "net.core.default_qdisc" not in facts.sysctl)
+        )
+        if self.locked:
+            self.need(
+                "host",
+                kind or "container",
+                [],
+                "settings cannot be written in this container; change the host that runs it",
+            )
+
+    def need(self, what: str, name: str, command: list[str], why: str) -> None:
+        row = {"what": what, "name": name, "command": command, "why": why}
+        if row not in self.plan.needs:
+            self.plan.needs.append(row)
+
+    def leave(self, what: str, why: str, fix: str = "") -> None:
+        self.plan.left.append({"what": what, "why": why, "fix": fix})
+
+    # Congestion control
+
+    def congestion_control(self) -> None:
+        cc = self.ask.cc
+        if cc is None or not self.module("tcp_" + cc, self.facts.has_cc(cc), feature=cc):
+            return
+        if self.ask.to:
+            return
+        self.kept["net.ipv4.tcp_congestion_control"] = cc
+        self.done.append(f"new TCP connections use {cc}")
+
+    def module(self, name: str, where: str | None, *, feature: str) -> bool:
+        """Sees to a module; False where it cannot be had."""
+        facts, distribution = self.facts, self.facts.distribution[0]
+        if where in {"missing", None}:
+            since = kernels.FEATURES.get(feature)
+            config = facts.config.get("CONFIG_" + _option(name))
+            if since is not None and kernels.has(facts.kernel, feature) is False:
+                cure = kernels.newer_kernel(*facts.distribution, facts.machine, since.since)
+                told = f"Linux {facts.release} is older than {feature} ({since.told})"
+                if cure is None:
+                    self.need("kernel", "", [], f"{told}; no package of {facts.system} that is known here brings it")
+                else:
+                    self.need("kernel", cure.name, cure.command, f"{told}; {cure.why}, and then reboot")
+                return False
+            apk = "/usr/bin/apk" in facts.there
+            cure = kernels.module_package(distribution, name, facts.release, apk=apk)
+            if config == "n" or cure is None:
+                told = "is built without it" if config == "n" else "shows none, built in or as a module"
+                self.need("module", name, [], f"there is no {name}: the kernel of {facts.system} {told}")
+                return False
+            if not self.ask.install:
+                self.need("package", cure.name, cure.command, f"there is no {name} here; {cure.why}; --install says so")
+                return False
+            if distribution != "openwrt":
+                self.need("package", cure.name, cure.command, f"there is no {name} here; {cure.why}")
+                return False
+            self.plan.change("package", cure.name, "absent", "installed", cure.why)
+            where = "loadable"
+        if where in {"loadable", "loaded"} and not self.ask.netns:
+            if name not in self.modules:
+                self.modules.append(name)
+            if where == "loadable":
+                self.plan.change(
+                    "module",
+                    name,
+                    "absent",
+                    "loaded",
+                    f"the kernel has {feature} as a module",
+                    persist=modules_file(self.facts),
+                )
+        elif where == "loadable":
+            self.need("module", name, ["modprobe", name], f"{name} must be loaded outside of the namespace before")
+            return False
+        return True
+
+    # Queue disciplines
+
+    def queues(self) -> None:
+        facts, ask = self.facts, self.ask
+        kind = ask.qdisc
+        if kind == "keep":
+            return
+        if kind is None:
+            if ask.cc not in PACED or kernels.has(facts.kernel, "pacing") is not False or ask.to:
+                return
+            kind = "fq"
+            self.plan.effects.append(
+                f"{ask.cc} needs fq on this kernel, so fq is part of the plan ({kernels.FEATURES['pacing'].told})."
+            )
+        state = "builtin" if kind in {"pfifo_fast", "pfifo", "bfifo"} else facts.has_module("sch_" + kind)
+        if state is None and facts.value("net.core.default_qdisc") == kind:
+            state = "builtin"
+        if not self.module("sch_" + kind, state, feature=kind):
+            return
+        chosen = [one for name in ask.devices if (one := facts.interface(name))] if ask.devices else carriers(facts)
+        for one in chosen:
+            self.interface(one, kind, named=bool(ask.devices))
+        if ask.devices:
+            return
+        if self.inner:
+            self.leave(
+                "net.core.default_qdisc", "it belongs to the first network namespace", "name interfaces: --dev eth0"
+            )
+            return
+        self.kept["net.core.default_qdisc"] = kind
+        self.done.append(f"interfaces get {kind}")
+
+    def interface(self, one: Interface, kind: str, *, named: bool) -> None:  # noqa: PLR0911 - one refusal each
+        root = one.root
+        if not DEVICE.fullmatch(one.name):
+            self.leave(repr(one.name), "its name has signs that are not written into plans")
+            return
+        if any(not NAME.fullmatch(q.kind) or not _CLASS.fullmatch(q.handle + q.parent) for q in one.qdiscs):
+            self.leave(one.name, "what tc tells of it could not be read")
+            return
+        if root is None:
+            if "tc" in self.facts.said:
+                self.leave(one.name, "tc tells nothing of it")
+            else:
+                self.leave(
+                    one.name, "what it has cannot be seen: there is no tc", "install iproute2 (OpenWrt: tc-tiny)"
+                )
+            return
+        leaves = one.leaves
+        foreign = [q for q in one.qdiscs if q.kind in SHAPERS or (not q.attached_by_kernel and not _plain(q))]
+        if all(leaf.kind == kind for leaf in leaves) and leaves:
+            if named:
+                self.done.append(f"{one.name} has {kind}")
+            return
+        if foreign and not self.ask.replace:
+            names = listed(sorted({q.kind for q in foreign}))
+            self.leave(one.name, f"it has {names}, which somebody set up", "--replace, to replace it all the same")
+            return
+        if root.kind == "noqueue" and not (named and self.ask.replace):
+            why = (
+                "mac80211's own fair queues hold its packets" if one.wireless else "it has no queue; a device below has"
+            )
+            self.leave(one.name, why, "" if one.wireless else f"--dev {one.name} --replace, to give it one")
+            return
+        file = self.interface_file(one, kind) if named else (None if self.inner else SYSCTL_FILE)
+        why = f"an interface that is up keeps the {root.kind} it has, whatever the default is"
+        target = {"dev": one.name, "parent": "root"}
+        self.done.append(f"{one.name} gets {kind}")
+        if root.kind != "mq":
+            self.plan.change("qdisc", target, _was(root), _wanted(kind), why, persist=file)
+            return
+        handle = root.handle
+        if root.attached_by_kernel:
+            handle = "1:"
+            again = {"kind": "mq", "handle": handle, "options": {}}
+            self.plan.change(
+                "qdisc", target, _was(root), again, "only classes of a named mq can be changed", persist=file
+            )
+        for leaf in leaves:
+            parent = f"{handle}{leaf.parent.rpartition(':')[2]}"
+            before = None if root.attached_by_kernel else _was(leaf)
+            self.plan.change("qdisc", {"dev": one.name, "parent": parent}, before, _wanted(kind), why, persist=file)
+
+    def interface_file(self, one: Interface, kind: str) -> str | None:
+        if self.ask.netns:
+            return None
+        found = qdisc_file(self.facts, one, kind)
+        if found is None:
+            self.leave(f"{one.name} after a reboot", "it is not known here what configures this interface at boot")
+            return None
+        self.file(*found, f"{one.name} gets {kind} again at boot")
+        return found[0]
+
+    # Settings
+
+    def settings(self) -> None:
+        facts, ask = self.facts, self.ask
+        if ask.ecn is not None:
+            value = {"on": "1", "off": "0", "passive": "2"}.get(ask.ecn)
+            if value is None:
+                raise NarrowsError(f"--ecn {ask.ecn}: on, off or passive")
+            self.kept["net.ipv4.tcp_ecn"] = value
+            self.done.append({"1": "ECN is asked for", "0": "ECN is off", "2": "ECN is answered only"}[value])
+        if ask.mtu_probing:
+            self.kept["net.ipv4.tcp_mtu_probing"] = "1"
+            self.done.append("smaller packets are tried after timeouts")
+        self.buffers()
+        for setting in ask.settings:
+            key, sign, value = setting.partition("=")
+            key, value = key.strip(), " ".join(value.split())
+            if key not in SYSCTLS:
+                raise NarrowsError(f"--set {setting}: not one of {', '.join(SYSCTLS)}")
+            if not sign or not re.fullmatch(SYSCTLS[key], value):
+                raise NarrowsError(f"--set {setting}: {value!r} is not a value of {key}")
+            self.kept[key] = value
+            self.done.append(f"{key} is {value}")
+        for key, value in self.kept.items():
+            was = facts.value(key)
+            if was == value:
+                continue
+            if was is None:
+                if key in _GLOBAL and self.inner:
+                    self.leave(key, "it belongs to the first network namespace")
+                else:
+                    self.need("kernel", key, [], f"{key} cannot be read on this host")
+                continue
+            if not VALUE.fullmatch(was):
+                raise NarrowsError(f"{key}: its value {was!r} is none that could be put back")
+            self.plan.change("sysctl", key, was, value, _WHY.get(key, "as asked"), persist=self.sysctl_file())
+
+    def sysctl_file(self) -> str | None:
+        if self.ask.netns or self.locked:
+            return None
+        later = [
+            line
+            for line in self.facts.boot_order()
+            if line.key in self.kept
+            and line.value != self.kept[line.key]
+            and line.file.rpartition("/")[2] > SYSCTL_FILE.rpartition("/")[2]
+            and not line.file.endswith("narrows.conf")
+        ]
+        if self.facts.own.get(SYSCTL_FILE_LAST) or any(line.file != "etc/sysctl.conf" for line in later):
+            return SYSCTL_FILE_LAST
+        return SYSCTL_FILE
+
+    def buffers(self) -> None:
+        bdp = self.ask.path.bdp_bytes
+        if bdp is None:
+            return
+        most = math.ceil(2 * bdp / 65536) * 65536
+        for key in ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"):
+            now = self.facts.numbers(key)
+            if len(now) != 3:  # noqa: PLR2004 - least, default, most
+                self.leave(key, "it cannot be read here")
+            elif now[2] >= most:
+                self.leave(key, f"its limit of {now[2]} bytes holds the path's {bdp:.0f} already, twice")
+            else:
+                self.kept[key] = f"{now[0]} {now[1]} {most}"
+                self.done.append(f"{key} may grow to {most} bytes")
+
+    # Routes
+
+    def routes(self) -> None:
+        for text in self.ask.to:
+            self.route(text)
+
+    def route(self, text: str) -> None:
+        cc = self.ask.cc
+        assert cc is not None
+        network = _network(text)
+        prefix = "default" if network.prefixlen == 0 else str(network)
+        family = "inet" if network.version == 4 else "inet6"  # noqa: PLR2004 - IPv4
+        if kernels.has(self.facts.kernel, "congctl") is False:
+            told = kernels.FEATURES["congctl"].told
+            self.need("kernel", "", [], f"a congestion control per route needs a newer kernel: {told}")
+            return
+        known = [(_words(line), line) for of, line in self.facts.routes if of == family]
+        exact = next((words for words, _ in known if words and words[0] == prefix), None)
+        covering = exact or _covering(network, [words for words, _ in known if words])
+        if covering is None:
+            raise NarrowsError(f"--to {text}: this host has no route there")
+        if exact is not None and _congctl(exact) == cc:
+            self.done.append(f"{prefix} uses {cc} already")
+            return
+        kept = _stripped(covering)
+        after = [prefix, *(kept[1:] if exact else _next_hop(kept)), "congctl", cc]
+        for word in [*after, *(exact or [])]:
+            if not re.fullmatch(r"[A-Za-z0-9_.:/@%-]+", word) or word.startswith("-"):
+                raise NarrowsError(f"--to {text}: the route there has an odd word, {word!r}")
+        target = {"family": family, "table": "main", "prefix": prefix}
+        why = f"connections to {prefix} use {cc}, whatever the default is ({kernels.FEATURES['congctl'].told})"
+        found = None if self.ask.netns else route_file(self.facts, family, after)
+        if found is None and not self.ask.netns:
+            fix = f"give the same to what does: ip route replace {' '.join(after)}"
+            self.leave(f"{prefix} after a reboot", "it is not known here what sets this host's routes at boot", fix)
+        self.done.append(f"connections to {prefix} use {cc}")
+        self.plan.change("route", target, exact, after, why, persist=found and found[0])
+        if found:
+            self.file(*found, f"the route to {prefix} has {cc} again at boot")
+        self.plan.effects.append("A DHCP client or routing daemon that sets this route anew takes the choice away.")
+
+    # Files
+
+    def file(self, path: str, text: str, mode: str, why: str) -> None:
+        before = self.facts.own.get(path)
+        for change in self.plan.changes:
+            if change["kind"] == "file" and change["target"] == path:
+                change["to"]["text"] += text
+                return
+        if before != text:
+            was = None if before is None else {"text": before, "mode": mode}
+            self.plan.change("file", path, was, {"text": text, "mode": mode}, why, phase="boot")
+
+    def files(self) -> None:
+        changes = self.plan.changes
+        early = [change for change in changes if change["kind"] == "file"]
+        changes[:] = [change for change in changes if change["kind"] != "file"]
+        if not self.ask.netns and not self.locked and not self.plan.needs:
+            if self.modules and (path := modules_file(self.facts)):
+                own = self.facts.own.get(path, "")
+                names = sorted({*self.modules, *(w for w in own.split("\n") if NAME.fullmatch(w))})
+                self.file(path, "".join(f"{name}\n" for name in names), "0644", "modules must be there before settings")
+            due = {key: value for key, value in self.kept.items() if not self.decided(key, value)}
+            if due:
+                path = self.sysctl_file() or SYSCTL_FILE
+                text = sysctl_text({**_settings_of(self.facts.own.get(path, "")), **self.kept})
+                self.file(path, text, "0644", "a reboot forgets what no file says")
+        changes.extend(early)
+        for change in changes:
+            if (
+                change["kind"] == "qdisc"
+                and change["persist"] == SYSCTL_FILE
+                and self.sysctl_file() == SYSCTL_FILE_LAST
+            ):
+                change["persist"] = SYSCTL_FILE_LAST
+
+    def decided(self, key: str, value: str) -> bool:
+        line = self.facts.decided(key)
+        if line is not None:
+            return line.value == value
+        compiled = self.facts.config.get("CONFIG_DEFAULT_TCP_CONG")
+        return key == "net.ipv4.tcp_congestion_control" and value == compiled and self.facts.value(key) == value
+
+    # Words
+
+    def tell(self) -> None:
+        plan, kinds = self.plan, {change["kind"] for change in self.plan.changes}
+        plan.title = "; ".join(self.done) or "nothing"
+        plan.title = plan.title[0].upper() + plan.title[1:]
+        if not plan.changes:
+            plan.title = "Nothing is to be changed" if not plan.needs else "Nothing can be changed yet"
+            plan.effects.clear()
+            return
+        if any(change["id"] == "sysctl:net.ipv4.tcp_congestion_control" for change in plan.changes):
+            plan.effects.append(
+                "Open connections keep the congestion control they have, and so do listeners that are open: "
+                "restart the services that should change."
+            )
+            if self.facts.forwards:
+                plan.effects.append(
+                    "This host forwards packets: forwarded connections are not touched by its congestion control."
+                )
+            if self.facts.spaces:
+                plan.effects.append("Network namespaces that exist (containers) keep the default they have.")
+        last = self.facts.decided("net.ipv4.tcp_congestion_control")
+        if (
+            last is not None
+            and last.file == "etc/sysctl.conf"
+            and last.key in self.kept
+            and last.value != self.kept[last.key]
+        ):
+            self.leave(
+                f"/{last.file}", f"it says `{last.text}` and is read after every drop-in", "take that line out by hand"
+            )
+        if "file" in kinds:
+            plan.effects.append("No reboot and no `sysctl -p` is needed; the files are for the next boot.")
+        elif not self.ask.netns:
+            plan.effects.append("No file is written: a reboot undoes it, unless a file says the same already.")
+        else:
+            plan.effects.append("It lasts as long as the namespace.")
+
+
+_WHY = {
+    "net.ipv4.tcp_congestion_control": "new connections take the default, unless program or route says otherwise",
+    "net.core.default_qdisc": "interfaces that come up get the default",
+    "net.ipv4.tcp_wmem": "a connection has no more in flight than its send buffer holds, and about half of that "
+    "is payload",
+    "net.ipv4.tcp_rmem": "the window that a receiver offers is about half of its buffer",
+    "net.ipv4.tcp_ecn": "a queue that marks tells without loss",
+    "net.ipv4.tcp_mtu_probing": "full packets may vanish where ICMP is filtered",
+}
+
+
+def _option(module: str) -> str:
+    kind, _, name = module.partition("_")
+    return f"TCP_CONG_{name.upper()}" if kind == "tcp" else f"NET_SCH_{name.upper()}"
+
+
+def _plain(one: Qdisc) -> bool:
+    """Something that a host may have by an earlier plan, networkd or a default."""
+    return one.kind in {
+        "fq",
+        "fq_codel",
+        "pfifo_fast",
+        "pfifo",
+        "bfifo",
+        "mq",
+        "noqueue",
+        "codel",
+        "fq_pie",
+        "sfq",
+        "ingress",
+        "clsact",
+    }
+
+
+def _was(one: Qdisc) -> dict[str, Any]:
+    return {"kind": one.kind, "handle": one.handle, "options": {}}
+
+
+def _wanted(kind: str) -> dict[str, Any]:
+    return {"kind": kind, "handle": None, "options": {}}
+
+
+def _settings_of(text: str) -> dict[str, str]:
+    rows = [line.partition("=") for line in text.split("\n") if "=" in line and not line.startswith("#")]
+    return {k.strip(): v.strip() for k, _, v in rows if k.strip() in SYSCTLS and VALUE.fullmatch(v.strip())}
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _network(text: str) -> Network:
+    if text in {"default", "0.0.0.0/0"}:
+        return ipaddress.ip_network("0.0.0.0/0")
+    try:
+        return ipaddress.ip_network(text, strict=True)
+    except ValueError as error:
+        raise NarrowsError(
+            f"--to {text}: a network is written 192.0.2.0/24, 2001:db8::/32, or default ({error})"
+        ) from error
+
+
+def _words(line: str) -> list[str]:
+    """A line of `ip -o route`, its first word the prefix in full."""
+    words = [word for word in line.replace("\\", " ").split() if word not in _ROUTE_FLAGS]
+    if words and words[0] in {"unreachable", "blackhole", "prohibit", "broadcast", "local", "multicast", "unicast"}:
+        return []
+    if words and words[0] != "default" and "/" not in words[0]:
+        words[0] += "/128" if ":" in words[0] else "/32"
+    return words if "nexthop" not in words else []
+
+
+def _stripped(words: list[str]) -> list[str]:
+    kept, skip = [], 0
+    for word in words:
+        if skip:
+            skip -= 1
+        elif word in _ROUTE_DROPPED:
+            skip = _ROUTE_DROPPED[word]
+        else:
+            kept.append(word)
+    return kept
+
+
+def _next_hop(words: list[str]) -> list[str]:
+    found: list[str] = []
+    for key in ("via", "dev", "src"):
+        if key in words:
+            at = words.index(key)
+            found += words[at : at + 2]
+    return found
+
+
+def _congctl(words: list[str]) -> str | None:
+    return words[words.index("congctl") + 1] if "congctl" in words[:-1] else None
+
+
+def _covering(network: Network, routes: list[list[str]]) -> list[str] | None:
+    best: tuple[int, list[str]] | None = None
+    for words in routes:
+        text = words[0] if words[0] != "default" else ("0.0.0.0/0" if network.version == 4 else "::/0")  # noqa: PLR2004
+        try:
+            route = ipaddress.ip_network(text)
+        except ValueError:
+            continue
+        if route.version != network.version or route.prefixlen > network.prefixlen:
+            continue
+        if network.network_address in route and (best is None or route.prefixlen > best[0]):
+            best = (route.prefixlen, words)
+    return best[1] if best else None

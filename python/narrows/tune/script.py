@@ -1,0 +1,210 @@
+"""A plan as a POSIX script, for systems without Python: dash, busybox, OpenWrt.
+
+    sh plan.sh apply      make the changes; the first that fails undoes those before it
+    sh plan.sh revert     undo them, in the opposite order
+    sh plan.sh verify     is it so? exit code 1: not (any more)
+
+What is there is compared with what the plan found; a host that is neither as before nor as wanted is left alone. Every
+value is quoted, though the plan's own rules let no sign pass that a shell would read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import resources
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.tune.plan import DEVICE, NAME, SYSCTLS, VALUE
+
+_q = shlex.quote
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{0,99}")
+_UCI = re.compile(r"[a-z0-9_]+\.[A-Za-z0-9_@\[\]-]+(\.[A-Za-z0-9_]+)?")
+_UCI_VALUE = re.compile(r"[A-Za-z0-9_.,:-]{0,64}")
+_PATH = re.compile(r"/etc/(?:[A-Za-z0-9_.@-]+/)+(?:[0-9]|narrows)[A-Za-z0-9_.@-]*")
+_HANDLE = re.compile(r"[0-9a-f]{1,4}:")
+_PARENT = re.compile(r"root|[0-9a-f]{1,4}:[0-9a-f]{1,4}")
+_WORD = re.compile(r"[A-Za-z0-9_.:/@%][A-Za-z0-9_.:/@%-]*")
+
+
+def _part(name: str) -> str:
+    return (resources.files("narrows.tune") / name).read_text(encoding="utf-8")
+
+
+def script(plan: dict[str, Any]) -> str:
+    """The script.
+
+    Raises:
+        NarrowsError: If the plan holds something that no plan may.
+    """
+    parts = [_part("script_head.sh")]
+    title = re.sub(r"[^ -~]", "?", plan["title"])
+    parts.append(f"# {title}.")
+    netns = plan.get("netns")
+    if netns is not None:
+        raise NarrowsError(
+            f"a script is for a host; in the namespace {netns}: ip netns exec {netns} sh -s apply < SCRIPT"
+        )
+    parts.append(_before(plan))
+    numbers = [str(n) for n in range(1, len(plan["changes"]) + 1)]
+    for number, change in zip(numbers, plan["changes"], strict=True):
+        parts.append(_change(number, change))
+    parts.append(f"numbers={_q(' '.join(numbers))}\nbackwards={_q(' '.join(reversed(numbers)))}")
+    parts.append(_part("script_tail.sh"))
+    return "\n".join(parts)
+
+
+def _before(plan: dict[str, Any]) -> str:
+    lines = ["before() {", "  :"]
+    for need in plan["needs"]:
+        text = need["why"] + (f": {' '.join(need['command'])}" if need["command"] else "")
+        lines.append(f"  fail {_q('needed first: ' + re.sub(r'[^ -~]', '?', text))}")
+    if plan["needs"]:
+        lines.append("  exit 3")
+    return "\n".join([*lines, "}"])
+
+
+def _must(rule: re.Pattern[str] | str, value: str, what: str) -> str:
+    if not isinstance(value, str) or not re.fullmatch(rule, value) or ".." in value:
+        raise NarrowsError(f"{what} {value!r}: not in a plan")
+    return value
+
+
+def _change(number: str, change: dict[str, Any]) -> str:
+    kind = change["kind"]
+    writer = _KINDS.get(kind)
+    if writer is None:
+        raise NarrowsError(f"a plan has no changes of kind {kind!r}")
+    name, state, make, back = writer(change)
+    return (
+        f"name_{number}() {{ say {_q(name)}; }}\nstate_{number}() {{ {state}; }}\n"
+        f"make_{number}() {{ {make}; }}\nback_{number}() {{ {back}; }}"
+    )
+
+
+Parts = tuple[str, str, str, str]
+
+
+def _sysctl(change: dict[str, Any]) -> Parts:
+    key = change["target"]
+    if key not in SYSCTLS:
+        raise NarrowsError(f"sysctl {key!r}: not in a plan")
+    old = _q(_must(VALUE, change["from"], key))
+    new = _q(_must(SYSCTLS[key], change["to"], key))
+    return f"{key}", f'judge "$(sysctl_get {key})" {old} {new}', f"sysctl_set {key} {new}", f"sysctl_set {key} {old}"
+
+
+def _module(change: dict[str, Any]) -> Parts:
+    name = _must(r"[a-z0-9][a-z0-9_]{0,63}", change["target"], "module")
+    back = f"module_set {name} absent"
+    # A module that is in use stays; it does nothing by itself.
+    return f"module {name}", f'judge "$(module_get {name})" absent loaded', f"module_set {name} loaded", back
+
+
+def _kind(value: dict[str, Any]) -> tuple[str, str | None]:
+    handle = value["handle"]
+    if value["options"]:
+        raise NarrowsError("a script gives queue disciplines no options; narrows tune apply does")
+    return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(_HANDLE, handle, "handle")
+
+
+def _qdisc(change: dict[str, Any]) -> Parts:
+    dev = _must(DEVICE, change["target"]["dev"], "interface")
+    parent = _must(_PARENT, change["target"]["parent"], "parent")
+    new, handle = _kind(change["to"])
+    before = change["from"]
+    named = "" if handle is None else f" handle {handle}"
+    name = f"qdisc of {dev}" + ("" if parent == "root" else f" {parent}")
+    if parent != "root":
+        # A leaf under a fresh mq has the kernel's default, whatever that is.
+        state = f'[ "$(leaf_kind {_q(dev)} {parent})" = {new} ] && return 1; return 0'
+        back = ":" if before is None else f"tc qdisc replace dev {_q(dev)} parent {parent} {_kind(before)[0]}"
+        return name, state, f"tc qdisc replace dev {_q(dev)} parent {parent} {new}", back
+    old, its = ("", None) if before is None else _kind(before)
+    state = f'judge "$(root_kind {_q(dev)})" {_q(old)} {new}'
+    if old == new:  # mq that gets a name
+        state = f'[ "$(root_handle {_q(dev)})" = {handle} ] && return 1; return 0'
+    back = f"qdisc_back {_q(dev)} {old} {its or '0:'}"
+    return name, state, f"tc qdisc replace dev {_q(dev)} root{named} {new}", back
+
+
+def _route(change: dict[str, Any]) -> Parts:
+    target = change["target"]
+    version = {"inet": "-4", "inet6": "-6"}[target["family"]]
+    prefix = _must(_WORD, target["prefix"], "route")
+
+    def words(value: list[str]) -> str:
+        return " ".join(_q(_must(_WORD, word, "route")) for word in value)
+
+    cc = _must(NAME, change["to"][-1], "congctl")
+    show = f"ip {version} route show table main exact {_q(prefix)}"
+    state = f'case "$({show}) " in *" congctl {cc} "*) return 1 ;; esac; return 0'
+    make = f"ip {version} route replace {words(change['to'])}"
+    if change["from"] is None:
+        back = f"ip {version} route del {words(change['to'])}"
+    else:
+        back = f"ip {version} route replace {words(change['from'])}"
+    return f"route to {prefix}", state, make, back
+
+
+def _file(change: dict[str, Any]) -> Parts:
+    path = _must(_PATH, change["target"], "file")
+
+    def text(value: dict[str, Any]) -> str:
+        if re.search(r"[^\n -~]", value["text"]):
+            raise NarrowsError(f"file {path}: a sign that is not written into plans")
+        return _q(value["text"])
+
+    new, mode = text(change["to"]), _must(r"0[0-7]{3}", change["to"]["mode"], "mode")
+    before = change["from"]
+    # $(...) takes the last line's end away, on both sides alike.
+    is_new = f'[ "$(file_get {path}; echo .)" = "$(printf %s {new}; echo .)" ] && return 1'
+    if before is None:
+        return (
+            f"file {path}",
+            f"{is_new}; [ -e {path} ] && return 2; return 0",
+            f"file_set {path} {new} {mode}",
+            f"file_drop {path}",
+        )
+    old = text(before)
+    return (
+        f"file {path}",
+        f'{is_new}; [ "$(file_get {path}; echo .)" = "$(printf %s {old}; echo .)" ] && return 0; return 2',
+        f"file_set {path} {new} {mode}",
+        f"file_set {path} {old} {_must(r'0[0-7]{3}', before['mode'], 'mode')}",
+    )
+
+
+def _package(change: dict[str, Any]) -> Parts:
+    name = _must(_PACKAGE, change["target"], "package")
+    has = f"opkg list-installed 2> /dev/null | grep -q '^{re.escape(name)} '"
+    apk = f"apk info -e {name} > /dev/null 2>&1"
+    state = f"{{ {has}; }} && return 1; {apk} && return 1; return 0"
+    make = f"if command -v opkg > /dev/null; then opkg update > /dev/null; opkg install {name}; else apk add {name}; fi"
+    back = f"if command -v opkg > /dev/null; then opkg remove {name}; else apk del {name}; fi"
+    return f"package {name}", state, make, back
+
+
+def _uci(change: dict[str, Any]) -> Parts:
+    key = _must(_UCI, change["target"], "uci")
+    config = key.partition(".")[0]
+    new = _q(_must(_UCI_VALUE, change["to"], "uci"))
+    state = f'[ "$(uci -q get {_q(key)})" = {new} ] && return 1; return 0'
+    make = f"uci set {_q(key)}={new} && uci commit {config}"
+    if change["from"] is None:
+        back = f"uci -q delete {_q(key)}; uci commit {config}"
+    else:
+        back = f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change['from'], 'uci'))} && uci commit {config}"
+    return key, state, make, back
+
+
+_KINDS = {
+    "sysctl": _sysctl,
+    "module": _module,
+    "qdisc": _qdisc,
+    "route": _route,
+    "file": _file,
+    "package": _package,
+    "uci": _uci,
+}

@@ -1,0 +1,66 @@
+
+undo() {
+  for number in $made; do
+    "back_$number" || fail "change $number could not be undone"
+  done
+}
+
+apply() {
+  [ "$(id -u)" = 0 ] || { fail "this needs root: sudo sh $0 apply"; exit 2; }
+  before
+  for number in $numbers; do
+    "state_$number"
+    case $? in
+      1) say "$("name_$number"): it is so already"; continue ;;
+      2) fail "$("name_$number"): this is not what the plan was made for; made nothing of it"; undo; exit 1 ;;
+    esac
+    if "make_$number"; then
+      made="$number $made"
+      "state_$number"
+      if [ $? -eq 1 ]; then say "$("name_$number"): done"; continue; fi
+    else
+      made="$number $made"
+    fi
+    fail "$("name_$number"): failed; everything is put back"
+    undo
+    exit 1
+  done
+}
+
+revert() {
+  [ "$(id -u)" = 0 ] || { fail "this needs root: sudo sh $0 revert"; exit 2; }
+  wrong=0
+  for number in $backwards; do
+    "state_$number"
+    case $? in
+      0) say "$("name_$number"): it is as before" ;;
+      1)
+        if "back_$number"; then
+          say "$("name_$number"): put back"
+        else
+          fail "$("name_$number"): could not be put back"
+          wrong=1
+        fi
+        ;;
+      *) fail "$("name_$number"): somebody else changed it since; left alone"; wrong=1 ;;
+    esac
+  done
+  return $wrong
+}
+
+verify() {
+  wrong=0
+  for number in $numbers; do
+    "state_$number"
+    [ $? -eq 1 ] || { fail "$("name_$number"): is not so"; wrong=1; }
+  done
+  [ $wrong -eq 0 ] && say "all of it is so"
+  return $wrong
+}
+
+case ${1-} in
+  apply) apply ;;
+  revert) revert ;;
+  verify) verify ;;
+  *) fail "sh $0 apply | revert | verify"; exit 2 ;;
+esac

@@ -1,0 +1,42 @@
+"""An audit in a person's words, and as a document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from narrows import __version__
+from narrows.tune.facts import Facts
+from narrows.tune.findings import SEVERITIES, Finding, verdict
+
+_MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "good"}
+
+
+def audit_json(facts: Facts, found: list[Finding]) -> dict[str, Any]:
+    """The document; docs/reference/tune.md describes it."""
+    return {
+        "narrows": __version__,
+        "audit": 1,
+        "host": {"name": facts.hostname, "kernel": facts.release, "system": facts.system},
+        "verdict": verdict(found),
+        "counts": {severity: Counter(f.severity for f in found)[severity] for severity in SEVERITIES},
+        "findings": [finding.json() for finding in found],
+    }
+
+
+def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> list[str]:
+    """The answer first, then each finding with what, why, fix and source; what is good only by name, unless `every`."""
+    told = [f"{facts.hostname or 'This host'}: {facts.system}, Linux {facts.release}. {verdict(found)}"]
+    for finding in found:
+        if finding.severity == "good" and not every:
+            continue
+        subject = f"{finding.subject}: " if finding.subject else ""
+        told += ["", f"{_MARKS[finding.severity]:<8} {subject}{finding.what}."]
+        told.append(f"{'':<8} why: {finding.why}.")
+        if finding.fix:
+            told.append(f"{'':<8} to change it: {finding.fix}.")
+        told.append(f"{'':<8} source: {finding.source}.")
+    good = list(dict.fromkeys(finding.id for finding in found if finding.severity == "good"))
+    if good and not every:
+        told += ["", f"As it should be: {', '.join(good)} (--all tells)."]
+    return told
