@@ -24,6 +24,7 @@
 //! | [`bulk`] | load over TCP, for both ends |
 //! | [`wire`], [`iperf3`] | what the ends say to each other: ours, and iperf3's |
 //! | [`row`] | a flow at one instant |
+//! | [`bpf`] | programs for the kernel's own machine; unsafe code |
 //! | [`digest`] | proof of a token |
 //! | [`remembered`] | what the kernel knows of a destination |
 //! | [`socket`] | sockets of both families; unsafe code, too |
@@ -31,6 +32,7 @@
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+pub mod bpf;
 pub mod bulk;
 pub mod clock;
 pub mod digest;

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -173,6 +173,39 @@ pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
     }
+}
+
+/// The addresses of an interface of this thread's namespace.
+pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the list is the C library's until it is given back below.
+    answer(unsafe { libc::getifaddrs(&mut first) })?;
+    let (mut next, mut found) = (first, Vec::new());
+    // SAFETY: each entry ends with the next one or with nothing; its name ends with a zero, its address is of the family that it says.
+    unsafe {
+        while let Some(entry) = next.as_ref() {
+            next = entry.ifa_next;
+            let Some(address) = entry.ifa_addr.as_ref() else {
+                continue;
+            };
+            if std::ffi::CStr::from_ptr(entry.ifa_name).to_bytes() != name.as_bytes() {
+                continue;
+            }
+            match c_int::from(address.sa_family) {
+                libc::AF_INET => {
+                    let v4 = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
+                    found.push(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into());
+                }
+                libc::AF_INET6 => {
+                    let v6 = &*entry.ifa_addr.cast::<libc::sockaddr_in6>();
+                    found.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
+                }
+                _ => {}
+            }
+        }
+        libc::freeifaddrs(first);
+    }
+    Ok(found)
 }
 
 /// Reads one packet; `None` when there is none.

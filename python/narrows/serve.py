@@ -23,6 +23,8 @@ from narrows.live import HOST
 @click.option("--clients", help="At once; 64 without. Example: --clients 4")
 @click.option("--bytes", "most", help="Of one client's visit; 100GB without. Example: --bytes 10GB")
 @click.option("--metrics", help="Counters for Prometheus, at /metrics. Example: --metrics 127.0.0.1:9201")
+@click.option("--xdp", help="Answer datagrams inside the kernel, over this device; needs root. Example: --xdp eth0")
+@click.option("--xdp-port", help="To this port; 5207 without. Example: --xdp-port 7007")
 @click.option("--systemd-unit", is_flag=True, help="Print a unit for systemd, and end. Example: --systemd-unit")
 def serve(most: str | None, systemd_unit: bool, **given: str | None) -> None:
     """Be the far end of `narrows measure`, and of plain iperf3 clients, until Ctrl-C. Needs no root.
@@ -30,6 +32,8 @@ def serve(most: str | None, systemd_unit: bool, **given: str | None) -> None:
     Example: narrows serve
 
     Example: narrows serve --token secret --rate 100Mbit
+
+    Example: narrows serve --xdp eth0
     """
     options = {"bytes": most, **given}
     words = [w for name, value in options.items() if value for w in (f"--{name.replace('_', '-')}", value)]

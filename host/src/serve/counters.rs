@@ -39,6 +39,7 @@ counters! {
     up_bytes_total "counter" "Load received",
     down_bytes_total "counter" "Load sent",
     pings_total "counter" "Pings answered",
+    kernel_answers_total "counter" "Datagrams answered inside the kernel",
     refused_full_total "counter" "Refused: as many clients as allowed",
     refused_token_total "counter" "Refused: wrong token or none",
     refused_limit_total "counter" "Refused or ended: a limit of duration, bytes or streams",

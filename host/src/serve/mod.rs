@@ -2,7 +2,7 @@
 //! ([`crate::wire`]) and iperf3's ([`crate::iperf3`]).
 //!
 //! Three kinds of threads: the [`door`] (every control connection), a few for load ([`crate::bulk`], which says why no runtime),
-//! one for datagrams ([`udp`]). Nothing here needs a privilege. What a peer sends makes nothing grow: each table has a limit, each
+//! one for datagrams ([`udp`]). Nothing here needs a privilege but answers from inside the kernel ([`xdp`]), which are asked for. What a peer sends makes nothing grow: each table has a limit, each
 //! wait a timeout, each message a length, and every refusal a counter ([`counters`]).
 //!
 //! `docs/reference/far-end.md` documents all of it.
@@ -15,6 +15,7 @@ pub mod page;
 pub mod session;
 pub mod shared;
 pub mod udp;
+pub mod xdp;
 
 use crate::bulk::Carriers;
 use crate::{socket, sys, HostError};
@@ -70,12 +71,16 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(SocketAddr)) -> Result<(), H
             metrics: true,
         });
     }
+    let only = options.bound.then_some(options.bind);
+    let attach = |device: &String| xdp::Echo::attach(device, options.xdp_port, only);
+    let echo = options.xdp.as_ref().map(attach).transpose()?;
     let shared = Shared {
         limits: options.limits,
         token: options.token.clone(),
         counters,
         carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
         exchange: Arc::new(exchange),
+        echo,
     };
     let stop = AtomicBool::new(false);
     let mut door = Door::new(listeners, &shared).map_err(HostError::failed("epoll"))?;

@@ -18,6 +18,8 @@ narrows-host serve [options]          the far end of `narrows measure`, and of p
   --clients N         at once; 64
   --bytes BYTES       of one client's visit; 100GB
   --metrics ADDR:PORT counters for Prometheus, at /metrics; none
+  --xdp DEVICE        answer datagrams to one more port inside the kernel, as they come over this device; needs root
+  --xdp-port N        that port; 5207
   --systemd-unit      print a unit for systemd, and end
   --tied              end with the process that started this one
 ";
@@ -37,6 +39,10 @@ pub struct Options {
     pub limits: Limits,
     /// Where counters are told.
     pub metrics: Option<SocketAddr>,
+    /// The device whose datagrams the kernel answers, and their port.
+    pub xdp: Option<String>,
+    /// See [`Options::xdp`].
+    pub xdp_port: u16,
     /// Only print the unit.
     pub unit: bool,
     /// End with the parent.
@@ -57,12 +63,16 @@ impl Default for Options {
                 bytes: Bytes::new(100_000_000_000),
             },
             metrics: None,
+            xdp: None,
+            xdp_port: XDP_PORT,
             unit: false,
             tied: false,
         }
     }
 }
 
+/// Where the kernel answers: beside iperf3's port and those that are registered next to it.
+const XDP_PORT: u16 = 5207;
 /// The shortest token: eight characters are not guessed over a network.
 const TOKEN: usize = 8;
 
@@ -88,7 +98,7 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "--systemd-unit" => asked.unit = true,
             "--tied" => asked.tied = true,
             "--port" | "--bind" | "--token" | "--token-file" | "--rate" | "--duration" | "--clients" | "--bytes"
-            | "--metrics" => {
+            | "--metrics" | "--xdp" | "--xdp-port" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
                 one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
             }
@@ -102,6 +112,11 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     let unit = |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
     match option {
         "--port" => asked.port = value.parse().map_err(|_| "a port is a number up to 65535")?,
+        "--xdp" => asked.xdp = Some(value.into()),
+        "--xdp-port" => {
+            let port = value.parse().ok().filter(|port| *port > 0);
+            asked.xdp_port = port.ok_or("a port is a number from 1 to 65535")?;
+        }
         "--bind" => {
             let text = value.trim_start_matches('[').trim_end_matches(']');
             asked.bind = text.parse().map_err(|_| "an address, e.g. 192.0.2.1 or ::1")?;
@@ -195,6 +210,9 @@ mod tests {
             "{}",
             asked("--rate 10").unwrap_err()
         );
+        let options = asked("--xdp eth0 --xdp-port 7").unwrap();
+        assert_eq!((options.xdp.as_deref(), options.xdp_port), (Some("eth0"), 7));
+        assert!(asked("--xdp-port 0").is_err());
         assert!(asked("--token abc").unwrap_err().contains("8 or more"));
         assert!(asked("--clients 0").is_err() && asked("--nonsense").is_err() && asked("--port").is_err());
     }

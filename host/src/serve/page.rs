@@ -121,7 +121,7 @@ impl Speaker for Page {
         self.last |= !kept;
         match self.what {
             What::Metrics if path == "/metrics" => {
-                let text = shared.counters.to_text();
+                let text = shared.counted();
                 head(out, "200 OK", "text/plain; version=0.0.4", text.len() as u64, kept);
                 out.extend(text.as_bytes());
             }

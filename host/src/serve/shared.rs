@@ -2,6 +2,7 @@
 
 use super::counters::Counters;
 use super::udp::Exchange;
+use super::xdp::{Count, Echo};
 use crate::bulk::{Budget, Carriers, Place, Stream, Way};
 use narrows_core::units::{Bytes, Rate, Span};
 use std::net::IpAddr;
@@ -51,6 +52,8 @@ pub struct Shared {
     pub carriers: Carriers,
     /// Datagrams.
     pub exchange: Arc<Exchange>,
+    /// Datagrams that the kernel answers.
+    pub echo: Option<Echo>,
 }
 
 impl Shared {
@@ -62,6 +65,14 @@ impl Shared {
         }
         Counters::more(&self.counters.clients);
         Some(Seat(Arc::clone(&self.counters)))
+    }
+    /// What has been counted, for Prometheus.
+    pub fn counted(&self) -> String {
+        if let Some(echo) = &self.echo {
+            let answers = echo.count(Count::Answered);
+            self.counters.kernel_answers_total.store(answers, Relaxed);
+        }
+        self.counters.to_text()
     }
     /// What a new client may move.
     pub fn budget(&self) -> Arc<Budget> {

@@ -1,0 +1,416 @@
+//! Programs for the kernel's own machine (eBPF): a small assembler, and the five calls of bpf(2) that load, try and attach one.
+//!
+//! A program is some tens of instructions, written in Rust when narrows starts and checked by the kernel when it is loaded: no
+//! compiler, no library, no file of objects. The machine has eleven registers (r0 the answer, r1 to r5 arguments and lost at a call,
+//! r6 to r9 kept, r10 the end of 512 bytes of stack), jumps forward, and reads nothing whose bounds it has not compared before.
+//!
+//! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the calls).
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// A register, 0 to 10.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Reg(pub u8);
+
+/// The answer of a call, and of the program.
+pub const R0: Reg = Reg(0);
+/// The first argument; at the beginning, the packet.
+pub const R1: Reg = Reg(1);
+/// An argument.
+pub const R2: Reg = Reg(2);
+/// An argument.
+pub const R3: Reg = Reg(3);
+/// An argument.
+pub const R4: Reg = Reg(4);
+/// An argument.
+pub const R5: Reg = Reg(5);
+/// Kept by calls.
+pub const R6: Reg = Reg(6);
+/// Kept by calls.
+pub const R7: Reg = Reg(7);
+/// Kept by calls.
+pub const R8: Reg = Reg(8);
+/// Kept by calls.
+pub const R9: Reg = Reg(9);
+/// The end of the stack, which grows down.
+pub const STACK: Reg = Reg(10);
+
+/// What is read or written at once.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Size {
+    Byte = 0x10,
+    Two = 0x08,
+    Four = 0x00,
+    Eight = 0x18,
+}
+
+/// What is computed, in 64 bits.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Alu {
+    Add = 0x00,
+    Or = 0x40,
+    And = 0x50,
+    ShiftRight = 0x70,
+    Xor = 0xa0,
+    Move = 0xb0,
+}
+
+/// When it is jumped; numbers without a sign.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum If {
+    Always = 0x00,
+    Equal = 0x10,
+    Greater = 0x20,
+    AnyBit = 0x40,
+    Unequal = 0x50,
+    Less = 0xa0,
+}
+
+/// A register or a number.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// What is in it.
+    Of(Reg),
+    /// Extended by its sign to 64 bits.
+    Is(i32),
+}
+
+impl From<Reg> for Operand {
+    fn from(reg: Reg) -> Operand {
+        Operand::Of(reg)
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(number: i32) -> Operand {
+        Operand::Is(number)
+    }
+}
+
+/// What the kernel does for a program, by its number in linux/bpf.h.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Helper {
+    /// r1 a map, r2 where the key lies: where the value lies, or 0.
+    Lookup = 1,
+    /// CLOCK_MONOTONIC, ns.
+    Now = 5,
+    /// r1, r2 bytes that go; r3, r4 bytes that come; r5 a sum of checksums before: the sum after.
+    ChecksumDifference = 28,
+}
+
+/// A place to jump to.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Label(usize);
+
+/// A program in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Assembler {
+    code: Vec<[u8; 8]>,
+    labels: Vec<Option<usize>>,
+    jumps: Vec<(usize, Label)>,
+}
+
+/// Classes and modes of instructions.
+const LOAD_WIDE: u8 = 0x18;
+const LOAD: u8 = 0x61;
+const STORE_NUMBER: u8 = 0x62;
+const STORE: u8 = 0x63;
+const ATOMIC_ADD: u8 = 0xdb;
+const ALU: u8 = 0x07;
+const MOVE_FOUR: u8 = 0xb4;
+const JUMP: u8 = 0x05;
+const FROM_REGISTER: u8 = 0x08;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+const TO_BIG_ENDIAN: u8 = 0xdc;
+/// As the source of a wide load: the number is the descriptor of a map.
+const MAP: u8 = 1;
+
+impl Assembler {
+    fn put(&mut self, code: u8, to: Reg, from: u8, offset: i16, number: i32) {
+        // RFC 9669, 3: the two registers share a byte, in the order of the host's bits.
+        let regs = if cfg!(target_endian = "little") {
+            from << 4 | to.0
+        } else {
+            to.0 << 4 | from
+        };
+        let (o, n) = (offset.to_ne_bytes(), number.to_ne_bytes());
+        self.code.push([code, regs, o[0], o[1], n[0], n[1], n[2], n[3]]);
+    }
+    /// A place that has no place yet.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+    /// Here it is.
+    pub fn here(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.code.len());
+    }
+    /// `to = to OP what`.
+    pub fn alu(&mut self, op: Alu, to: Reg, what: impl Into<Operand>) {
+        match what.into() {
+            Operand::Of(reg) => self.put(ALU | op as u8 | FROM_REGISTER, to, reg.0, 0, 0),
+            Operand::Is(number) => self.put(ALU | op as u8, to, 0, 0, number),
+        }
+    }
+    /// `to = what`.
+    pub fn mov(&mut self, to: Reg, what: impl Into<Operand>) {
+        self.alu(Alu::Move, to, what);
+    }
+    /// `to` = these four bytes, the upper half zero: as a load of four bytes from a packet gives them.
+    pub fn four(&mut self, to: Reg, bytes: [u8; 4]) {
+        self.put(MOVE_FOUR, to, 0, 0, i32::from_ne_bytes(bytes));
+    }
+    /// The bytes of `to` are those of a big-endian number of so many bits.
+    pub fn big_endian(&mut self, to: Reg, bits: i32) {
+        self.put(TO_BIG_ENDIAN, to, 0, 0, bits);
+    }
+    /// `to = *(from + offset)`.
+    pub fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i16) {
+        self.put(LOAD | size as u8, to, from.0, offset, 0);
+    }
+    /// `*(to + offset) = what`.
+    pub fn store(&mut self, size: Size, to: Reg, offset: i16, what: impl Into<Operand>) {
+        match what.into() {
+            Operand::Of(reg) => self.put(STORE | size as u8, to, reg.0, offset, 0),
+            Operand::Is(number) => self.put(STORE_NUMBER | size as u8, to, 0, offset, number),
+        }
+    }
+    /// `*(to + offset) += from`, in 64 bits, whoever else does so.
+    pub fn add_atomically(&mut self, to: Reg, offset: i16, from: Reg) {
+        self.put(ATOMIC_ADD, to, from.0, offset, 0);
+    }
+    /// `to` is a map.
+    pub fn map(&mut self, to: Reg, map: &OwnedFd) {
+        self.put(LOAD_WIDE, to, MAP, 0, map.as_raw_fd());
+        self.put(0, Reg(0), 0, 0, 0);
+    }
+    /// Jumps to `label` if `left` is so, compared with `right`.
+    pub fn jump_if(&mut self, left: Reg, is: If, right: impl Into<Operand>, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        match right.into() {
+            Operand::Of(reg) => self.put(JUMP | is as u8 | FROM_REGISTER, left, reg.0, 0, 0),
+            Operand::Is(number) => self.put(JUMP | is as u8, left, 0, 0, number),
+        }
+    }
+    /// Jumps to `label`.
+    pub fn jump(&mut self, label: Label) {
+        self.jump_if(R0, If::Always, 0, label);
+    }
+    /// Asks the kernel for something.
+    pub fn call(&mut self, helper: Helper) {
+        self.put(CALL, Reg(0), 0, 0, helper as i32);
+    }
+    /// Ends; the answer is in r0.
+    pub fn exit(&mut self) {
+        self.put(EXIT, Reg(0), 0, 0, 0);
+    }
+    /// The instructions, jumps filled in. A label without a place is a mistake of the caller: the kernel refuses a jump to itself.
+    pub fn finish(mut self) -> Vec<[u8; 8]> {
+        for (at, label) in &self.jumps {
+            let to = self.labels[label.0].unwrap_or(*at);
+            let distance = to as i64 - *at as i64 - 1;
+            let bytes = (distance as i16).to_ne_bytes();
+            self.code[*at][2..4].copy_from_slice(&bytes);
+        }
+        self.code
+    }
+}
+
+/// The part of the kernel's union of arguments that is needed here.
+#[derive(Default)]
+struct Arguments([u64; 16]);
+
+impl Arguments {
+    fn four(mut self, at: usize, value: u32) -> Arguments {
+        let mut bytes = self.0[at / 8].to_ne_bytes();
+        bytes[at % 8..at % 8 + 4].copy_from_slice(&value.to_ne_bytes());
+        self.0[at / 8] = u64::from_ne_bytes(bytes);
+        self
+    }
+    fn eight(mut self, at: usize, value: u64) -> Arguments {
+        self.0[at / 8] = value;
+        self
+    }
+    fn read(&self, at: usize) -> u32 {
+        let bytes = self.0[at / 8].to_ne_bytes();
+        let mut four = [0; 4];
+        four.copy_from_slice(&bytes[at % 8..at % 8 + 4]);
+        u32::from_ne_bytes(four)
+    }
+    fn call(&mut self, command: c_int) -> io::Result<c_int> {
+        // SAFETY: the arguments are longer than what any command here reads; what they point to lives in the caller.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0)) };
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(result as c_int)
+        }
+    }
+    fn descriptor(&mut self, command: c_int) -> io::Result<OwnedFd> {
+        // SAFETY: a descriptor that the kernel has just given to us alone; those of bpf(2) close on exec.
+        self.call(command).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+fn pointer<T>(to: *const T) -> u64 {
+    to as usize as u64
+}
+
+const MAP_CREATE: c_int = 0;
+const MAP_LOOKUP: c_int = 1;
+const PROGRAM_LOAD: c_int = 5;
+const PROGRAM_TEST_RUN: c_int = 10;
+const LINK_CREATE: c_int = 28;
+const TYPE_ARRAY: u32 = 2;
+const TYPE_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+/// `XDP_FLAGS_SKB_MODE`: where the stack takes the packet from the driver, which every driver can.
+const GENERIC: u32 = 2;
+
+/// What an XDP program answers: the packet goes on as without it, or back out where it came from.
+pub const PASS: i32 = 2;
+/// See [`PASS`].
+pub const BACK: i32 = 3;
+
+/// An array of 64-bit numbers that programs and this process share.
+pub fn array(entries: u32) -> io::Result<OwnedFd> {
+    let make = || {
+        let sizes = Arguments::default().four(0, TYPE_ARRAY).four(4, 4).four(8, 8);
+        sizes.four(12, entries).descriptor(MAP_CREATE)
+    };
+    make().or_else(|error| {
+        // Before Linux 5.11 maps count as locked memory, of which little is allowed.
+        let all = libc::rlimit {
+            rlim_cur: libc::RLIM_INFINITY,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: the limit is valid for the call.
+        let raised = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &all) } == 0;
+        if raised && error.raw_os_error() == Some(libc::EPERM) {
+            make()
+        } else {
+            Err(error)
+        }
+    })
+}
+
+/// One entry of an array.
+pub fn entry(map: &OwnedFd, key: u32) -> io::Result<u64> {
+    let mut value = 0_u64;
+    let place = pointer(std::ptr::from_mut(&mut value).cast_const());
+    let mut ask = Arguments::default().four(0, map.as_raw_fd() as u32);
+    ask = ask.eight(8, pointer(&key)).eight(16, place);
+    ask.call(MAP_LOOKUP).map(|_| value)
+}
+
+/// Loads an XDP program; where the kernel refuses it, the error ends with the last lines of its log.
+pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
+    let licence = c"MIT OR Apache-2.0";
+    let mut called = [0_u8; 16];
+    for (to, from) in called[..15].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| called[at + i]));
+    let ask = |log: Option<&mut Vec<u8>>| {
+        let mut ask = Arguments::default().four(0, TYPE_XDP).four(4, code.len() as u32);
+        ask = ask
+            .eight(8, pointer(code.as_ptr()))
+            .eight(16, pointer(licence.as_ptr()));
+        ask = ask.eight(48, word(0)).eight(56, word(8)).four(68, ATTACH_XDP);
+        if let Some(log) = log {
+            ask = ask.four(24, 1).four(28, log.len() as u32);
+            ask = ask.eight(32, pointer(log.as_mut_ptr().cast_const()));
+        }
+        ask.descriptor(PROGRAM_LOAD)
+    };
+    ask(None).or_else(|error| {
+        if error.raw_os_error() == Some(libc::EPERM) {
+            return Err(error);
+        }
+        let mut log = vec![0; 1 << 16];
+        let error = match ask(Some(&mut log)) {
+            Ok(program) => return Ok(program),
+            Err(error) => error,
+        };
+        let end = log.iter().position(|c| *c == 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(&log[..end]);
+        let mut last: Vec<&str> = text.trim().lines().rev().take(4).collect();
+        last.reverse();
+        Err(io::Error::new(error.kind(), format!("{error}: {}", last.join("; "))))
+    })
+}
+
+/// Lets a program answer one packet, which goes nowhere: what it answers, and the packet as it leaves it.
+pub fn try_once(program: &OwnedFd, packet: &[u8]) -> io::Result<(i32, Vec<u8>)> {
+    let mut out = vec![0_u8; packet.len() + 256];
+    let mut ask = Arguments::default().four(0, program.as_raw_fd() as u32);
+    ask = ask.four(8, packet.len() as u32).four(12, out.len() as u32);
+    ask = ask
+        .eight(16, pointer(packet.as_ptr()))
+        .eight(24, pointer(out.as_mut_ptr().cast_const()));
+    ask = ask.four(32, 1);
+    ask.call(PROGRAM_TEST_RUN)?;
+    out.truncate(ask.read(12) as usize);
+    Ok((ask.read(4) as i32, out))
+}
+
+/// Attaches an XDP program to a device, in generic mode, as long as what is answered lives: the kernel takes it off when the
+/// descriptor is closed, however this process ends.
+pub fn attach(program: &OwnedFd, device: u32) -> io::Result<OwnedFd> {
+    let ask = Arguments::default().four(0, program.as_raw_fd() as u32);
+    ask.four(4, device)
+        .four(8, ATTACH_XDP)
+        .four(12, GENERIC)
+        .descriptor(LINK_CREATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against what RFC 9669 gives for them, on a little-endian host.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn instructions_are_the_specifications() {
+        let mut a = Assembler::default();
+        let end = a.label();
+        a.mov(R0, PASS);
+        a.load(Size::Four, R6, R1, 4);
+        a.alu(Alu::Add, R2, R3);
+        a.jump_if(R2, If::Greater, R7, end);
+        a.store(Size::Eight, STACK, -8, R0);
+        a.big_endian(R0, 64);
+        a.here(end);
+        a.exit();
+        let code = a.finish();
+        assert_eq!(code[0], [0xb7, 0x00, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(code[1], [0x61, 0x16, 4, 0, 0, 0, 0, 0]);
+        assert_eq!(code[2], [0x0f, 0x32, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(code[3], [0x2d, 0x72, 2, 0, 0, 0, 0, 0]);
+        assert_eq!(code[4], [0x7b, 0x0a, 0xf8, 0xff, 0, 0, 0, 0]);
+        assert_eq!(code[5], [0xdc, 0x00, 0, 0, 64, 0, 0, 0]);
+        assert_eq!(code[6], [0x95, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_the_verifier_says_is_told() {
+        let mut a = Assembler::default();
+        a.load(Size::Four, R0, R1, 0);
+        a.load(Size::Four, R0, R0, 0);
+        a.exit();
+        match load(&a.finish(), "wrong") {
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => {
+                println!("left out: this user may not load programs");
+            }
+            Err(e) => assert!(e.to_string().contains("invalid"), "{e}"),
+            Ok(_) => panic!("a packet was read beyond its end"),
+        }
+    }
+}

@@ -1,0 +1,617 @@
+//! Answers from inside the kernel: an XDP program on a device that sends datagrams back before the network stack has seen them. No
+//! process has to be woken, so what is left of an answer's time is the wire, the driver and some tens of instructions.
+//!
+//! ```text
+//!   frame in ──▶ IPv4 or IPv6, UDP, whole, to an address of this device and to our port? ──no──▶ the stack, as ever
+//!                   │ yes
+//!                   ▼ a question of ours (`NARP`): kind, class and times filled in, the sum of all of it kept
+//!                swap ports, addresses, MACs; time to live 64 ──▶ frame out
+//! ```
+//!
+//! Checksums: exchanging two words leaves a sum as it is, so UDP's stays valid, and so does the unfinished one of a packet that
+//! never met a wire. The time to live changes IPv4's header, which is put right by the difference (RFC 1624, equation 3). Times
+//! are made good inside the payload, by two bytes that were zero, as RFC 7820 does it for OWAMP: UDP's checksum is never touched.
+//!
+//! Whom it does not answer: a port below 1024 or our own (two that echo would talk for ever), groups, fragments, packets with
+//! options, frames with a VLAN tag, other addresses than those that the device had when it began. Nobody is asked for a token: an
+//! answer is as long as its question, but it goes to whoever the question names as its sender.
+//!
+//! The program is attached in generic mode, which every driver has and which needs nothing of the other end, and it goes with this
+//! process however that ends ([`bpf::attach`]).
+
+use crate::bpf::{self, Alu, Assembler, Helper, If, Label, Reg, Size};
+use crate::bpf::{R0, R1, R2, R3, R4, R5, R6, R7, R9, STACK};
+use crate::{sys, HostError};
+use std::ffi::CString;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+/// Addresses that one program compares at most.
+const ADDRESSES: usize = 32;
+/// Ports below are services that may answer an answer.
+const SERVICES: u16 = 1024;
+/// Hops that an answer may take.
+const HOPS: u8 = 64;
+
+/// Where things are in a frame: Ethernet.
+const TYPE: i16 = 12;
+const IP: i16 = 14;
+/// IPv4 without options: class of service, fragments, time to live and protocol, checksum, source, destination, end.
+const V4: (i16, i16, i16, i16, i16, i16, i16) = (IP + 1, IP + 6, IP + 8, IP + 10, IP + 12, IP + 16, IP + 20);
+/// IPv6: next header, hop limit, source, destination, end.
+const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40);
+/// UDP: its header's bytes.
+const UDP: i16 = 8;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Of a question of ours ([`crate::wire`]), behind UDP's header: version, kind, class, probe; from here on what an answer fills in.
+const KIND: i16 = UDP + 4;
+const TIMES: i16 = UDP + 36;
+
+/// A kind of question: its letter and its answer's, bytes behind [`TIMES`], how often an answer tells when the question came,
+/// and where there is a zero that may become anything.
+struct Question {
+    kinds: (u8, u8),
+    bytes: i16,
+    came: &'static [i16],
+    spare: i16,
+}
+
+/// When the question came, when it was answered, how many came (not counted here: zero): both kinds begin so.
+const RECEIVED: i16 = 0;
+const ANSWERED: i16 = 8;
+/// A ping ends with four zeros.
+const PING: Question = Question {
+    kinds: (b'q', b'a'),
+    bytes: 24,
+    came: &[RECEIVED],
+    spare: 20,
+};
+/// A timed question goes on: ready, read (both when it came: the program waits for nobody), the last answer's departure and its
+/// number (not known), zeros.
+const TIMED: Question = Question {
+    kinds: (b't', b's'),
+    bytes: 52,
+    came: &[RECEIVED, 20, 28],
+    spare: 48,
+};
+
+/// On the stack: a key of the map; the class; the kind's word and the times of the question, and of the answer. The two stamps of
+/// eight bytes lie where eight divides.
+const KEY: i16 = -8;
+const CLASS: i16 = -16;
+const OLD: i16 = -72;
+const NEW: i16 = -132;
+
+fn two(bytes: [u8; 2]) -> i32 {
+    i32::from(u16::from_ne_bytes(bytes))
+}
+
+fn port(number: u16) -> i32 {
+    two(number.to_be_bytes())
+}
+
+/// Counted by the program.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Count {
+    /// Answers.
+    Answered,
+    /// Of these, with times.
+    Stamped,
+}
+
+/// A packet pointer in `base`: exchanges `words` words of `size` bytes.
+fn swap(a: &mut Assembler, base: Reg, size: Size, one: i16, other: i16, words: i16) {
+    let bytes = if size == Size::Two { 2 } else { 4 };
+    for i in 0..words {
+        a.load(size, R2, base, one + i * bytes);
+        a.load(size, R3, base, other + i * bytes);
+        a.store(size, base, one + i * bytes, R3);
+        a.store(size, base, other + i * bytes, R2);
+    }
+}
+
+/// Goes on where the destination at `at` is one of `addresses`, else to `pass`.
+fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
+    let known = a.label();
+    for address in addresses {
+        let next = a.label();
+        for (i, word) in address.chunks_exact(4).enumerate() {
+            a.load(Size::Four, R2, R6, at + 4 * i as i16);
+            a.four(R3, [word[0], word[1], word[2], word[3]]);
+            a.jump_if(R2, If::Unequal, R3, next);
+        }
+        a.jump(known);
+        a.here(next);
+    }
+    a.jump(pass);
+    a.here(known);
+}
+
+/// Goes on where the datagram at R9 is for us and from somebody who may be answered.
+fn between(a: &mut Assembler, own: u16, pass: Label) {
+    a.load(Size::Two, R2, R9, 2);
+    a.jump_if(R2, If::Unequal, port(own), pass);
+    a.load(Size::Two, R2, R9, 0);
+    a.jump_if(R2, If::Equal, port(own), pass);
+    a.big_endian(R2, 16);
+    a.jump_if(R2, If::Less, i32::from(SERVICES), pass);
+}
+
+fn count(a: &mut Assembler, map: &OwnedFd, what: Count) {
+    let none = a.label();
+    a.store(Size::Four, STACK, KEY, what as i32);
+    a.map(R1, map);
+    a.mov(R2, STACK);
+    a.alu(Alu::Add, R2, i32::from(KEY));
+    a.call(Helper::Lookup);
+    a.jump_if(R0, If::Equal, 0, none);
+    a.mov(R1, 1);
+    a.add_atomically(R0, 0, R1);
+    a.here(none);
+}
+
+/// Fills in what an answer of ours has, behind R9, where the question is one of that kind; else goes to `other`.
+fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
+    a.mov(R2, R9);
+    a.alu(Alu::Add, R2, i32::from(TIMES + question.bytes));
+    a.jump_if(R2, If::Greater, R7, other);
+    a.load(Size::Four, R2, R9, UDP);
+    a.four(R3, *b"NARP");
+    a.jump_if(R2, If::Unequal, R3, other);
+    a.load(Size::Two, R2, R9, KIND);
+    a.jump_if(R2, If::Unequal, two([crate::wire::VERSION, question.kinds.0]), other);
+    // What it has now: pairs of a place in the packet and one on the stack.
+    let places = [KIND].into_iter().chain((0..question.bytes / 4).map(|i| TIMES + 4 * i));
+    let words: Vec<(i16, i16)> = places.enumerate().map(|(i, at)| (at, 4 * i as i16)).collect();
+    for (at, i) in &words {
+        a.load(Size::Four, R2, R9, *at);
+        a.store(Size::Four, STACK, OLD + i, R2);
+    }
+    // What it will have.
+    let new = NEW + 4;
+    a.store(Size::Byte, STACK, NEW, i32::from(crate::wire::VERSION));
+    a.store(Size::Byte, STACK, NEW + 1, i32::from(question.kinds.1));
+    a.load(Size::Byte, R2, STACK, CLASS);
+    a.store(Size::Byte, STACK, NEW + 2, R2);
+    a.load(Size::Byte, R2, R9, KIND + 3);
+    a.store(Size::Byte, STACK, NEW + 3, R2);
+    for i in ANSWERED / 4..question.bytes / 4 {
+        a.store(Size::Four, STACK, new + 4 * i, 0);
+    }
+    for at in [RECEIVED, ANSWERED] {
+        a.call(Helper::Now);
+        a.big_endian(R0, 64);
+        a.store(Size::Eight, STACK, new + at, R0);
+    }
+    for at in &question.came[1..] {
+        for half in [0, 4] {
+            a.load(Size::Four, R2, STACK, new + RECEIVED + half);
+            a.store(Size::Four, STACK, new + at + half, R2);
+        }
+    }
+    // What that adds to the sum, folded to 16 bits, and its complement where zeros were.
+    let length = i32::from(question.bytes + 4);
+    a.mov(R1, STACK);
+    a.alu(Alu::Add, R1, i32::from(OLD));
+    a.mov(R2, length);
+    a.mov(R3, STACK);
+    a.alu(Alu::Add, R3, i32::from(NEW));
+    a.mov(R4, length);
+    a.mov(R5, 0);
+    a.call(Helper::ChecksumDifference);
+    a.four(R1, [0xff; 4]);
+    a.alu(Alu::And, R0, R1);
+    fold(a, R0);
+    a.alu(Alu::Xor, R0, 0xffff);
+    a.store(Size::Two, STACK, new + question.spare, R0);
+    for (at, i) in &words {
+        a.load(Size::Four, R2, STACK, NEW + i);
+        a.store(Size::Four, R9, *at, R2);
+    }
+    count(a, map, Count::Stamped);
+}
+
+/// A sum of 32 bits folded to 16, carries added again. Uses R1.
+fn fold(a: &mut Assembler, sum: Reg) {
+    for _ in 0..2 {
+        a.mov(R1, sum);
+        a.alu(Alu::ShiftRight, R1, 16);
+        a.alu(Alu::And, sum, 0xffff);
+        a.alu(Alu::Add, sum, R1);
+    }
+}
+
+/// From here on an IPv4 packet; then R9 is the header of UDP.
+fn v4(a: &mut Assembler, own: u16, addresses: &[Vec<u8>], pass: Label) {
+    let (class, fragment, lives, sum, source, destination, end) = V4;
+    a.load(Size::Byte, R2, R6, IP);
+    a.jump_if(R2, If::Unequal, 0x45, pass);
+    a.load(Size::Two, R2, R6, fragment);
+    a.jump_if(R2, If::AnyBit, two([0x3f, 0xff]), pass);
+    a.load(Size::Byte, R2, R6, lives + 1);
+    a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
+    one_of(a, destination, addresses, pass);
+    a.mov(R9, R6);
+    a.alu(Alu::Add, R9, i32::from(end));
+    between(a, own, pass);
+    a.load(Size::Byte, R2, R6, class);
+    a.store(Size::Byte, STACK, CLASS, R2);
+    // ~(~sum + ~old + new)
+    let new = two([HOPS, PROTOCOL_UDP]);
+    a.load(Size::Two, R2, R6, lives);
+    a.alu(Alu::Xor, R2, 0xffff);
+    a.load(Size::Two, R3, R6, sum);
+    a.alu(Alu::Xor, R3, 0xffff);
+    a.alu(Alu::Add, R3, R2);
+    a.alu(Alu::Add, R3, new);
+    fold(a, R3);
+    a.alu(Alu::Xor, R3, 0xffff);
+    a.store(Size::Two, R6, sum, R3);
+    a.store(Size::Two, R6, lives, new);
+    swap(a, R6, Size::Four, source, destination, 1);
+}
+
+/// As [`v4`], of IPv6.
+fn v6(a: &mut Assembler, own: u16, addresses: &[Vec<u8>], pass: Label) {
+    let (next, lives, source, destination, end) = V6;
+    a.mov(R2, R6);
+    a.alu(Alu::Add, R2, i32::from(end + UDP));
+    a.jump_if(R2, If::Greater, R7, pass);
+    a.load(Size::Byte, R2, R6, next);
+    a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
+    one_of(a, destination, addresses, pass);
+    a.mov(R9, R6);
+    a.alu(Alu::Add, R9, i32::from(end));
+    between(a, own, pass);
+    // The class lies across two bytes, behind the version.
+    a.load(Size::Two, R2, R6, IP);
+    a.big_endian(R2, 16);
+    a.alu(Alu::ShiftRight, R2, 4);
+    a.store(Size::Byte, STACK, CLASS, R2);
+    a.store(Size::Byte, R6, lives, i32::from(HOPS));
+    swap(a, R6, Size::Four, source, destination, 4);
+}
+
+/// The program: R6 the frame, R7 its end, R9 the header of UDP. A family without addresses has no part in it, for the kernel takes
+/// no instruction that is never reached.
+pub fn program(own: u16, addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
+    let mut assembler = Assembler::default();
+    let a = &mut assembler;
+    let (pass, ours, plain) = (a.label(), a.label(), a.label());
+    let (mut of_v4, mut of_v6) = (Vec::new(), Vec::new());
+    for address in addresses {
+        match address {
+            IpAddr::V4(v4) => of_v4.push(v4.octets().to_vec()),
+            IpAddr::V6(v6) => of_v6.push(v6.octets().to_vec()),
+        }
+    }
+    a.load(Size::Four, R6, R1, 0);
+    a.load(Size::Four, R7, R1, 4);
+    a.mov(R2, R6);
+    a.alu(Alu::Add, R2, i32::from(V4.6 + UDP));
+    a.jump_if(R2, If::Greater, R7, pass);
+    // Either MAC is a group's.
+    for mac in [0, 6] {
+        a.load(Size::Byte, R2, R6, mac);
+        a.jump_if(R2, If::AnyBit, 1, pass);
+    }
+    type Family = fn(&mut Assembler, u16, &[Vec<u8>], Label);
+    for (family, addresses, kind) in [(v4 as Family, &of_v4, [0x08, 0x00]), (v6, &of_v6, [0x86, 0xdd])] {
+        if !addresses.is_empty() {
+            let another = a.label();
+            a.load(Size::Two, R2, R6, TYPE);
+            a.jump_if(R2, If::Unequal, two(kind), another);
+            family(a, own, addresses, pass);
+            a.jump(ours);
+            a.here(another);
+        }
+    }
+    a.jump(pass);
+
+    a.here(ours);
+    for question in [PING, TIMED] {
+        let other = a.label();
+        stamp(a, map, &question, other);
+        a.jump(plain);
+        a.here(other);
+    }
+    a.here(plain);
+    swap(a, R9, Size::Two, 0, 2, 1);
+    swap(a, R6, Size::Two, 0, 6, 3);
+    count(a, map, Count::Answered);
+    a.mov(R0, bpf::BACK);
+    a.exit();
+
+    a.here(pass);
+    a.mov(R0, bpf::PASS);
+    a.exit();
+    assembler.finish()
+}
+
+/// Answers in the kernel, as long as it lives.
+#[derive(Debug)]
+pub struct Echo {
+    map: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl Echo {
+    /// Datagrams that come over `device` to `port` and one of its addresses (or to `only`) are answered from now on.
+    pub fn attach(device: &str, port: u16, only: Option<IpAddr>) -> Result<Echo, HostError> {
+        let missing = |why: String| HostError::Missing(format!("--xdp {device}: {why}"));
+        let name = CString::new(device).map_err(|_| missing("no device has such a name".into()))?;
+        let index =
+            sys::interface(&name).map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
+        let mut addresses = sys::addresses(device).map_err(HostError::failed("addresses of a device"))?;
+        if let Some(only) = only.filter(|only| !only.is_unspecified()) {
+            addresses.retain(|address| *address == only);
+        }
+        if addresses.is_empty() {
+            return Err(missing("it has no such address, so nobody would be answered".into()));
+        }
+        if addresses.len() > ADDRESSES {
+            let n = addresses.len();
+            return Err(missing(format!(
+                "it has {n} addresses and {ADDRESSES} are compared; choose one with --bind"
+            )));
+        }
+        let told = |error: io::Error| refusal(&error).map_or(HostError::Failed("an XDP program", error), missing);
+        let map = bpf::array(2).map_err(told)?;
+        let loaded = bpf::load(&program(port, &addresses, &map), "narrows_echo").map_err(told)?;
+        let link = bpf::attach(&loaded, index).map_err(told)?;
+        Ok(Echo { map, _link: link })
+    }
+    /// How many so far.
+    pub fn count(&self, what: Count) -> u64 {
+        bpf::entry(&self.map, what as u32).unwrap_or(0)
+    }
+}
+
+/// What a refusal of the kernel means.
+fn refusal(error: &io::Error) -> Option<String> {
+    let text = match error.raw_os_error()? {
+        libc::EPERM | libc::EACCES => {
+            "this user may load no programs into the kernel; that needs root (CAP_BPF and CAP_NET_ADMIN) in the first user namespace"
+        }
+        libc::ENOSYS => "this kernel has no BPF (CONFIG_BPF_SYSCALL)",
+        libc::EBUSY | libc::EEXIST => "another XDP program is there already; `ip link` shows it",
+        libc::EINVAL => "this kernel attaches no XDP program to it: that needs Linux 5.9 and a device with Ethernet frames",
+        libc::EOPNOTSUPP => "this device takes no XDP program",
+        _ => return None,
+    };
+    Some(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Kind, Ping};
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    const PORT: u16 = 7007;
+    const HERE: (IpAddr, IpAddr) = (
+        IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)),
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe02)),
+    );
+    const THERE: (IpAddr, IpAddr) = (
+        IpAddr::V4(Ipv4Addr::new(198, 51, 100, 201)),
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe01)),
+    );
+
+    /// A loaded program, unless this user may not.
+    fn loaded() -> Option<(OwnedFd, OwnedFd)> {
+        let map = bpf::array(2).ok();
+        let both = map.and_then(|map| match bpf::load(&program(PORT, &[HERE.0, HERE.1], &map), "test") {
+            Ok(program) => Some((program, map)),
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => None,
+            Err(e) => panic!("{e}"),
+        });
+        if both.is_none() {
+            println!("left out: this user may not load programs");
+        }
+        both
+    }
+
+    fn bytes(of: IpAddr) -> Vec<u8> {
+        match of {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        }
+    }
+
+    /// The Internet checksum of RFC 1071, not complemented.
+    fn sum(bytes: &[u8]) -> u16 {
+        let words = bytes
+            .chunks(2)
+            .map(|two| u32::from(two[0]) << 8 | u32::from(*two.get(1).unwrap_or(&0)));
+        let sum = words.sum::<u32>();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        ((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    /// UDP's header and payload with the addresses that its checksum covers: 0xffff where that is right.
+    fn udp_sum(from: IpAddr, to: IpAddr, udp: &[u8]) -> u16 {
+        let mut all = [bytes(from), bytes(to)].concat();
+        all.extend([0, 17]);
+        all.extend((udp.len() as u16).to_be_bytes());
+        all.extend(udp);
+        sum(&all)
+    }
+
+    fn datagram(from: IpAddr, to: IpAddr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+        let mut udp = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
+        udp.extend((8 + payload.len() as u16).to_be_bytes());
+        udp.extend([0, 0]);
+        udp.extend(payload);
+        let check = !udp_sum(from, to, &udp);
+        udp[6..8].copy_from_slice(&check.to_be_bytes());
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        let mut ip = if from.is_ipv4() {
+            frame.extend([0x08, 0x00]);
+            let mut ip = vec![0x45, 0xb8];
+            ip.extend((20 + udp.len() as u16).to_be_bytes());
+            ip.extend([0x12, 0x34, 0x40, 0, 37, 17, 0, 0]);
+            ip
+        } else {
+            frame.extend([0x86, 0xdd]);
+            let mut ip = vec![0x6b, 0x80, 0, 0];
+            ip.extend((udp.len() as u16).to_be_bytes());
+            ip.extend([17, 37]);
+            ip
+        };
+        ip.extend([bytes(from), bytes(to)].concat());
+        if from.is_ipv4() {
+            let check = !sum(&ip);
+            ip[10..12].copy_from_slice(&check.to_be_bytes());
+        }
+        [frame, ip, udp].concat()
+    }
+
+    fn question() -> Vec<u8> {
+        let ping = Ping {
+            kind: Kind::Question,
+            class: 0,
+            probe: 3,
+            cookie: [9; 16],
+            number: 70_000,
+            sent: 123_456_789_012,
+            received: 0,
+            answered: 0,
+            count: 0,
+        };
+        let mut bytes = ping.to_bytes().to_vec();
+        bytes.extend(b"odd");
+        bytes
+    }
+
+    /// A timed question with filling behind it.
+    fn timed() -> Vec<u8> {
+        let mut bytes = vec![0x6e; 101];
+        bytes[..6].copy_from_slice(b"NARP\x01t");
+        bytes[36..88].fill(0);
+        bytes
+    }
+
+    #[test]
+    fn any_datagram_comes_back_with_right_checksums() {
+        let Some((program, map)) = loaded() else { return };
+        for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
+            for payload in [
+                &b""[..],
+                b"x",
+                b"any bytes at all",
+                &[0xff; 1200],
+                &question(),
+                &timed(),
+            ] {
+                let asked = datagram(there, here, (40_000, PORT), payload);
+                let (verdict, got) = bpf::try_once(&program, &asked).expect("a try");
+                assert_eq!(verdict, bpf::BACK);
+                assert_eq!(got.len(), asked.len());
+                assert_eq!((&got[..6], &got[6..12]), (&asked[6..12], &asked[..6]));
+                let end = if here.is_ipv4() { 34 } else { 54 };
+                if here.is_ipv4() {
+                    assert_eq!(sum(&got[14..34]), 0xffff);
+                    assert_eq!(got[22], HOPS);
+                } else {
+                    assert_eq!(got[21], HOPS);
+                }
+                let to_there = [bytes(here), bytes(there)].concat();
+                assert_eq!(got[end - to_there.len()..end], to_there);
+                assert_eq!(udp_sum(here, there, &got[end..]), 0xffff);
+                assert_eq!(
+                    got[end..end + 4],
+                    [PORT.to_be_bytes(), 40_000_u16.to_be_bytes()].concat()
+                );
+                let now = sys::monotonic();
+                if payload.starts_with(b"NARP\x01t") {
+                    let answer = &got[end + 8..];
+                    assert_eq!(answer[..7], *b"NARP\x01s\xb8");
+                    assert_eq!((&answer[7..36], &answer[88..]), (&payload[7..36], &payload[88..]));
+                    let time = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| answer[at + i]));
+                    let (received, answered) = (time(36), time(44));
+                    assert!(now - received < 10_000_000_000 && received <= answered && answered <= now);
+                    assert_eq!((time(56), time(64)), (received, received));
+                    // How many came, and when an earlier one left: not known.
+                    assert_eq!((&answer[52..56], &answer[72..84]), (&[0; 4][..], &[0; 12][..]));
+                } else if payload.starts_with(b"NARP") {
+                    let answer = Ping::from_bytes(&got[end + 8..]).expect("an answer");
+                    let asked = Ping::from_bytes(payload).expect("a question");
+                    assert_eq!((answer.kind, answer.class), (Kind::Answer, 0xb8));
+                    assert_eq!((answer.probe, answer.cookie), (asked.probe, asked.cookie));
+                    assert_eq!((answer.number, answer.sent), (asked.number, asked.sent));
+                    assert!(answer.received <= answer.answered && answer.answered <= now);
+                    assert!(now - answer.received < 10_000_000_000);
+                } else {
+                    assert_eq!(&got[end + 8..], payload);
+                }
+            }
+        }
+        assert_eq!(bpf::entry(&map, Count::Answered as u32).expect("a count"), 12);
+        assert_eq!(bpf::entry(&map, Count::Stamped as u32).expect("a count"), 4);
+    }
+
+    #[test]
+    fn whatever_is_not_asked_of_us_goes_on_untouched() {
+        let Some((program, _)) = loaded() else { return };
+        let fine = datagram(THERE.0, HERE.0, (40_000, PORT), b"question");
+        let fine6 = datagram(THERE.1, HERE.1, (40_000, PORT), b"question");
+        let but = |frame: &[u8], at: usize, byte: u8| {
+            let mut other = frame.to_vec();
+            other[at] = byte;
+            other
+        };
+        let others = [
+            ("another port", datagram(THERE.0, HERE.0, (40_000, PORT + 1), b"q")),
+            ("an echo that asks", datagram(THERE.0, HERE.0, (PORT, PORT), b"q")),
+            ("a service that asks", datagram(THERE.0, HERE.0, (53, PORT), b"q")),
+            ("port zero", datagram(THERE.1, HERE.1, (0, PORT), b"q")),
+            ("another address", datagram(THERE.0, THERE.0, (40_000, PORT), b"q")),
+            (
+                "another address, IPv6",
+                datagram(THERE.1, THERE.1, (40_000, PORT), b"q"),
+            ),
+            ("a group", but(&fine, 0, 3)),
+            ("from a group", but(&fine, 6, 3)),
+            ("options", but(&fine, 14, 0x46)),
+            ("the first fragment", but(&fine, 20, 0x20)),
+            ("a later fragment", but(&fine, 21, 5)),
+            ("TCP", but(&fine, 23, 6)),
+            ("TCP, IPv6", but(&fine6, 20, 6)),
+            ("ARP", but(&fine, 13, 6)),
+            ("cut short", fine[..40].to_vec()),
+            ("cut short, IPv6", fine6[..60].to_vec()),
+        ];
+        for (why, asked) in others {
+            let (verdict, got) = bpf::try_once(&program, &asked).expect("a try");
+            assert_eq!((verdict, got), (bpf::PASS, asked), "{why}");
+        }
+        // An answer of ours is answered as any bytes are, and not made a question of.
+        let mut answer = question();
+        answer[5] = b'a';
+        let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), &answer)).expect("a try");
+        assert_eq!(got[42..], answer);
+        // Nor is a question that is too short for its kind.
+        let short = &timed()[..87];
+        let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), short)).expect("a try");
+        assert_eq!(got[42..], *short);
+    }
+
+    #[test]
+    fn one_family_is_enough() {
+        let Some((_, map)) = loaded() else { return };
+        for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
+            let program = bpf::load(&program(PORT, &[here], &map), "test").expect("it is right");
+            let asked = datagram(there, here, (40_000, PORT), b"question");
+            assert_eq!(bpf::try_once(&program, &asked).expect("a try").0, bpf::BACK);
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_said() {
+        let error = Echo::attach("none-such", PORT, None).expect_err("there is no such device");
+        assert!(error.to_string().contains("`ip link`"), "{error}");
+    }
+}
