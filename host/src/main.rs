@@ -132,8 +132,9 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     ready::gain_privilege()?;
     let mut progress = |at: Progress| {
         if asked.stream {
-            println!("progress {:.3} {:.3}", at.now.as_s(), at.end.as_s());
-            return std::io::stdout().flush().is_ok();
+            let mut out = std::io::stdout();
+            let told = writeln!(out, "progress {:.3} {:.3}", at.now.as_s(), at.end.as_s());
+            return told.and_then(|()| out.flush()).is_ok();
         }
         true
     };
@@ -156,8 +157,8 @@ fn examine(stream: bool) -> Result<(), HostError> {
     let mut out = std::io::stdout();
     let told = doctor::look(&mut |part| {
         if stream {
-            println!("progress {part:.3} 1");
-            return std::io::stdout().flush().is_ok();
+            let mut out = std::io::stdout();
+            return writeln!(out, "progress {part:.3} 1").and_then(|()| out.flush()).is_ok();
         }
         true
     })?;
@@ -200,14 +201,19 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
                 .and_then(|()| out.flush())
                 .is_ok()
     };
-    let json = measure::run(&options, &mut planned, &mut progress)?.to_string();
+    let measured = measure::run(&options, &mut planned, &mut progress)?;
+    let json = measured.to_string();
     let mut out = std::io::stdout().lock();
     let told = if stream {
         writeln!(out, "measurement {}", json.len()).and_then(|()| out.write_all(json.as_bytes()))
     } else {
         writeln!(out, "{json}")
     };
-    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
+    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
+    if measured["data"]["stopped_by"] == "user" {
+        return Err(HostError::Stopped);
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -216,8 +222,7 @@ fn main() -> ExitCode {
         Some("run") => {}
         Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
         Some("machine") => {
-            println!("{}", machine::to_json());
-            return ExitCode::SUCCESS;
+            return say(&format!("{}\n", machine::to_json()));
         }
         Some("doctor") => {
             let stream = args.any(|arg| arg == "--stream");
@@ -234,17 +239,15 @@ fn main() -> ExitCode {
         Some("measure") => return answer(measure_command(args)),
         Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
-            println!("narrows-host {}", env!("CARGO_PKG_VERSION"));
-            return ExitCode::SUCCESS;
+            return say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n"));
         }
         Some("--help" | "-h") => {
-            print!(
+            return say(&format!(
                 "{USAGE}\n{}\n{}\n{}",
                 shell_command::USAGE,
                 serve::options::USAGE,
                 measure::options::USAGE
-            );
-            return ExitCode::SUCCESS;
+            ));
         }
         _ => {
             eprint!("{USAGE}");
@@ -260,6 +263,15 @@ fn main() -> ExitCode {
     };
     sys::remember_signals(asked.tied);
     answer(run(&asked))
+}
+
+/// A reader that has gone is no panic.
+fn say(text: &str) -> ExitCode {
+    answer(
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .map_err(HostError::failed("stdout")),
+    )
 }
 
 fn answer(result: Result<(), HostError>) -> ExitCode {

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a call of the kernel answered: negative is an error.
 fn answer(result: c_int) -> io::Result<c_int> {
@@ -271,9 +271,15 @@ pub fn prefer(nice: i32) -> bool {
 }
 
 static STOPPED: AtomicBool = AtomicBool::new(false);
+/// Up to when one more request to stop is the same one, ns of the even clock.
+static SAME_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// For so long, ns.
+const SAME: u64 = 1_000_000_000;
 
 extern "C" fn stop(_signal: c_int) {
-    STOPPED.store(true, Ordering::Relaxed);
+    if monotonic() >= SAME_UNTIL.load(Ordering::Relaxed) {
+        STOPPED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// From now on SIGINT, SIGTERM and SIGHUP are remembered and not obeyed; `tied`: and this process ends with its parent.
@@ -291,6 +297,13 @@ pub fn remember_signals(tied: bool) {
 /// Has one of the signals come?
 pub fn stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
+}
+
+/// The request to stop has been seen, and what follows is to be done in peace. One more is obeyed again, but not at once: a terminal
+/// tells this process, and its parent, which tells it once more.
+pub fn take_stop() {
+    SAME_UNTIL.store(monotonic() + SAME, Ordering::Relaxed);
+    STOPPED.store(false, Ordering::Relaxed);
 }
 
 /// What to wait for of many descriptors.

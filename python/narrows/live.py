@@ -77,23 +77,37 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
 def measure(arguments: Sequence[str], progress: Callable[[float, float], object] | None = None) -> tuple[str, str]:
     """Measures a path; answers the measurement's JSON, and what the program said beside it.
 
+    Ctrl-C ends one that has begun in order: its JSON says so.
+
     Raises:
         EngineError: If there is none.
+        KeyboardInterrupt: If it was stopped before it had begun.
     """
-    answer = None
     with _started([str(HOST), "measure", *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
-        for line in child.stdout:
-            if _progressed(line, progress):
-                continue
-            match line.split():
-                case [b"measurement", size]:
-                    answer = child.stdout.read(int(size)).decode()
-                    break
+        try:
+            answer = _measured(child.stdout, progress)
+        except KeyboardInterrupt:
+            # What was seen until now is worth having. A second one is not waited for.
+            child.send_signal(signal.SIGINT)
+            answer = _measured(child.stdout, None)
+        if answer is not None:
+            assert child.stderr is not None
+            said = child.stderr.read().decode(errors="replace").strip()
+            child.wait()
+            return answer, said.removesuffix("stopped").strip()
         said = _end(child)
-    if answer is None:
-        raise EngineError(said or "the measurement ended without an answer")
-    return answer, said
+    raise EngineError(said or "the measurement ended without an answer")
+
+
+def _measured(out: IO[bytes], progress: Callable[[float, float], object] | None) -> str | None:
+    for line in out:
+        if _progressed(line, progress):
+            continue
+        match line.split():
+            case [b"measurement", size]:
+                return out.read(int(size)).decode()
+    return None
 
 
 @contextmanager

@@ -143,10 +143,14 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     _write(measured, out)
     if not no_history:
         _keep(measured, quiet=quiet)
-    model = _twin(measured, quiet=quiet) if with_twin and not (as_json and path_file is None) else None
+    wanted = with_twin and not measured.interrupted and not (as_json and path_file is None)
+    model = _twin(measured, quiet=quiet) if wanted else None
     if path_file is not None and model is not None:
         _text(path_file, model.toml())
     _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
+    if measured.interrupted:
+        # Kept and told; the exit code is Ctrl-C's all the same.
+        raise KeyboardInterrupt
 
 
 def _write(measured: Measurement, out: Sequence[str]) -> None:

@@ -30,7 +30,27 @@ _BUSY_PCT = 80.0
 def sentences(measured: Measurement) -> list[str]:
     """The answer first, in words."""
     said = answer(measured)
-    return [*_rates(said), *_latency(said), *_voip(measured), *_page(measured), *_held_back(measured)]
+    return [
+        *_ended(measured),
+        *_rates(said),
+        *_latency(said),
+        *_voip(measured),
+        *_page(measured),
+        *_held_back(measured),
+    ]
+
+
+def _ended(measured: Measurement) -> list[str]:
+    """Why it is shorter than it was meant to be."""
+    after = max((phase.to_s for phase in measured.phases), default=0.0)
+    most = (measured.json.get("asked") or {}).get("max_data_bytes")
+    data = f" of {most / 1e6:.0f} MB" if isinstance(most, int | float) else ""
+    why = {
+        "user": "It was stopped",
+        "max_data": f"It had moved all its data (--max-data{data})",
+        "peer": "The far end ended it",
+    }.get(measured.stopped_by)
+    return [f"{why} after {number(after, 1)} s: what follows was seen until then."] if why else []
 
 
 def _rates(said: Answer) -> list[str]:

@@ -222,6 +222,16 @@ class Measurement:
         """Which test it was."""
         return str((self.json.get("asked") or {}).get("test") or "")
 
+    @property
+    def stopped_by(self) -> str:
+        """What ended it: `duration`, `max_data`, `user` or `peer`; empty where it was not told."""
+        return str((self.json.get("data") or {}).get("stopped_by") or "")
+
+    @property
+    def interrupted(self) -> bool:
+        """The user ended it before its time: it has what was seen until then."""
+        return self.stopped_by == "user"
+
     def spans(self, name: str) -> list[tuple[float, float]]:
         """When a phase of that name was."""
         return [(p.from_s, p.to_s) for p in self.phases if p.name == name]

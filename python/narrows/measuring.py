@@ -49,6 +49,8 @@ def measure(
         text, beside = live.measure([host, "--test", part, *arguments], tell)
         done.append(Measurement.parse(text, "the measurement"))
         said += [beside] if beside else []
+        if done[-1].interrupted:
+            break
     return (done[0] if len(done) == 1 else joined(done, test)), said
 
 

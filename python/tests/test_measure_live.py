@@ -46,12 +46,36 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
     assert measured.latency("idle").n >= 20
 
 
-def test_ctrl_c_ends_a_measurement(far: str) -> None:
-    words = ["--port", far, "--test", "ping", "--duration", "60s", "--no-history"]
-    with subprocess.Popen([NARROWS, "measure", "127.0.0.1", *words], stderr=subprocess.PIPE, text=True) as child:
-        time.sleep(2)
+def stopped(far: str, *words: str, after_s: float) -> tuple[int, str]:
+    """The exit code and the words of a measurement that gets Ctrl-C."""
+    command = [NARROWS, "measure", "127.0.0.1", "--port", far, "--duration", "60s", "--no-history", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        time.sleep(after_s)
         child.send_signal(signal.SIGINT)
-        assert child.wait(10) == 130
+        out, _ = child.communicate(timeout=20)
+        return child.returncode, out
+
+
+def test_ctrl_c_ends_a_measurement_and_what_was_seen_is_told(far: str, tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    code, out = stopped(far, "--test", "ping", "--out", str(made), after_s=3)
+    assert code == 130
+    assert "It was stopped after " in out and "Idle, a round trip took " in out  # noqa: PT018
+    measured = files.read(made)
+    assert measured.interrupted
+    assert measured.latency("idle").n >= 20
+
+
+def test_ctrl_c_under_load_keeps_the_load(far: str, tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    words = ["--test", "bidir", "--idle", "200ms", "--pacing", "20Mbit"]
+    code, out = stopped(far, *words, "--out", str(made), after_s=4)
+    assert code == 130
+    assert "It was stopped after " in out and "Payload passed at " in out  # noqa: PT018
+    measured = files.read(made)
+    assert measured.interrupted
+    assert {flow.direction for flow in measured.flows} == {"up", "down"}
+    assert all((flow.goodput_mbit or 0) > 1 for flow in measured.flows)
 
 
 def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ pub mod web;
 use crate::bulk::{Budget, Carriers};
 use crate::{remembered, sys, HostError};
 use iperf::Control;
-use link::{Link, Peer};
+use link::{Link, Offset, Peer};
 use options::{Options, Speaks, Test};
 use ping::Pings;
 use plan::{Direction, Phase};
@@ -62,14 +62,16 @@ pub struct Run<'a> {
     begin: u64,
     lasts: u64,
     pulsed: u64,
+    /// What is asked for has begun: whoever stops it from now on wants to know what was seen.
+    loads: bool,
     progress: &'a mut dyn FnMut(f64, f64) -> bool,
 }
 
 impl Run<'_> {
-    /// Says how far it is, and whether it goes on.
-    pub fn pulse(&mut self, now: u64) -> Result<(), HostError> {
+    /// Says how far it is, and answers whether it goes on.
+    pub fn pulse(&mut self, now: u64) -> Result<bool, HostError> {
         if sys::stopped() {
-            return Err(HostError::Stopped);
+            return self.stopped().map(|_| false);
         }
         if now >= self.pulsed + PULSE {
             self.pulsed = now;
@@ -78,7 +80,15 @@ impl Run<'_> {
                 return Err(HostError::Stopped);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+    /// The user has had enough. Before there was load that is the end; after it, the end in order.
+    pub fn stopped(&self) -> Result<StoppedBy, HostError> {
+        if !self.loads {
+            return Err(HostError::Stopped);
+        }
+        sys::take_stop();
+        Ok(StoppedBy::User)
     }
     fn sample_interval(&self, flows: usize) -> u64 {
         if flows <= FEW {
@@ -113,7 +123,9 @@ impl Run<'_> {
                     return Ok(StoppedBy::Peer);
                 }
             }
-            self.pulse(now)?;
+            if !self.pulse(now)? {
+                return Ok(StoppedBy::User);
+            }
         }
     }
     /// What is seen with any peer.
@@ -137,14 +149,16 @@ impl Run<'_> {
         }
     }
     /// Waits for as long as `lasts`, ns, while pings go on.
-    fn rest(&mut self, lasts: u64) -> Result<(), HostError> {
+    fn rest(&mut self, lasts: u64) -> Result<StoppedBy, HostError> {
         let until = sys::monotonic() + lasts;
         loop {
             let now = sys::monotonic();
             if now >= until {
-                return Ok(());
+                return Ok(StoppedBy::Duration);
             }
-            self.pulse(now)?;
+            if !self.pulse(now)? {
+                return Ok(StoppedBy::User);
+            }
             sys::sleep_until(until.min(now + 50_000_000));
         }
     }
@@ -181,6 +195,7 @@ pub fn run(
         begin: 0,
         lasts,
         pulsed: 0,
+        loads: options.test == Test::Ping,
         progress,
     };
     let mut begin = |run: &mut Run| {
@@ -277,13 +292,21 @@ fn all_phases(
     for phase in phases.iter().filter(|phase| phase.lasts.as_ns() > 0) {
         let (from, to);
         if phase.name == "loaded" {
-            let (began, ended, mut flows, why) = load(run, phase)?;
+            let before = run.loads;
+            run.loads = true;
+            let done = load(run, phase);
+            if matches!(done, Err(HostError::Stopped)) && before {
+                // Between two loads: those before it are whole.
+                seen.stopped_by = run.stopped()?;
+                break;
+            }
+            let (began, ended, mut flows, why) = done?;
             (from, to) = (began, ended);
             seen.flows.append(&mut flows);
             seen.stopped_by = why;
         } else {
             from = sys::monotonic();
-            run.rest(phase.lasts.as_ns())?;
+            seen.stopped_by = run.rest(phase.lasts.as_ns())?;
             to = sys::monotonic();
         }
         seen.phases.push(PhaseSeen {
@@ -325,14 +348,11 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         }
         narrows::loaded(&mut link, run, to, &flows, phase.cc.as_deref(), first)
     })?;
-    let (last, far) = if seen.stopped_by == StoppedBy::Peer {
-        (first, Value::Null)
-    } else {
-        link.say(&json!({ "do": "report" }))?;
-        let far = link.expect(&["report"])?;
-        let last = link.offset()?;
-        link.say(&json!({ "do": "bye" }))?;
-        (last, far)
+    let (last, far) = match seen.stopped_by {
+        StoppedBy::Peer => (first, Value::Null),
+        // It may be in the middle of something.
+        StoppedBy::User => farewell(&mut link).unwrap_or((first, Value::Null)),
+        _ => farewell(&mut link)?,
     };
     if seen.pings.iter().all(|pings| pings.received() == 0) {
         run.notes
@@ -355,6 +375,15 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         }),
         ..run.seen(seen)
     })
+}
+
+/// The far end's clock and its own report, and that is all.
+fn farewell(link: &mut Link) -> Result<(Offset, Value), HostError> {
+    link.say(&json!({ "do": "report" }))?;
+    let far = link.expect(&["report"])?;
+    let last = link.offset()?;
+    link.say(&json!({ "do": "bye" }))?;
+    Ok((last, far))
 }
 
 fn with_iperf(control: Control, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {

@@ -124,10 +124,20 @@ pub fn loaded(
         if now >= sample {
             sample = (sample + interval).max(now);
             flows.values_mut().for_each(|flow| flow.seen.note(&flow.stream, now));
-            run.pulse(now)?;
+            if !run.pulse(now)? {
+                why = StoppedBy::User;
+                break;
+            }
         }
         let wait = sample.min(until).saturating_sub(sys::monotonic());
-        if let Some(told) = link.hear(wait)? {
+        let heard = match link.hear(wait) {
+            Err(HostError::Stopped) => {
+                why = run.stopped()?;
+                break;
+            }
+            heard => heard?,
+        };
+        if let Some(told) = heard {
             if told["is"] == "over" {
                 why = StoppedBy::Peer;
                 break;
@@ -219,7 +229,10 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
             break;
         }
         if next > now {
-            run.pulse(now)?;
+            if !run.pulse(now)? {
+                why = StoppedBy::User;
+                break;
+            }
             // A whole millisecond's worth at a time costs no more than one.
             sys::sleep_until(next.max(now + 500_000).min(until));
             continue;

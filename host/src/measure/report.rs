@@ -302,6 +302,7 @@ pub fn to_json(options: &Options, to: SocketAddr, started: &str, planned: u64, s
             "planned_bytes": planned, "moved_bytes": seen.moved,
             "stopped_by": match seen.stopped_by {
                 StoppedBy::Duration => "duration",
+                StoppedBy::User => "user",
                 StoppedBy::MaxData => "max_data",
                 StoppedBy::Peer => "peer",
             },

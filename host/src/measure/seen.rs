@@ -111,6 +111,8 @@ pub struct PhaseSeen {
 /// Why the load ended.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum StoppedBy {
+    /// Ctrl-C; what was seen until then counts.
+    User,
     /// It was long enough.
     Duration,
     /// All that was allowed has moved.
