@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
 from narrows.answers import SCALE, Answer, answer
-from narrows.call import score
 from narrows.measurement import DIRECTIONS, Flow, Json, Measurement, Spread
 from narrows.pictures import TIME, Line, Picture
 from narrows.tables import Cell, Table
-from narrows.words import listed, number, percent
+from narrows.words import listed, millis, number, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +42,7 @@ def sentences(measured: Measurement) -> list[str]:
 def _ended(measured: Measurement) -> list[str]:
     """Why it is shorter than it was meant to be."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
-    most = (measured.json.get("asked") or {}).get("max_data_bytes")
+    most = _tree(measured.json.get("asked")).get("max_data_bytes")
     data = f" of {most / 1e6:.0f} MB" if isinstance(most, int | float) else ""
     why = {
         "user": "It was stopped",
@@ -72,7 +71,7 @@ def _latency(said: Answer) -> list[str]:
         trips = said.trips_per_minute
         idle = f", idle {60_000 / said.idle.mean:.0f}" if said.idle.mean else ""
         out += [
-            f"Load adds {number(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' scale, of the mean "
+            f"Load adds {millis(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' scale, of the mean "
             f"increase down and up: {SCALE}).",
             f"{number(trips, 0)} round trips, one after the other, fit into a minute under load{idle}.",
         ]
@@ -83,28 +82,40 @@ def _latency(said: Answer) -> list[str]:
 
 
 def _spread(spread: Spread) -> str:
-    known = [f"{number(spread.p50)} ms (median"]
+    known = [f"{millis(spread.p50)} ms (median"]
     known += [
-        f"{name} {number(value)}" for name, value in (("p95", spread.p95), ("p99", spread.p99)) if value is not None
+        f"{name} {millis(value)}" for name, value in (("p95", spread.p95), ("p99", spread.p99)) if value is not None
     ]
-    known += [f"max {number(spread.max)}"] if spread.max is not None else []
+    known += [f"max {millis(spread.max)}"] if spread.max is not None else []
     return ", ".join(known) + ")"
 
 
+def _tree(told: object) -> dict[str, Any]:
+    """What a stranger's file has there, if it is a tree."""
+    return told if isinstance(told, dict) else {}
+
+
 def _voip(measured: Measurement) -> list[str]:
-    scores = [(score(measured, phase), words) for phase, words in (("idle", "idle"), ("loaded", "under load"))]
-    told = [f"{value:.1f} {words}" for value, words in scores if value is not None]
-    return [f"A call would score {listed(told)} (mean opinion, 1 to 4.4, by the E-model)."] if told else []
+    """The worse of its two ways, for who hears badly is heard badly."""
+    told = _tree(measured.json.get("voip"))
+    scores = []
+    for phase, when in (("idle", "idle"), ("loaded", "under load")):
+        ways = [way.get("mos") for way in _tree(told.get(phase)).values() if isinstance(way, dict)]
+        known = [float(mos) for mos in ways if isinstance(mos, int | float)]
+        scores += [f"{min(known):.1f} {when}"] if known else []
+    return [f"A call would score {listed(scores)} (mean opinion, 1 to 4.4, by the E-model)."] if scores else []
 
 
 def _page(measured: Measurement) -> list[str]:
-    told = measured.json.get("page") or {}
-    out = []
+    told = _tree(measured.json.get("page"))
+    out, failed = [], 0
     for phase, when in (("idle", "idle"), ("loaded", "under load")):
-        took = (told.get(phase) or {}).get("p50") if isinstance(told.get(phase), dict) else None
-        if isinstance(took, int | float):
-            out.append(f"{number(float(took), 0)} ms {when}")
-    return [f"A page loaded in {listed(out)} (median)."] if out else []
+        took = _tree(told.get(f"{phase}_s"))
+        if isinstance(took.get("p50"), int | float):
+            out.append(f"{millis(took['p50'] * 1e3)} ms {when}")
+        failed += took["failed"] if isinstance(took.get("failed"), int) else 0
+    lost = [f"{failed} of the pages did not come."] if failed else []
+    return [*([f"A page of {told.get('objects')} objects loaded in {listed(out)} (median)."] if out else []), *lost]
 
 
 def _held_back(measured: Measurement) -> list[str]:
@@ -157,7 +168,7 @@ def latencies(measured: Measurement) -> Table:
     rows = [("idle", said.idle, "latency_ms.idle")]
     rows += [(f"load {way}", said.loaded[way], f"latency_ms.{way}") for way in DIRECTIONS[::-1] if way in said.loaded]
     cells = [
-        [Cell(name), *(Cell(number(getattr(s, k)), f"{at}.{k}") for k in _SPREAD), Cell(str(s.n), f"{at}.n")]
+        [Cell(name), *(Cell(millis(getattr(s, k)), f"{at}.{k}") for k in _SPREAD), Cell(str(s.n), f"{at}.n")]
         for name, s, at in rows
         if s.mean is not None
     ]
@@ -176,8 +187,8 @@ def flows(measured: Measurement, most: int = 200) -> Table:
             Cell(flow.direction, f"{at}.direction"),
             Cell(flow.cc or "–", f"{at}.cc"),
             Cell(number(flow.goodput_mbit, 2), f"{at}.goodput_mbit"),
-            Cell(number((rtts or {}).get("p50")), f"{at}.rtt_ms.p50"),
-            Cell(number((rtts or {}).get("p95")), f"{at}.rtt_ms.p95"),
+            Cell(millis((rtts or {}).get("p50")), f"{at}.rtt_ms.p50"),
+            Cell(millis((rtts or {}).get("p95")), f"{at}.rtt_ms.p95"),
             Cell("–" if again is None else f"{again:.0f}", f"{at}.retransmits"),
             Cell(percent(flow.figure("retransmit_rate")), f"{at}.retransmit_rate"),
         ])  # fmt: skip

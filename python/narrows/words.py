@@ -24,6 +24,15 @@ def number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def millis(value: float | None) -> str:
+    """A time in ms: a digit after the point, and three, which are microseconds, where there would be little else.
+
+    >>> millis(18.26), millis(0.0424), millis(0.0), millis(None)
+    ('18.3', '0.042', '0.0', '–')
+    """
+    return number(value, 3 if value and abs(value) < 1 else 1)
+
+
 def percent(share: float | None) -> str:
     """Two digits that count: 95 %, 0.1 %, 0.02 %.
 

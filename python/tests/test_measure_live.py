@@ -46,6 +46,18 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
     assert measured.latency("idle").n >= 20
 
 
+@pytest.mark.parametrize(
+    ("test", "words"), [("page", "A page of 31 objects loaded in "), ("voip", "A call would score ")]
+)
+def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:
+    asked = ["--port", far, "--test", test, "--duration", "2s", "--idle", "1s", "--pacing", "20Mbit"]
+    command = [NARROWS, "measure", "127.0.0.1", *asked, "--no-history", "--no-twin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    line = next((line for line in done.stdout.splitlines() if words in line), "")
+    assert " idle and " in line and " under load" in line, done.stdout  # noqa: PT018
+
+
 def stopped(far: str, *words: str, after_s: float) -> tuple[int, str]:
     """The exit code and the words of a measurement that gets Ctrl-C."""
     command = [NARROWS, "measure", "127.0.0.1", "--port", far, "--duration", "60s", "--no-history", *words]

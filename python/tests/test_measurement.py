@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows import answers, call
+from narrows import answers
 from narrows.measured import sentences
 from narrows.measurement import Measurement, MeasurementError, Spread
 from narrows.simulated import Plan, measure
@@ -133,13 +133,19 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     }  # fmt: skip
 
 
-def test_a_call_sounds_worse_behind_a_full_buffer() -> None:
-    def rows(begin: float, rtt: float) -> list[list[float]]:
-        return [[begin + i / 50, rtt] for i in range(50)]
+def test_what_a_call_and_a_page_came_to_is_told() -> None:
+    def voip(up: float, down: float) -> dict[str, object]:
+        return {"up": {"mos": up}, "down": {"mos": down}}
 
-    train = {"payload_bytes": 172, "columns": ["t_s", "rtt_ms"], "samples": rows(0, 40) + rows(1, 700)}
-    phases = [{"name": "idle", "from_s": 0, "to_s": 1}, {"name": "loaded", "from_s": 1, "to_s": 2}]
-    told = sentences(Measurement.of(bare(pings=[train], phases=phases)))
-    assert "A call would score 4.4 idle and 3.3 under load (mean opinion, 1 to 4.4, by the E-model)." in told
-    assert call.of([]) is None
-    assert call.of([None]) == 1.0
+    page = {"objects": 31, "idle_s": {"p50": 0.0424, "failed": 0}, "loaded_s": {"p50": 2.5, "failed": 1}}
+    told = sentences(Measurement.of(bare(voip={"idle": voip(4.36, 4.4), "loaded": voip(4.2, 2.31)}, page=page)))
+    assert "A call would score 4.4 idle and 2.3 under load (mean opinion, 1 to 4.4, by the E-model)." in told
+    assert "A page of 31 objects loaded in 42.4 ms idle and 2500.0 ms under load (median)." in told
+    assert "1 of the pages did not come." in told
+
+
+@settings(max_examples=100, deadline=None)
+@given(ANYTHING, st.sampled_from(["voip", "page", "data", "asked"]))
+def test_whatever_a_stranger_says_of_them_is_no_crash(told: object, key: str) -> None:
+    with contextlib.suppress(MeasurementError):
+        sentences(Measurement.of(bare(**{key: told})))
