@@ -18,8 +18,8 @@ use crate::{Options, Progress, SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS, MOST
 use narrows_core::capture::{Capture, Where};
 use narrows_core::cc;
 use narrows_core::figures::{
-    Fairness, FlowFigures, FlowMeter, LimitFigures, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts,
-    FIGURE_INTERVAL, SERIES_INTERVAL,
+    Fairness, FlowFigures, FlowMeter, LevelMeter, LimitFigures, ProbeFigures, ProbeMeter, QueueMeter, Run, Samples,
+    Verdict, Verdicts, FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{Out, Port, FAR, NEAR};
@@ -92,7 +92,11 @@ pub fn run_recorded(
     let warmup = Time::ZERO + scenario.warmup;
     let mut probes = Vec::new();
     for (i, (probe, spec)) in world.probes.iter().zip(&scenario.probes).enumerate() {
-        probes.push(probe.meter.figures(spec.kind, warmup));
+        let levels = scenario.wifi.as_ref().zip(world.watch.levels.get_mut(i));
+        probes.push(ProbeFigures {
+            delay_ms: levels.map(|(wifi, levels)| std::mem::take(levels).figures(wifi.stack)),
+            ..probe.meter.figures(spec.kind, warmup)
+        });
         if options.sample_interval.is_some() {
             probe.meter.samples(i as u32, &mut samples.pings);
             probe.meter.delays(i as u32, warmup, &mut samples.delays);
@@ -196,6 +200,10 @@ pub(crate) struct Watch {
     pub headers: Headers,
     /// By the number of the hop.
     queues: Vec<QueueMeter>,
+    /// Where pings wait on Wi-Fi, by the number of their probe; it begins with the warm-up's end. The first is numbered so.
+    levels: Vec<LevelMeter>,
+    first_probe: u32,
+    warmup: Time,
     verdicts: Verdicts,
     /// Pings and datagrams whose fate is open.
     pub pings: u64,
@@ -249,6 +257,12 @@ impl Out<Packet> for Watch {
     }
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Packet) {
         self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
+        if packet.kind() == Kind::Ping && now >= self.warmup {
+            let probe = packet.flow().wrapping_sub(self.first_probe) as usize;
+            if let Some(levels) = self.levels.get_mut(probe) {
+                levels.departed(hop, now.since(packet.enqueued_at()));
+            }
+        }
     }
     fn dropped(&mut self, now: Time, hop: u8, packet: Packet, why: Why) {
         self.queues[usize::from(hop)].dropped(why);
@@ -381,6 +395,9 @@ impl World {
                 owners,
                 headers: Headers::default(),
                 queues,
+                levels: vec![LevelMeter::default(); scenario.wifi.as_ref().map_or(0, |_| probes.len())],
+                first_probe: flows.len() as u32,
+                warmup,
                 verdicts: Verdicts::keep(options.verdicts),
                 pings: 0,
                 record: None,

@@ -324,6 +324,7 @@ impl ProbeMeter {
             sent: self.sent.len() as u64,
             received: answered().count() as u64,
             rtt_ms: Quantiles::of(&mut rtts),
+            delay_ms: None,
         }
     }
     /// The round-trip times of pings sent from `warmup` on, as probe `number`'s.

@@ -1,6 +1,8 @@
 //! What an engine answers, and how it reads as JSON.
 
-use super::{jain, six_digits, PathFigures, Quantiles, Samples, Shown, Spread, StationFigures, WorkloadFigures};
+use super::{
+    jain, six_digits, LevelDelays, PathFigures, Quantiles, Samples, Shown, Spread, StationFigures, WorkloadFigures,
+};
 use crate::queue::ClassCounts;
 use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
@@ -172,6 +174,9 @@ pub struct ProbeFigures {
     pub received: u64,
     /// Milliseconds.
     pub rtt_ms: Quantiles,
+    /// Where pings waited on their way to a station of a `[wifi]`, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<LevelDelays>,
 }
 
 /// How goodput was shared by the flows that have one.

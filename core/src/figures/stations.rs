@@ -1,7 +1,7 @@
 //! What each station of a `[wifi]` had: of the medium, and where its packets waited.
 
 use super::{six_digits, Quantiles, QueueFigures};
-use crate::net::wifi::{Stack, Usage, AIR, DRIVER, STACK};
+use crate::net::wifi::{Stack, Usage, AIR, DRIVER, STACK, UP};
 use crate::scenario::WifiSpec;
 use crate::units::Span;
 use alloc::string::String;
@@ -66,6 +66,40 @@ pub struct LevelDelays {
     pub air: Option<Quantiles>,
 }
 
+/// Where the pings of one probe wait on their way to a station.
+#[derive(Clone, Debug, Default)]
+pub struct LevelMeter {
+    waited: [Vec<f64>; UP as usize],
+}
+
+impl LevelMeter {
+    /// A ping has left a level.
+    pub fn departed(&mut self, level: u8, waited: Span) {
+        if let Some(level) = self.waited.get_mut(usize::from(level)) {
+            level.push(waited.as_ms());
+        }
+    }
+    /// Under this stack.
+    pub fn figures(mut self, stack: Stack) -> LevelDelays {
+        LevelDelays::of(stack, |level| {
+            let waited = self.waited.get_mut(usize::from(level))?;
+            Some(Quantiles::of(waited))
+        })
+    }
+}
+
+impl LevelDelays {
+    fn of(stack: Stack, mut delay: impl FnMut(u8) -> Option<Quantiles>) -> LevelDelays {
+        let (above, before) = (delay(STACK), stack == Stack::Before);
+        LevelDelays {
+            qdisc: above.filter(|_| before),
+            mac80211: above.filter(|_| !before),
+            driver: delay(DRIVER),
+            air: delay(AIR),
+        }
+    }
+}
+
 impl StationFigures {
     /// Of every station. `used` is what each had of the medium within `time`, `levels` the figures of the levels with the stations as their
     /// classes, `goodput` Mbit/s by station.
@@ -81,7 +115,6 @@ impl StationFigures {
                 let classes = levels.get(usize::from(level)).map(|queue| &queue.classes);
                 classes.and_then(|classes| classes.get(i)).map(|class| class.delay_ms)
             };
-            let before = wifi.stack == Stack::Before;
             StationFigures {
                 name: wifi.stations.get(i).map(|s| s.name.clone()).unwrap_or_default(),
                 goodput_mbit: goodput.get(i).copied().unwrap_or(f64::NAN),
@@ -90,12 +123,7 @@ impl StationFigures {
                 aggregate_up: AggregateFigures::of(usage.up),
                 retries: usage.retries,
                 collision_share: usage.collisions as f64 / usage.transmissions as f64,
-                delay_ms: LevelDelays {
-                    qdisc: delay(STACK).filter(|_| before),
-                    mac80211: delay(STACK).filter(|_| !before),
-                    driver: delay(DRIVER),
-                    air: delay(AIR),
-                },
+                delay_ms: LevelDelays::of(wifi.stack, delay),
             }
         };
         used.iter().enumerate().map(figures).collect()

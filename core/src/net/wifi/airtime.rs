@@ -1,6 +1,9 @@
 //! Who is served next: stations in turn, or by the time that they take on the air.
 //!
-//! **In turn**: the first of the round gets one transmission and goes to its end.
+//! **In turn**: the first of the round gets one transmission and goes to its end; where the hardware has no room for what it would
+//! send it goes there all the same. The round is gone through with every packet that comes and whenever a transmission is over,
+//! until somebody finds no room. So a turn is worth most to who sends single frames, for which there is room longest: one old
+//! station among many can fill the hardware.
 //!
 //! **By airtime**: a station has a deficit of time. Served is the first of the round; one whose deficit is below zero gets
 //! [`WEIGHT`] and goes to the end, one with too much pending (AQL) goes to the end. What it sends and what is received from it is
@@ -10,8 +13,8 @@
 //! **AQL**, airtime queue limits: the time on the air that packets handed to the driver will take is estimated. A station's
 //! category gets more while less than 5 ms of its own is pending, or less than 12 ms of its own and 24 ms of all.
 //!
-//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`); Høiland-Jørgensen et al.,
-//! *Ending the Anomaly*, ATC 2017.
+//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`); in turn: Linux 4.10 ath9k
+//! (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the Anomaly*, ATC 2017.
 
 use super::phy::Phy;
 use crate::units::{Bytes, Span, Time};
@@ -149,6 +152,12 @@ impl Round {
             self.list.push_back(station);
         }
     }
+    /// The station at the head found the hardware full.
+    pub fn misses(&mut self, station: usize) {
+        if !self.by_airtime && self.list.front() == Some(&station) {
+            self.list.rotate_left(1);
+        }
+    }
     /// The station at the head cannot send although it has something.
     pub fn leaves(&mut self, station: usize) {
         self.accounts[station].listed = false;
@@ -183,6 +192,23 @@ mod tests {
             round.served(station, true);
         }
         assert_eq!(served, [4000, 1000]);
+    }
+
+    #[test]
+    fn who_finds_no_room_has_had_its_turn() {
+        let mut round = Round::new(3, false);
+        (0..3).for_each(|station| round.wants(Time::ZERO, station));
+        let turn = |round: &mut Round| round.turn(Time::ZERO, |_| true, |_| true).unwrap();
+        round.misses(0);
+        assert_eq!(turn(&mut round), 1);
+        round.served(1, true);
+        assert_eq!(round.list, [2, 0, 1]);
+        // By airtime it is kept.
+        let mut round = Round::new(2, true);
+        round.wants(Time::ZERO, 1);
+        round.wants(Time::ZERO, 0);
+        round.misses(0);
+        assert_eq!(turn(&mut round), 0);
     }
 
     #[test]

@@ -7,10 +7,12 @@
 //!
 //! Each category has its own. **before**: the qdisc is asked whenever the driver holds fewer frames than its depth; the
 //! driver serves stations in turn. **fq_mac**: a transmission is filled from mac80211 when it is made; stations in turn.
-//! **airtime**: likewise, by airtime and under AQL ([`airtime`](super::airtime)). The hardware holds at most two aggregates, or eight
-//! single frames, of each category; two aggregates to one station only where its block ACK window has room for both.
+//! **airtime**: likewise, by airtime and under AQL ([`airtime`](super::airtime)). A turn is one aggregate, or two single frames to a
+//! station that takes no aggregates. The hardware takes another aggregate while it holds one at most, and single frames while it
+//! holds fewer than eight transmissions, in each category; two aggregates to one station only where its block ACK window has
+//! room for both.
 //!
-//! Sources: Linux 6.12 ath9k (two aggregates, eight frames; 512 descriptors, hence 123 frames for each category of the old
+//! Sources: Linux ath9k, 4.10 and 6.12 (two aggregates, eight frames, bursts of two; 512 descriptors, hence 123 frames for each category of the old
 //! stack), mac80211.
 
 use super::airtime::{estimate, Aql, Round};
@@ -33,6 +35,8 @@ const AGGREGATES: usize = 2;
 const FRAME: Bytes = Bytes::new(1514);
 /// Single frames of a category in the hardware.
 const FRAMES: usize = 8;
+/// Single frames of one turn.
+const BURST: usize = 2;
 
 /// One peer's frames of one category.
 struct Tid<P> {
@@ -168,49 +172,53 @@ impl<P: Packet> Host<P> {
                 lane.qdisc.get_or_insert_with(made).enqueue(now, packet, &mut here);
             }
         }
-        self.fill(now, category, shared, out);
+        if self.lanes[category].qdisc.is_none() || self.feed(now, category, shared, out) {
+            self.fill(now, category, shared, out);
+        }
         category
     }
 
-    /// Moves what may move, down to the hardware.
+    /// Moves what may move, down to the hardware. The driver fills it anew with every packet that it takes, and when a
+    /// transmission is over.
     pub fn fill<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
         loop {
-            self.feed(now, category, shared, out);
-            if !self.load(now, category, shared, out) {
+            while self.load(now, category, shared, out) {}
+            if !self.feed(now, category, shared, out) {
                 break;
             }
         }
         self.air(now, category, shared, out);
     }
 
-    /// From the qdisc to the driver.
-    fn feed<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+    /// One packet from the qdisc to the driver, if that has room. Answers whether there was one.
+    fn feed<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
         let own = self.own_station();
         let lane = &mut self.lanes[category];
-        let Some(qdisc) = &mut lane.qdisc else { return };
-        while lane.frames < shared.driver {
-            let mut here = Here {
-                hop: if own.is_some() { UP } else { STACK },
-                station: own,
-                levels: &mut shared.levels,
-                route: &*shared.route,
-                out,
-            };
-            let Some(mut packet) = qdisc.dequeue(now, &mut here) else {
-                return;
-            };
-            let peer = match own {
-                Some(_) => 0,
-                None => {
-                    let station = (shared.route)(&packet);
-                    handed(now, station, &mut packet, &mut shared.levels, out);
-                    station
-                }
-            };
-            lane.frames += 1;
-            lane.tids[peer].fifo.push_back(packet);
-            lane.round.wants(now, peer);
-        }
+        let Some(qdisc) = lane.qdisc.as_mut().filter(|_| lane.frames < shared.driver) else {
+            return false;
+        };
+        let mut here = Here {
+            hop: if own.is_some() { UP } else { STACK },
+            station: own,
+            levels: &mut shared.levels,
+            route: &*shared.route,
+            out,
+        };
+        let Some(mut packet) = qdisc.dequeue(now, &mut here) else {
+            return false;
+        };
+        let peer = match own {
+            Some(_) => 0,
+            None => {
+                let station = (shared.route)(&packet);
+                handed(now, station, &mut packet, &mut shared.levels, out);
+                station
+            }
+        };
+        lane.frames += 1;
+        lane.tids[peer].fifo.push_back(packet);
+        lane.round.wants(now, peer);
+        true
     }
 
     /// One transmission to the hardware, if there is room. Answers whether it is worth asking again.
@@ -218,9 +226,6 @@ impl<P: Packet> Host<P> {
         let lane = &self.lanes[category];
         let aggregates = lane.hardware.iter().filter(|ppdu| ppdu.aggregates).count();
         let frames = lane.hardware.len();
-        if aggregates >= AGGREGATES && frames >= FRAMES {
-            return false;
-        }
         let Host {
             lanes,
             mac,
@@ -238,21 +243,27 @@ impl<P: Packet> Host<P> {
         let station = number.checked_sub(1).unwrap_or(peer);
         let aggregating = shared.peers[station].phy.aggregates() && category != Category::Voice.index();
         if (aggregating && aggregates >= AGGREGATES) || (!aggregating && frames >= FRAMES) {
+            round.misses(peer);
             return false;
         }
         // It is its turn: what is in the hardware will be over soon.
         if aggregating && self.is_cut(category, peer, shared) {
             return false;
         }
-        let ppdu = self.build(now, category, peer, aggregating, shared, out);
+        let mut built = 0;
+        for _ in 0..if aggregating { 1 } else { BURST } {
+            let Some(ppdu) = self.build(now, category, peer, aggregating, shared, out) else {
+                break;
+            };
+            self.lanes[category].hardware.push_back(ppdu);
+            built += 1;
+        }
         let lane = &mut self.lanes[category];
-        match ppdu {
-            None => lane.round.leaves(peer),
-            Some(ppdu) => {
-                lane.hardware.push_back(ppdu);
-                let more = waits(&lane.tids[peer], self.mac.as_ref(), 4 * peer + category);
-                lane.round.served(peer, more);
-            }
+        if built == 0 {
+            lane.round.leaves(peer);
+        } else {
+            let more = waits(&lane.tids[peer], self.mac.as_ref(), 4 * peer + category);
+            lane.round.served(peer, more);
         }
         true
     }

@@ -11,7 +11,7 @@
 
 use super::edca::Contender;
 use super::host::Host;
-use super::{Levels, Peer, Setup, Shared, Usage, LEVELS};
+use super::{Levels, Peer, Setup, Shared, Stack, Usage, LEVELS};
 use crate::net::access::Access;
 use crate::net::{Network, Out, Port, NEAR};
 use crate::packet::Packet;
@@ -329,9 +329,13 @@ impl<P: Packet> Wifi<P> {
                 self.shared.usage[station].retries += ppdu.frames.len() as u64;
             }
         }
-        // What is no longer pending may let any category go on.
-        for OnAir { host, .. } in &on_air {
-            for category in 0..4 {
+        // What is no longer pending may let any category go on that is served by airtime.
+        let airtime = self.shared.stack == Stack::Airtime;
+        for OnAir {
+            host, category: own, ..
+        } in &on_air
+        {
+            for category in (0..4).filter(|category| airtime || category == own) {
                 let mut counting = Counting {
                     inside: &mut self.inside,
                     out,
