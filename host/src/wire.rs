@@ -7,6 +7,9 @@
 //! UDP   64 bytes or more: N A R P | version 1 | kind | class | probe | cookie 16 | number u32 |
 //!       sent u64 | received u64 | answered u64 | count u32 | zero u32
 //!       kind q: a question, a: its answer (same length), f: load that is counted and never answered
+//! UDP   88 bytes or more, up to byte 56 the same:
+//!       … | ready u64 | read u64 | departed u64 | departed number u32 | zero u32
+//!       kind t: a timed question, s: its answer (same length), for `narrows latency`
 //! ```
 //!
 //! A first byte of ours is an upper-case `N`: an iperf3 client begins with its cookie, which has none. A hello is as long as that
@@ -24,6 +27,8 @@ pub const PORT: u16 = 5201;
 pub const HELLO: usize = crate::iperf3::COOKIE;
 /// Bytes of a ping, at least; the rest is padding.
 pub const PING: usize = 64;
+/// Bytes of a timed question, at least; the rest is padding, and comes back.
+pub const TIMED: usize = 88;
 /// Bytes of a frame that a client may send: its longest request has some 300.
 pub const REQUEST: usize = 4096;
 /// Bytes of a frame that a server may send: samples are cut to fit.
@@ -205,6 +210,87 @@ impl Ping {
     }
 }
 
+/// A timed question or its answer: what the far end saw, stamp by stamp. Times of the far end are of its even clock, ns; zero is
+/// not known. A far end without a kernel that stamps (a small board) leaves what it does not know zero.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Timed {
+    /// The answer?
+    pub answer: bool,
+    /// Traffic class that the question arrived with.
+    pub class: u8,
+    /// Whose.
+    pub cookie: Cookie,
+    /// From zero.
+    pub number: u32,
+    /// When the client sent it, of its own clock.
+    pub sent: u64,
+    /// When the far end's kernel got it.
+    pub received: u64,
+    /// Just before the far end's application answered.
+    pub answered: u64,
+    /// How many questions of this client it has got, this one included.
+    pub count: u32,
+    /// From when on both the question and the application were there: later than `received` if that was busy.
+    pub ready: u64,
+    /// When the application had it in hand.
+    pub read: u64,
+    /// When an earlier answer left the far end's kernel, which it learns too late for that answer itself.
+    pub departed: u64,
+    /// Which one that was.
+    pub departed_number: u32,
+}
+
+impl Timed {
+    /// Onto the front of a datagram; the rest stays as it is.
+    pub fn write(&self, to: &mut [u8; TIMED]) {
+        to[..4].copy_from_slice(UDP);
+        to[4] = VERSION;
+        to[5] = if self.answer { b's' } else { b't' };
+        to[6] = self.class;
+        to[7] = 0;
+        to[8..24].copy_from_slice(&self.cookie);
+        to[24..28].copy_from_slice(&self.number.to_be_bytes());
+        to[52..56].copy_from_slice(&self.count.to_be_bytes());
+        for (at, time) in [
+            (28, self.sent),
+            (36, self.received),
+            (44, self.answered),
+            (56, self.ready),
+            (64, self.read),
+            (72, self.departed),
+        ] {
+            to[at..at + 8].copy_from_slice(&time.to_be_bytes());
+        }
+        to[80..84].copy_from_slice(&self.departed_number.to_be_bytes());
+        to[84..].fill(0);
+    }
+    /// From a datagram; `None` when it is none of these.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Timed> {
+        let bytes = bytes.first_chunk::<TIMED>()?;
+        if &bytes[..4] != UDP || bytes[4] != VERSION || !matches!(bytes[5], b't' | b's') {
+            return None;
+        }
+        let mut cookie = [0; 16];
+        cookie.copy_from_slice(&bytes[8..24]);
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let time = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+        Some(Timed {
+            answer: bytes[5] == b's',
+            class: bytes[6],
+            cookie,
+            number: word(24),
+            sent: time(28),
+            received: time(36),
+            answered: time(44),
+            count: word(52),
+            ready: time(56),
+            read: time(64),
+            departed: time(72),
+            departed_number: word(80),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +320,24 @@ mod tests {
             count: 5,
         };
         assert_eq!(Ping::from_bytes(&ping.to_bytes()), Some(ping));
+        let timed = Timed {
+            answer: true,
+            class: 1,
+            cookie: [3; 16],
+            number: 9,
+            sent: 2,
+            received: u64::MAX,
+            answered: 3,
+            count: 4,
+            ready: 5,
+            read: 6,
+            departed: 7,
+            departed_number: u32::MAX,
+        };
+        let mut bytes = [0xff; TIMED];
+        timed.write(&mut bytes);
+        assert_eq!(Timed::from_bytes(&bytes), Some(timed));
+        assert_eq!(Ping::from_bytes(&bytes), None);
     }
 
     #[test]
@@ -249,6 +353,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = Hello::from_bytes(&bytes);
             let _ = Ping::from_bytes(&bytes);
+            let _ = Timed::from_bytes(&bytes);
             if let Ok(Some((_, took))) = frame(&bytes, REQUEST) {
                 prop_assert!(took <= bytes.len());
             }
