@@ -21,6 +21,7 @@
 //! | [`process`] | programs in namespaces of their own; unsafe code |
 //! | [`serve`] | the far end of measurements |
 //! | [`measure`] | the near end |
+//! | [`latency`] | how long one answer takes, and whose delay it is |
 //! | [`bulk`] | load over TCP, for both ends |
 //! | [`wire`], [`iperf3`] | what the ends say to each other: ours, and iperf3's |
 //! | [`row`] | a flow at one instant |
@@ -42,6 +43,7 @@ pub mod error;
 pub mod frame;
 pub mod instruments;
 pub mod iperf3;
+pub mod latency;
 pub mod live;
 pub mod machine;
 pub mod measure;

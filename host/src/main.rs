@@ -4,7 +4,9 @@ use narrows_core::figures::picture_interval;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
-use narrows_host::{doctor, machine, measure, process, ready, serve, shell_command, sys, HostError, Options, Progress};
+use narrows_host::{
+    doctor, latency, machine, measure, process, ready, serve, shell_command, sys, HostError, Options, Progress,
+};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -216,6 +218,36 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     Ok(())
 }
 
+fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
+    let known = |name: &str| std::env::var(name).ok();
+    let options = latency::options::read(args, known).map_err(HostError::Unlike)?;
+    sys::remember_signals(options.tied);
+    let stream = options.stream;
+    let json = latency::run(&options, &mut |at| {
+        let (done, end) = (at.now as f64 / 1e9, at.end as f64 / 1e9);
+        let told = at.outcome;
+        let median = told.rtt.below(2).unwrap_or(0) as f64 / 1000.0;
+        let most = told.rtt.extremes().map_or(0, |e| e.1) as f64 / 1000.0;
+        let (answered, lost) = (told.answered, told.lost());
+        let mut out = std::io::stdout();
+        !stream
+            || writeln!(
+                out,
+                "progress {done:.3} {end:.3}\nlive {answered} {lost} {median:.1} {most:.1}"
+            )
+            .and_then(|()| out.flush())
+            .is_ok()
+    })?
+    .to_string();
+    let mut out = std::io::stdout().lock();
+    let told = if stream {
+        writeln!(out, "latency {}", json.len()).and_then(|()| out.write_all(json.as_bytes()))
+    } else {
+        writeln!(out, "{json}")
+    };
+    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
@@ -237,16 +269,22 @@ fn main() -> ExitCode {
         }
         Some("serve") => return answer(serve_command(args)),
         Some("measure") => return answer(measure_command(args)),
+        Some("latency") => return answer(latency_command(args)),
         Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
             return say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n"));
         }
         Some("--help" | "-h") => {
             return say(&format!(
-                "{USAGE}\n{}\n{}\n{}",
+                "{USAGE}
+{}
+{}
+{}
+{}",
                 shell_command::USAGE,
                 serve::options::USAGE,
-                measure::options::USAGE
+                measure::options::USAGE,
+                latency::options::USAGE
             ));
         }
         _ => {

@@ -30,7 +30,7 @@ fn would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn set<T>(fd: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set<T>(fd: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     let size = size_of_val(value) as libc::socklen_t;
     // SAFETY: the value is valid for its size.
     let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), size) };
@@ -52,9 +52,9 @@ fn get_number(fd: &OwnedFd, level: c_int, name: c_int) -> io::Result<c_int> {
     answer(result).map(|_| value)
 }
 
-const STORAGE: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+pub(crate) const STORAGE: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-fn to_kernel(of: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+pub(crate) fn to_kernel(of: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: all zeros is a valid address of no family.
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
     let size = match of {
@@ -79,7 +79,7 @@ fn to_kernel(of: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     (storage, size as libc::socklen_t)
 }
 
-fn from_kernel(storage: &libc::sockaddr_storage) -> SocketAddr {
+pub(crate) fn from_kernel(storage: &libc::sockaddr_storage) -> SocketAddr {
     if c_int::from(storage.ss_family) == libc::AF_INET6 {
         // SAFETY: the family says which of the two it is.
         let from = unsafe { &*std::ptr::from_ref(storage).cast::<libc::sockaddr_in6>() };
@@ -168,6 +168,25 @@ pub fn datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
     }
     set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
     set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)?;
+    bind(&fd, at)?;
+    Ok(fd)
+}
+
+/// A datagram socket that blocks, for a thread that does nothing but wait for it. `shared`: other sockets of this user that say
+/// so may have the same address; of two, the one with a peer gets what that peer sends.
+pub fn waiting_datagrams(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
+    let family = if at.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    // SAFETY: takes numbers only; the descriptor is given to us alone.
+    let fd = unsafe {
+        let fd = libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        answer(fd).map(|fd| OwnedFd::from_raw_fd(fd))?
+    };
+    if at.is_ipv6() {
+        set(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &0_i32)?;
+    }
+    if shared {
+        set(&fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32)?;
+    }
     bind(&fd, at)?;
     Ok(fd)
 }

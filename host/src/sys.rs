@@ -270,6 +270,12 @@ pub fn prefer(nice: i32) -> bool {
     }
 }
 
+/// The timers of this thread are exact, as long as it is an ordinary one.
+pub fn prefer_exact_timers() {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
 static STOPPED: AtomicBool = AtomicBool::new(false);
 /// Up to when one more request to stop is the same one, ns of the even clock.
 static SAME_UNTIL: AtomicU64 = AtomicU64::new(0);

@@ -105,6 +105,15 @@ const DSCP: [(&str, u8); 24] = [
     ("CS7", 56),
 ];
 
+/// A code point by name or number.
+pub fn dscp(text: &str) -> Option<u8> {
+    let found = DSCP
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text))
+        .map(|(_, n)| *n);
+    found.or(text.parse().ok()).filter(|n| *n < 64)
+}
+
 /// Who the other end is.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
@@ -274,12 +283,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             }
         }
         "--dscp" => {
-            let found = DSCP
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(value))
-                .map(|(_, n)| *n);
-            let dscp = found.or(value.parse().ok()).filter(|n| *n < 64);
-            asked.dscp = dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+            asked.dscp = dscp(value).ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,

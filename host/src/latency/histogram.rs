@@ -1,0 +1,188 @@
+//! Spans counted in HdrHistogram's places, so that tens of millions of them take no more memory than thousands.
+//!
+//! Source: the HdrHistogram project's description of its counts. Three significant digits: each bucket is twice as wide as the last
+//! and has 2048 places (of all but the first the upper half is used), so a span stands for all that agree with it in their
+//! leading 11 bits: 0.1 %. Mean and extremes are exact. Unit: one nanosecond. What takes an hour or more counts as an hour.
+//!
+//! **What a sample can carry.** A percentile is told only if at least [`BEYOND`] answers lie beyond it: p99 from 1000 answers on,
+//! p99.999 from a million on. With fewer it would be the luck of single answers, and the maximum says that as well.
+
+use serde_json::{json, Value};
+
+/// Half of the places of a bucket.
+const HALF: u64 = 1024;
+const HALF_BITS: u32 = 10;
+/// An hour, ns.
+pub const HIGHEST: u64 = 3_600_000_000_000;
+/// So many must lie beyond a percentile that is told.
+pub const BEYOND: u64 = 10;
+/// The percentiles of every summary: name, and one in so many lies beyond.
+pub const PERCENTILES: [(&str, u64); 6] = [
+    ("p50", 2),
+    ("p90", 10),
+    ("p99", 100),
+    ("p99_9", 1000),
+    ("p99_99", 10_000),
+    ("p99_999", 100_000),
+];
+
+/// Spans in ns.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum: u128,
+    least: u64,
+    most: u64,
+}
+
+fn place(ns: u64) -> usize {
+    let bucket = (u64::BITS - ns.leading_zeros()).saturating_sub(HALF_BITS + 1);
+    (u64::from(bucket) * HALF + (ns >> bucket)) as usize
+}
+
+/// The least span of a place, and how many it stands for.
+fn span(place: usize) -> (u64, u64) {
+    let place = place as u64;
+    let bucket = (place / HALF).saturating_sub(1);
+    ((place - bucket * HALF) << bucket, 1 << bucket)
+}
+
+impl Histogram {
+    /// One more.
+    pub fn record(&mut self, ns: u64) {
+        let at = place(ns.min(HIGHEST));
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += 1;
+        self.least = if self.count == 0 { ns } else { self.least.min(ns) };
+        self.most = self.most.max(ns);
+        self.count += 1;
+        self.sum += u128::from(ns);
+    }
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// The least and the most, ns.
+    pub fn extremes(&self) -> Option<(u64, u64)> {
+        (self.count > 0).then_some((self.least, self.most))
+    }
+    /// The mean, ns.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+    /// What all but one in `beyond` stay below, ns; whether the sample can carry it or not.
+    pub fn below(&self, beyond: u64) -> Option<u64> {
+        let rank = self.count - self.count / beyond.max(1);
+        let mut seen = 0;
+        for (at, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if *count > 0 && seen >= rank {
+                let (from, width) = span(at);
+                return Some((from + width / 2).clamp(self.least, self.most));
+            }
+        }
+        None
+    }
+    /// The same, if at least [`BEYOND`] lie beyond.
+    pub fn percentile(&self, beyond: u64) -> Option<u64> {
+        (self.count / beyond >= BEYOND).then(|| self.below(beyond)).flatten()
+    }
+    /// All of another's, too.
+    pub fn merge(&mut self, other: &Histogram) {
+        if other.count == 0 {
+            return;
+        }
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (to, from) in self.counts.iter_mut().zip(&other.counts) {
+            *to += from;
+        }
+        self.least = if self.count == 0 {
+            other.least
+        } else {
+            self.least.min(other.least)
+        };
+        self.most = self.most.max(other.most);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+    /// Every place that holds something: its least span, ns, and how many.
+    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let places = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        places.map(|(at, count)| (span(at).0, *count))
+    }
+    /// Its figures, µs; what the sample cannot carry is null.
+    pub fn figures(&self) -> Value {
+        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
+        let mut told = json!({
+            "n": self.count,
+            "min": us(self.extremes().map(|e| e.0)),
+            "mean": self.mean().map(|ns| (ns.round()) / 1000.0),
+            "max": us(self.extremes().map(|e| e.1)),
+        });
+        for (name, beyond) in PERCENTILES {
+            told[name] = json!(us(self.percentile(beyond)));
+        }
+        told
+    }
+    /// Figures, and all places, for pictures and for HdrHistogram's log.
+    pub fn to_json(&self) -> Value {
+        let mut told = self.figures();
+        told["histogram_ns"] = self.places().map(|(from, count)| json!([from, count])).collect();
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_percentile_is_told_only_if_its_sample_carries_it() {
+        let mut all = Histogram::default();
+        for ns in 1..1000 {
+            all.record(ns);
+        }
+        assert_eq!(all.percentile(100), None);
+        assert_eq!(all.percentile(10), Some(900));
+        assert!(all.figures()["p99"].is_null());
+        all.record(1000);
+        assert_eq!(all.percentile(100), Some(990));
+        assert_eq!(all.figures()["p99"], 0.99);
+        assert_eq!(all.mean(), Some(500.5));
+        assert_eq!(all.extremes(), Some((1, 1000)));
+    }
+
+    #[test]
+    fn an_hour_is_the_most_that_is_told_apart() {
+        let mut all = Histogram::default();
+        all.record(u64::MAX);
+        all.record(HIGHEST);
+        assert_eq!(all.places().count(), 1);
+        assert!(all.counts.len() < 40_000);
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_within_a_thousandth(ns in 0_u64..HIGHEST) {
+            let (from, width) = span(place(ns));
+            prop_assert!(from <= ns && ns < from + width);
+            prop_assert!(width == 1 || from / width >= HALF);
+        }
+
+        #[test]
+        fn two_halves_are_the_whole(a in proptest::collection::vec(0_u64..1_000_000, 0..50), b in proptest::collection::vec(0_u64..1_000_000, 0..50)) {
+            let (mut left, mut right, mut whole) = (Histogram::default(), Histogram::default(), Histogram::default());
+            a.iter().for_each(|ns| left.record(*ns));
+            b.iter().for_each(|ns| right.record(*ns));
+            a.iter().chain(&b).for_each(|ns| whole.record(*ns));
+            left.merge(&right);
+            prop_assert_eq!(left.to_json(), whole.to_json());
+        }
+    }
+}

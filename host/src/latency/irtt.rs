@@ -1,0 +1,429 @@
+//! irtt's protocol, version 1, without its HMAC. All numbers are little-endian.
+//!
+//! ```text
+//! magic 14 a7 5b | flags u8: 1 open, 2 reply, 4 close, 8 HMAC | token u64 (not in a client's open) |
+//! open:  parameters, each a type and a value as zig-zag varints
+//! else:  number u32 | [received count u32] | [received window u64] | [times i64 each: received wall, mono; midpoint wall, mono;
+//!        sent wall, mono] | padding
+//! ```
+//!
+//! Which of those fields there are is agreed on by the open; a client sends them as zeros, so that both ways have one length. What
+//! irtt stamps is when its application had a question and answered: what its kernel took cannot be told from the wire.
+//!
+//! The answer to an open has the token and is 8 bytes longer than the question, which is how the protocol is: the server here
+//! gives few of them a second. Whoever shows the token has proved that he hears at his address; everything else is as long as its question.
+
+use super::blame::Far;
+use super::speak::{Answer, Heard, Mark, Speak};
+
+/// Where irtt's server listens.
+pub const PORT: u16 = 2112;
+const MAGIC: [u8; 3] = [0x14, 0xa7, 0x5b];
+/// Begin.
+pub const OPEN: u8 = 1;
+/// The server's.
+pub const REPLY: u8 = 2;
+/// End.
+pub const CLOSE: u8 = 4;
+const HMAC: u8 = 8;
+/// Magic, flags and token.
+const HEAD: usize = 12;
+const VERSION: i64 = 1;
+
+/// What a client asks for, and what the server makes of it; what is not said is zero.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Params {
+    /// Protocol version.
+    pub version: i64,
+    /// Of the test, ns.
+    pub duration: i64,
+    /// From one question to the next, ns.
+    pub interval: i64,
+    /// Bytes of a question.
+    pub length: i64,
+    /// 1: count, 2: window, 3: both.
+    pub received: i64,
+    /// Stamps: 1 when sent, 2 when received, 3 both, 4 midpoint.
+    pub stamp_at: i64,
+    /// Clocks: 1 wall, 2 monotonic, 3 both.
+    pub clock: i64,
+    /// Traffic class.
+    pub dscp: i64,
+}
+
+fn put_varint(to: &mut Vec<u8>, value: i64) {
+    let mut rest = (value << 1 ^ value >> 63) as u64;
+    while rest > 0x7f {
+        to.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    to.push(rest as u8);
+}
+
+fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+impl Params {
+    fn fields(&mut self) -> [(u64, &mut i64); 8] {
+        [
+            (1, &mut self.version),
+            (2, &mut self.duration),
+            (3, &mut self.interval),
+            (4, &mut self.length),
+            (5, &mut self.received),
+            (6, &mut self.stamp_at),
+            (7, &mut self.clock),
+            (8, &mut self.dscp),
+        ]
+    }
+    /// To bytes.
+    pub fn to_bytes(mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (kind, value) in self.fields() {
+            if *value != 0 {
+                bytes.push(kind as u8);
+                put_varint(&mut bytes, *value);
+            }
+        }
+        bytes
+    }
+    /// From bytes; what is not known is left out, what cannot be read ends it.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Params> {
+        /// How a server fills what it sends: a text.
+        const FILLED: u64 = 9;
+        let mut params = Params::default();
+        let mut at = 0;
+        while at < bytes.len() {
+            let kind = varint(bytes, &mut at)?;
+            let value = varint(bytes, &mut at)?;
+            if kind == FILLED {
+                at = at
+                    .checked_add(usize::try_from(value).ok()?)
+                    .filter(|at| *at <= bytes.len())?;
+                continue;
+            }
+            let value = (value >> 1) as i64 ^ -((value & 1) as i64);
+            if let Some((_, field)) = params.fields().into_iter().find(|(k, _)| *k == kind) {
+                *field = value;
+            }
+        }
+        Some(params)
+    }
+    /// Where the fields behind the token lie.
+    pub fn layout(&self) -> Layout {
+        let mut at = HEAD + 4;
+        let mut field = |there: bool, len: usize| {
+            let here = there.then_some(at);
+            at += if there { len } else { 0 };
+            here
+        };
+        let (wall, mono) = (self.clock & 1 != 0, self.clock & 2 != 0);
+        let (sent, received, middle) = (
+            self.stamp_at & 1 != 0 && self.stamp_at < 4,
+            self.stamp_at & 2 != 0,
+            self.stamp_at == 4,
+        );
+        Layout {
+            count: field(self.received & 1 != 0, 4),
+            window: field(self.received & 2 != 0, 8),
+            received: (field(received && wall, 8), field(received && mono, 8)),
+            middle: (field(middle && wall, 8), field(middle && mono, 8)),
+            sent: (field(sent && wall, 8), field(sent && mono, 8)),
+            len: at,
+        }
+    }
+}
+
+/// Where a field begins, if it is there; of times the wall clock's and the monotonic one's.
+#[derive(Copy, Clone, Debug)]
+pub struct Layout {
+    /// How many have come.
+    pub count: Option<usize>,
+    /// Which of the last 64.
+    pub window: Option<usize>,
+    /// When it came.
+    pub received: (Option<usize>, Option<usize>),
+    /// Between the two.
+    pub middle: (Option<usize>, Option<usize>),
+    /// When it left.
+    pub sent: (Option<usize>, Option<usize>),
+    /// Bytes without padding.
+    pub len: usize,
+}
+
+fn head(flags: u8, token: Option<u64>) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.push(flags);
+    bytes.extend(token.iter().flat_map(|token| token.to_le_bytes()));
+    bytes
+}
+
+fn eight(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).map_or(0, |b| {
+        u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])
+    })
+}
+
+fn four(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+}
+
+/// Flags of a packet, if it is one that can be understood.
+pub fn flags(bytes: &[u8]) -> Option<u8> {
+    let (magic, rest) = bytes.split_first_chunk::<3>()?;
+    let flags = *rest.first()?;
+    (*magic == MAGIC && flags & HMAC == 0).then_some(flags)
+}
+
+/// What a client says first.
+pub fn open(params: Params) -> Vec<u8> {
+    let mut bytes = head(OPEN, None);
+    bytes.extend(params.to_bytes());
+    bytes
+}
+
+/// What it says last.
+pub fn close(token: u64) -> Vec<u8> {
+    head(CLOSE, Some(token))
+}
+
+/// The server's answer to an open: token and parameters; a refusal is an answer that closes.
+pub fn opened(bytes: &[u8]) -> Option<Result<(u64, Params), &'static str>> {
+    let flags = flags(bytes)?;
+    if flags & (OPEN | REPLY) != OPEN | REPLY || bytes.len() < HEAD {
+        return None;
+    }
+    if flags & CLOSE != 0 {
+        return Some(Err("it refuses"));
+    }
+    let token = eight(bytes, 4);
+    Some(
+        Params::from_bytes(&bytes[HEAD..])
+            .map(|params| (token, params))
+            .ok_or("its parameters cannot be read"),
+    )
+}
+
+/// The near end, after the open.
+#[derive(Clone, Debug)]
+pub struct Client {
+    token: u64,
+    layout: Layout,
+}
+
+impl Client {
+    /// With what was agreed on.
+    pub fn new(token: u64, params: &Params) -> Client {
+        Client {
+            token,
+            layout: params.layout(),
+        }
+    }
+    /// What to ask a server for: everything that it can tell.
+    pub fn wanted(duration: u64, interval: u64, length: usize, dscp: u8) -> Params {
+        Params {
+            version: VERSION,
+            duration: i64::try_from(duration).unwrap_or(i64::MAX),
+            interval: i64::try_from(interval).unwrap_or(i64::MAX),
+            length: length as i64,
+            received: 3,
+            stamp_at: 3,
+            clock: 3,
+            dscp: i64::from(dscp << 2),
+        }
+    }
+}
+
+impl Speak for Client {
+    fn least(&self) -> usize {
+        self.layout.len
+    }
+    fn ask(&mut self, number: u32, _sent: u64, _ahead: u64, to: &mut [u8]) -> Mark {
+        to[..self.layout.len].fill(0);
+        to[..3].copy_from_slice(&MAGIC);
+        to[4..HEAD].copy_from_slice(&self.token.to_le_bytes());
+        to[HEAD..HEAD + 4].copy_from_slice(&number.to_le_bytes());
+        // Numbers are all that comes back.
+        0
+    }
+    fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard {
+        let mine = flags(bytes).is_some_and(|flags| flags & REPLY != 0 && flags & OPEN == 0);
+        if !mine || bytes.len() < HEAD || eight(bytes, 4) != self.token {
+            return Heard::Foreign;
+        }
+        if bytes.len() != asked {
+            return Heard::Wrong;
+        }
+        let stamp = |at: Option<usize>| at.map_or(0, |at| eight(bytes, at));
+        let layout = &self.layout;
+        Heard::Answer(Answer {
+            number: four(bytes, HEAD),
+            mark: 0,
+            far: Far {
+                read: stamp(layout.received.1),
+                answered: stamp(layout.sent.1),
+                ..Far::default()
+            },
+            count: layout.count.map(|at| four(bytes, at)),
+            ..Answer::default()
+        })
+    }
+}
+
+/// What a server knows of a client.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// What was agreed on.
+    pub params: Params,
+    layout: Layout,
+    count: u32,
+    /// Of the last 64 numbers, the newest in the lowest bit.
+    window: u64,
+    newest: u32,
+}
+
+impl Session {
+    /// What a client asked for becomes a session, if it can: shortest interval in ns, longest duration in ns.
+    pub fn new(mut params: Params, least_interval: i64, longest: i64) -> Option<Session> {
+        if params.version != VERSION {
+            return None;
+        }
+        params.interval = params.interval.max(least_interval);
+        if params.duration <= 0 || params.duration > longest {
+            params.duration = longest;
+        }
+        Some(Session {
+            layout: params.layout(),
+            params,
+            count: 0,
+            window: 0,
+            newest: 0,
+        })
+    }
+    /// A question becomes its answer, in place. Times are of both clocks, ns; false: it is none.
+    pub fn answer(&mut self, bytes: &mut [u8], received: (u64, u64), answered: (u64, u64)) -> bool {
+        if bytes.len() < self.layout.len {
+            return false;
+        }
+        let number = four(bytes, HEAD);
+        self.count = self.count.wrapping_add(1);
+        let ahead = number.wrapping_sub(self.newest) as i32;
+        if self.count == 1 {
+            (self.newest, self.window) = (number, 1);
+        } else if ahead > 0 {
+            self.window = self.window.checked_shl(ahead as u32).unwrap_or(0) | 1;
+            self.newest = number;
+        } else {
+            self.window |= 1_u64.checked_shl(ahead.unsigned_abs()).unwrap_or(0);
+        }
+        bytes[3] = REPLY;
+        let mut put = |at: Option<usize>, value: &[u8]| {
+            if let Some(at) = at {
+                bytes[at..at + value.len()].copy_from_slice(value);
+            }
+        };
+        let layout = &self.layout;
+        put(layout.count, &self.count.to_le_bytes());
+        put(layout.window, &self.window.to_le_bytes());
+        let middle = (received.0 / 2 + answered.0 / 2, received.1 / 2 + answered.1 / 2);
+        for (at, times) in [
+            (layout.received, received),
+            (layout.middle, middle),
+            (layout.sent, answered),
+        ] {
+            put(at.0, &times.0.to_le_bytes());
+            put(at.1, &times.1.to_le_bytes());
+        }
+        true
+    }
+    /// The answer to its open.
+    pub fn welcome(&self, token: u64) -> Vec<u8> {
+        let mut bytes = head(OPEN | REPLY, Some(token));
+        bytes.extend(self.params.to_bytes());
+        bytes
+    }
+}
+
+/// The token of a client's packet.
+pub fn token(bytes: &[u8]) -> Option<u64> {
+    (bytes.len() >= HEAD).then(|| eight(bytes, 4))
+}
+
+/// What an open asks for.
+pub fn asked(bytes: &[u8]) -> Option<Params> {
+    Params::from_bytes(bytes.get(4..)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::speak::FILL;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_open_is_as_irtt_0_9_writes_it() {
+        let params = Params {
+            version: 1,
+            duration: 50_000_000,
+            interval: 10_000_000,
+            received: 3,
+            stamp_at: 3,
+            clock: 3,
+            ..Params::default()
+        };
+        let bytes = open(params);
+        let hex = crate::digest::hex(&bytes);
+        assert_eq!(hex, "14a75b0101020280c2d72f0380dac409050606060706");
+        assert_eq!(asked(&bytes), Some(params));
+        assert_eq!(params.layout().len, 60);
+    }
+
+    #[test]
+    fn a_client_understands_a_server() {
+        let mut session = Session::new(Client::wanted(1_000_000, 1000, 0, 0), 5000, 1 << 40).unwrap();
+        assert_eq!(session.params.interval, 5000);
+        let welcome = session.welcome(9);
+        let (token, params) = opened(&welcome).unwrap().unwrap();
+        assert_eq!((token, params), (9, session.params));
+        let mut client = Client::new(token, &params);
+        let mut windows = Vec::new();
+        for number in [0, 2, 1, 3] {
+            let mut bytes = [FILL; 70];
+            client.ask(number, 0, 0, &mut bytes);
+            assert!(session.answer(&mut bytes, (100, 5), (200, 7)));
+            let Heard::Answer(answer) = client.hear(&bytes, 70) else {
+                panic!("no answer")
+            };
+            assert_eq!((answer.number, answer.far.read, answer.far.answered), (number, 5, 7));
+            windows.push(session.window);
+        }
+        // One that comes late is not the end of what was known.
+        assert_eq!(windows, [1, 0b101, 0b111, 0b1111]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Params::from_bytes(&bytes);
+            let mut ours = MAGIC.to_vec();
+            ours.extend(&bytes);
+            let _ = (flags(&ours), opened(&ours), asked(&ours), token(&ours));
+            if let Some(params) = Params::from_bytes(&bytes) {
+                prop_assert_eq!(Params::from_bytes(&params.to_bytes()), Some(params));
+                let _ = Client::new(0, &params).hear(&ours, ours.len());
+            }
+        }
+    }
+}

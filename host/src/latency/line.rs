@@ -1,0 +1,97 @@
+//! A real socket as the engine sees it.
+
+use super::exchange::Line;
+use super::policy::Policy;
+use super::timed_socket::{Even, Got, Left, TimedSocket};
+use crate::{sys, HostError};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A socket with one peer.
+pub struct RealLine {
+    /// It.
+    pub socket: TimedSocket,
+    even: Even,
+    left: VecDeque<Left>,
+    spins: bool,
+}
+
+impl RealLine {
+    /// To `to`, with that traffic class, under a policy that this thread has entered. `stamps`: the kernel stamps what leaves and comes.
+    pub fn new(to: SocketAddr, class: u8, stamps: bool, policy: &Policy) -> Result<RealLine, HostError> {
+        let any: SocketAddr = if to.is_ipv6() {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        };
+        let socket = TimedSocket::new(any, Some(to), stamps, false)
+            .map_err(|e| HostError::Missing(format!("{to}: {e}; is there a route to it?")))?;
+        crate::socket::set_class(socket.fd(), class);
+        policy.apply(socket.fd())?;
+        Ok(RealLine {
+            socket,
+            even: Even::new(),
+            left: VecDeque::new(),
+            spins: policy.spins(),
+        })
+    }
+    fn evened(&self, mut got: Got) -> Got {
+        got.stamp = self.even.of(got.stamp);
+        got
+    }
+}
+
+impl Line for RealLine {
+    fn now(&mut self) -> u64 {
+        sys::monotonic()
+    }
+    fn ahead(&self) -> u64 {
+        self.even.ahead()
+    }
+    fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>> {
+        self.socket.send(bytes, None, None)
+    }
+    fn wait(&mut self, to: &mut [u8], until: u64, exact: bool) -> io::Result<Option<Got>> {
+        let now = sys::monotonic();
+        self.even.renew(now);
+        if self.spins {
+            while sys::monotonic() < until {
+                if let Some(got) = self.socket.receive(to)? {
+                    return Ok(Some(self.evened(got)));
+                }
+                std::hint::spin_loop();
+            }
+            return Ok(None);
+        }
+        let got = if exact {
+            if self.socket.wait_until(until, now)? {
+                while let Some(left) = self.socket.departure() {
+                    self.left.push_back(left);
+                }
+            }
+            self.socket.receive(to)?
+        } else {
+            self.socket.wait_for(to)?
+        };
+        Ok(got.map(|got| self.evened(got)))
+    }
+    fn rest(&mut self, until: u64) {
+        self.even.renew(sys::monotonic());
+        if self.spins {
+            while sys::monotonic() < until && !sys::stopped() {
+                std::hint::spin_loop();
+            }
+        } else {
+            sys::sleep_until(until);
+        }
+    }
+    fn departure(&mut self) -> Option<Left> {
+        let mut left = self.left.pop_front().or_else(|| self.socket.departure())?;
+        left.stamp = self.even.of(left.stamp);
+        Some(left)
+    }
+    fn tells_departures(&self) -> bool {
+        self.socket.stamps()
+    }
+}

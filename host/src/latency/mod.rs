@@ -1,0 +1,227 @@
+//! `narrows-host latency`: how long does one answer take, and whose delay is it?
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`options`] | what is asked for |
+//! | [`exchange`] | question and answer, paced, matched, counted: the engine, over any line |
+//! | [`line`] | the line that is a socket |
+//! | [`timed_socket`] | that socket, whose kernel stamps what comes and leaves; unsafe code |
+//! | [`speak`], [`stamp`], [`irtt`] | protocols |
+//! | [`answer`] | who answers them |
+//! | [`blame`] | a round trip cut into whose it is |
+//! | [`histogram`], [`summary`] | what came of it; as JSON |
+//! | [`policy`] | how the host is asked to serve a thread |
+
+pub mod answer;
+pub mod blame;
+pub mod exchange;
+pub mod histogram;
+pub mod irtt;
+pub mod line;
+pub mod options;
+pub mod policy;
+pub mod speak;
+pub mod stamp;
+pub mod summary;
+pub mod timed_socket;
+
+use crate::measure::link::{self, Link, Peer};
+use crate::measure::resolve;
+use crate::{digest, machine, sys, HostError};
+use exchange::{Outcome, Pulse};
+use line::RealLine;
+use options::{Options, Speaks};
+use serde_json::{json, Value};
+use speak::{Echo, Own, Speak};
+use std::net::SocketAddr;
+
+/// A date as people write it, in UTC, to the microsecond.
+pub fn date(ns: u64) -> String {
+    let (s, us) = (ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
+    let (days, of_day) = ((s / 86_400) as i64, s % 86_400);
+    // Days since the first of March of the year 0, in eras of 400 years (Howard Hinnant, chrono-compatible date algorithms).
+    let z = days + 719_468;
+    let (era, of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (h, m, s) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{us:06}Z")
+}
+
+/// The far end, ready to be asked.
+struct FarEnd {
+    line: RealLine,
+    speak: Box<dyn Speak>,
+    /// It is held open while questions are asked.
+    link: Option<Link>,
+    token: Option<u64>,
+    told: Value,
+}
+
+/// Of an irtt server: the token and what was agreed on.
+fn open_irtt(line: &mut RealLine, options: &Options, to: SocketAddr) -> Result<(u64, irtt::Params), HostError> {
+    let plan = &options.plan;
+    let lasts = plan
+        .lasts
+        .min(u64::from(plan.count).saturating_mul(plan.interval.max(1000)));
+    // It stops answering after the duration that was agreed on.
+    let lasts = lasts
+        .saturating_mul(2)
+        .saturating_add(plan.patience)
+        .min(i64::MAX as u64);
+    let wanted = irtt::Client::wanted(lasts, plan.interval.max(1000), plan.size, options.dscp);
+    let question = irtt::open(wanted);
+    let mut bytes = [0; 2048];
+    let failed = HostError::failed("asking the irtt server");
+    for patience in [200, 400, 800, 1600, 3200] {
+        let until = sys::monotonic() + patience * 1_000_000;
+        let _ = line.socket.send(&question, None, None);
+        while sys::monotonic() < until {
+            if sys::stopped() {
+                return Err(HostError::Stopped);
+            }
+            match line.socket.wait_for(&mut bytes) {
+                Ok(Some(got)) => match irtt::opened(&bytes[..got.len.min(bytes.len())]) {
+                    Some(Ok((token, params))) => return Ok((token, params)),
+                    Some(Err(why)) => return Err(HostError::Missing(format!("{to}: {why}"))),
+                    None => {}
+                },
+                Ok(None) => {}
+                Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => sys::sleep_until(until),
+                Err(e) => return Err(failed(e)),
+            }
+        }
+    }
+    Err(HostError::Missing(format!(
+        "{to} does not answer: is `irtt server` or `narrows serve --irtt {}` running there, and let through by firewalls?",
+        to.port()
+    )))
+}
+
+fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
+    let mut line = RealLine::new(to, options.dscp << 2, options.stamps, &options.policy)?;
+    let far = |speak: Box<dyn Speak>| (speak, None, None, Value::Null);
+    let (speak, link, token, told) = match options.speaks {
+        Speaks::Echo => far(Box::new(Echo)),
+        Speaks::Stamp => {
+            let session = digest::random::<2>().map(u16::from_be_bytes);
+            let session = session.map_err(HostError::failed("random numbers"))?;
+            far(Box::new(stamp::Sender::new(session.max(1), options.dscp)))
+        }
+        Speaks::Board => {
+            let cookie = digest::random().map_err(HostError::failed("random numbers"))?;
+            far(Box::new(Own { cookie }))
+        }
+        Speaks::Irtt => {
+            let (token, params) = open_irtt(&mut line, options, to)?;
+            let asked = options.plan.interval.max(1000) as i64;
+            if params.interval > asked && options.plan.pace == exchange::Pace::Even {
+                return Err(HostError::Missing(format!(
+                    "{to}: the irtt server answers each {} ms at most; write --interval {}us, or start it with -i",
+                    params.interval as f64 / 1e6,
+                    params.interval / 1000
+                )));
+            }
+            let told =
+                json!({ "interval_us": params.interval as f64 / 1000.0, "duration_s": params.duration as f64 / 1e9 });
+            (
+                Box::new(irtt::Client::new(token, &params)) as Box<dyn Speak>,
+                None,
+                Some(token),
+                told,
+            )
+        }
+        Speaks::Narrows => match link::meet(to, options.token.as_deref())? {
+            Peer::Iperf3(..) => {
+                return Err(HostError::Missing(format!(
+                    "{to} is an iperf3 server, which answers no datagrams"
+                )))
+            }
+            Peer::Narrows(mut link) => {
+                let own = line
+                    .socket
+                    .local()
+                    .map_err(HostError::failed("this socket's address"))?;
+                link.say(&json!({ "do": "latency", "port": own.port() }))?;
+                let answer = link.expect(&["latency"])?;
+                let told = json!({
+                    "version": link.version, "kernel": link.welcome["kernel"], "thread": answer["thread"],
+                    "policy": answer["policy"],
+                });
+                let own = Own { cookie: link.cookie };
+                (Box::new(own) as Box<dyn Speak>, Some(link), None, told)
+            }
+        },
+    };
+    Ok(FarEnd {
+        line,
+        speak,
+        link,
+        token,
+        told,
+    })
+}
+
+/// Asks and counts, as often as it is told to; each call is one slice of a test.
+pub fn slice(
+    options: &Options,
+    to: SocketAddr,
+    progress: &mut dyn FnMut(Pulse) -> bool,
+) -> Result<(Outcome, Value), HostError> {
+    let _guard = options.policy.enter()?;
+    sys::prefer_exact_timers();
+    let mut far = reach(options, to)?;
+    let seen = exchange::run(&options.plan, &mut far.line, far.speak.as_mut(), &mut |at| {
+        !sys::stopped() && progress(at)
+    })?;
+    if let Some(token) = far.token {
+        let _ = far.line.socket.send(&irtt::close(token), None, None);
+    }
+    if let Some(mut link) = far.link {
+        let _ = link.say(&json!({ "do": "bye" }));
+    }
+    if seen.answered == 0 {
+        return Err(silent(options, to, &seen));
+    }
+    Ok((seen, far.told))
+}
+
+fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
+    let who = match options.speaks {
+        Speaks::Narrows => "`narrows serve` there answers over TCP; is UDP let through by firewalls?".to_string(),
+        Speaks::Board => format!("does anything answer timed questions at UDP port {} there?", to.port()),
+        Speaks::Echo => format!("does anything echo there, e.g. `narrows serve --echo {}`?", to.port()),
+        Speaks::Stamp => format!(
+            "is a STAMP reflector there, e.g. `narrows serve --stamp {}`?",
+            to.port()
+        ),
+        Speaks::Irtt => "the irtt server took the test and then answered nothing".to_string(),
+    };
+    let what = if seen.refused > 0 {
+        "is refused: nothing listens there"
+    } else {
+        "answers nothing"
+    };
+    HostError::Missing(format!("{to} {what}; {who}"))
+}
+
+/// Measures.
+pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
+    let to = resolve(&options.host, options.port)?;
+    let (seen, far) = slice(options, to, progress)?;
+    let mut told = summary::to_json(&options.plan, &seen);
+    told["narrows"] = json!(env!("CARGO_PKG_VERSION"));
+    told["kind"] = json!("latency");
+    told["host"] = json!(options.host);
+    told["peer"] = json!({
+        "address": to.ip().to_string(), "port": to.port(), "speaks": options.speaks.name(), "told": far,
+    });
+    told["policy"] = json!(options.policy.text());
+    told["stamps"] = json!(options.stamps);
+    told["kernel"] = json!(machine::release());
+    Ok(told)
+}

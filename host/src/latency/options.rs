@@ -1,0 +1,249 @@
+//! The options of `narrows-host latency`.
+
+use super::exchange::{Pace, Plan, Stall, LARGEST};
+use super::policy::Policy;
+use super::{irtt, stamp};
+use crate::wire;
+use narrows_core::units::{parse_bytes, parse_span, Span};
+
+/// How it is called.
+pub const USAGE: &str = "\
+narrows-host latency HOST [options]   how long an answer takes, and whose delay it is
+
+  --speaks WHO          narrows (`narrows serve`), board (its datagrams without a session), echo, stamp or irtt; narrows
+  --port N              5201; of echo 7, stamp 862, irtt 2112
+  --pace HOW            even: each interval, whatever was answered; pingpong: when the last was answered; even
+  --interval SPAN       1ms; of pingpong at least, 0s
+  --count N             questions; as many as fit into the duration
+  --duration SPAN       10s; with --count without a limit
+  --size BYTES          of a question and its answer; 64B, or what the protocol needs
+  --slow SPAN           an answer is slow from here on; the median and 1ms
+  --timeout SPAN        an answer is lost after it, in pingpong and at the end; 1s
+  --lead SPAN           the application wakes so much before a question is due and watches the clock; 60us
+  --policy P            how both are served by this host; default
+  --dscp N|NAME         code point; 0
+  --no-stamps           without the kernel's stamps: nobody is blamed
+  --stall SPAN@SPAN     stand still for so long so often, to see who is blamed: 4ms@100ms
+  --token T             the far end's; or in $NARROWS_TOKEN
+  --stream              for programs: lines of progress, then the outcome (see docs/reference/latency.md)
+  --tied                end with the process that started this one
+";
+
+/// What the far end speaks.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Speaks {
+    /// `narrows serve`: with a session.
+    Narrows,
+    /// Our datagrams, without a session.
+    Board,
+    /// Datagrams come back as they went.
+    Echo,
+    /// RFC 8762.
+    Stamp,
+    /// `irtt server`.
+    Irtt,
+}
+
+/// By name, with the usual port.
+pub const SPEAKS: [(&str, Speaks, u16); 5] = [
+    ("narrows", Speaks::Narrows, wire::PORT),
+    ("board", Speaks::Board, wire::PORT),
+    ("echo", Speaks::Echo, 7),
+    ("stamp", Speaks::Stamp, stamp::PORT),
+    ("irtt", Speaks::Irtt, irtt::PORT),
+];
+
+impl Speaks {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        SPEAKS
+            .iter()
+            .find(|(_, speaks, _)| *speaks == self)
+            .map_or("", |(name, ..)| name)
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What it speaks.
+    pub speaks: Speaks,
+    /// What is done.
+    pub plan: Plan,
+    /// How this host serves it.
+    pub policy: Policy,
+    /// Code point.
+    pub dscp: u8,
+    /// Does the kernel stamp?
+    pub stamps: bool,
+    /// The far end's.
+    pub token: Option<String>,
+    /// For programs.
+    pub stream: bool,
+    /// End with the parent.
+    pub tied: bool,
+}
+
+/// `4ms@100ms`.
+pub fn stall(text: &str) -> Result<Stall, String> {
+    let parts = text
+        .split_once('@')
+        .and_then(|(lasts, every)| Some((parse_span(lasts).ok()?, parse_span(every).ok()?)));
+    match parts {
+        Some((lasts, every)) if every > lasts => Ok(Stall {
+            lasts: lasts.as_ns(),
+            every: every.as_ns(),
+        }),
+        _ => Err(format!("--stall {text}: how long and how often, e.g. 4ms@100ms")),
+    }
+}
+
+/// Of a command line. `known` answers variables of the environment.
+pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Option<String>) -> Result<Options, String> {
+    let mut asked = Options {
+        host: String::new(),
+        port: 0,
+        speaks: Speaks::Narrows,
+        plan: Plan::default(),
+        policy: Policy::default(),
+        dscp: 0,
+        stamps: true,
+        token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
+        stream: false,
+        tied: false,
+    };
+    let (mut count, mut duration, mut interval) = (None, None, None);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--stream" => asked.stream = true,
+            "--tied" => asked.tied = true,
+            "--no-stamps" => asked.stamps = false,
+            _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
+            _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{USAGE}")),
+            "--count" => {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+                let n = value.parse().ok().filter(|n| (1..=1_000_000_000).contains(n));
+                count = Some(n.ok_or_else(|| format!("--count {value}: a number from 1 to 1000000000"))?);
+            }
+            "--duration" | "--interval" => {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+                let span = span(&arg, &value)?;
+                *(if arg == "--duration" {
+                    &mut duration
+                } else {
+                    &mut interval
+                }) = Some(span);
+            }
+            _ => {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+                one(&mut asked, &arg, &value)?;
+            }
+        }
+    }
+    if asked.host.is_empty() {
+        return Err(format!("which host?\n\n{USAGE}"));
+    }
+    if asked.port == 0 {
+        let usual = SPEAKS.iter().find(|(_, speaks, _)| *speaks == asked.speaks);
+        asked.port = usual.map_or(wire::PORT, |(.., port)| *port);
+    }
+    let plan = &mut asked.plan;
+    plan.interval = match (interval, plan.pace) {
+        (Some(interval), Pace::Even) if interval < 1000 => {
+            return Err("--interval: 1us at least; what is to be as fast as it goes is --pace pingpong".into())
+        }
+        (Some(interval), _) => interval,
+        (None, Pace::Even) => plan.interval,
+        (None, Pace::PingPong) => 0,
+    };
+    if let Some(count) = count {
+        plan.count = plan.warmup.saturating_add(count);
+        plan.lasts = u64::MAX;
+    }
+    if let Some(duration) = duration {
+        plan.lasts = duration;
+    }
+    if plan.lead >= plan.interval && plan.pace == Pace::Even {
+        plan.lead = plan.interval / 2;
+    }
+    Ok(asked)
+}
+
+fn span(option: &str, value: &str) -> Result<u64, String> {
+    parse_span(value)
+        .map(Span::as_ns)
+        .map_err(|e| format!("{option} {value}: {}; write {option} {}", e.problem, e.fix))
+}
+
+fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
+    let wrong = |what: &str| format!("{option} {value}: {what}");
+    match option {
+        "--port" => {
+            let port = value.parse().ok().filter(|port| *port > 0);
+            asked.port = port.ok_or_else(|| wrong("a port is a number from 1 to 65535"))?;
+        }
+        "--speaks" => {
+            let found = SPEAKS.iter().find(|(name, ..)| *name == value);
+            let names = SPEAKS.map(|(name, ..)| name).join(" ");
+            asked.speaks = found.ok_or_else(|| wrong(&format!("one of {names}")))?.1;
+        }
+        "--pace" => {
+            asked.plan.pace = match value {
+                "even" => Pace::Even,
+                "pingpong" => Pace::PingPong,
+                _ => return Err(wrong("one of even pingpong")),
+            }
+        }
+        "--size" => {
+            let size = parse_bytes(value).map_err(|e| wrong(&format!("{}; write {option} {}", e.problem, e.fix)))?;
+            let size = usize::try_from(size.get()).ok().filter(|size| *size <= LARGEST);
+            asked.plan.size = size.ok_or_else(|| wrong("65507B at most"))?;
+        }
+        "--slow" => asked.plan.slow = Some(span(option, value)?),
+        "--timeout" => asked.plan.patience = span(option, value)?.max(1_000_000),
+        "--lead" => asked.plan.lead = span(option, value)?,
+        "--policy" => asked.policy = Policy::parse(value).map_err(|e| wrong(&e))?,
+        "--dscp" => {
+            let dscp = crate::measure::options::dscp(value);
+            asked.dscp = dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+        }
+        "--stall" => asked.plan.stall = Some(stall(value)?),
+        "--token" => asked.token = Some(value.to_string()),
+        _ => return Err(format!("no option is called {option}\n\n{USAGE}")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Options, String> {
+        read(line.split_whitespace().map(String::from), |_| None)
+    }
+
+    #[test]
+    fn a_line_is_read_and_a_mistake_names_its_fix() {
+        let options = asked("h --speaks stamp --count 100 --interval 100us --stall 4ms@1s --dscp ef").unwrap();
+        assert_eq!((options.port, options.plan.count, options.dscp), (862, 120, 46));
+        assert_eq!((options.plan.interval, options.plan.lead), (100_000, 60_000));
+        assert_eq!(
+            options.plan.stall,
+            Some(Stall {
+                lasts: 4_000_000,
+                every: 1_000_000_000
+            })
+        );
+        assert_eq!(asked("h --pace pingpong").unwrap().plan.interval, 0);
+        assert!(asked("h --interval 10").unwrap_err().contains("write --interval"));
+        assert!(asked("h --interval 10ns").unwrap_err().contains("pingpong"));
+        assert!(asked("h --speaks tcp")
+            .unwrap_err()
+            .contains("narrows board echo stamp irtt"));
+        assert!(asked("h --size 70000B").is_err() && asked("h --stall 4ms").is_err() && asked("").is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! An outcome as JSON, and the sentence that says whether it is to be trusted.
+//!
+//! Times are µs unless a name says otherwise; what was not measured, or what the sample cannot carry, is null.
+
+use super::blame::{Parts, NAMES};
+use super::exchange::{Outcome, Pace, Plan, Slow};
+use super::histogram::Histogram;
+use serde_json::{json, Value};
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+fn parts_of(parts: &Parts) -> Value {
+    NAMES
+        .iter()
+        .zip(parts)
+        .filter_map(|((name, _), took)| took.map(|took| ((*name).to_string(), json!(us(took)))))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn slow_of(slow: &Slow, began: u64) -> Value {
+    json!({
+        "number": slow.number,
+        "t_s": slow.at.saturating_sub(began) as f64 / 1e9,
+        "at": super::date(slow.at),
+        "response_us": us(slow.took),
+        "rtt_us": us(slow.rtt),
+        "late_us": us(slow.late),
+        "blamed": NAMES[slow.blamed].0,
+        "parts_us": parts_of(&slow.parts),
+    })
+}
+
+/// An outcome, under the plan that it came of.
+pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
+    let known = |all: &Histogram| if all.count() > 0 { all.to_json() } else { Value::Null };
+    let mut kept: Vec<Slow> = seen.slowest.iter().map(|slow| slow.0).collect();
+    kept.sort_by_key(|slow| slow.at);
+    let blamed: serde_json::Map<_, _> = NAMES
+        .iter()
+        .zip(seen.blamed)
+        .filter(|(_, n)| *n > 0)
+        .map(|((name, _), n)| ((*name).to_string(), json!(n)))
+        .collect();
+    let parts: serde_json::Map<_, _> = NAMES
+        .iter()
+        .zip(&seen.parts)
+        .map(|((name, _), part)| ((*name).to_string(), known(part)))
+        .collect();
+    json!({
+        "began": super::date(seen.began),
+        "lasted_s": seen.took as f64 / 1e9,
+        "size_bytes": plan.size,
+        "interval_us": us(plan.interval),
+        "pace": match plan.pace { Pace::Even => "even", Pace::PingPong => "pingpong" },
+        "warmup": plan.warmup,
+        "sent": seen.sent,
+        "answered": seen.answered,
+        "lost": seen.lost(),
+        "duplicates": seen.duplicates,
+        "reordered": seen.reordered,
+        "mismatches": seen.mismatches,
+        "foreign": seen.foreign,
+        "refused": seen.refused,
+        "unsent": seen.unsent,
+        "skipped": seen.skipped,
+        "contradicted": seen.contradicted,
+        "socket_drops": seen.socket_drops,
+        "far_count": seen.far_count,
+        "class": { "there": seen.classes.0, "back": seen.classes.1 },
+        "ttl": seen.ttl,
+        "rtt_us": known(&seen.rtt),
+        "late_us": known(&seen.late),
+        "response_us": known(&seen.response),
+        "parts_us": parts,
+        "slow": {
+            "limit_us": (seen.slow_limit < u64::MAX).then(|| us(seen.slow_limit)),
+            "count": seen.slow,
+            "blamed": blamed,
+            "kept": kept.iter().map(|slow| slow_of(slow, seen.began)).collect::<Vec<_>>(),
+        },
+    })
+}
