@@ -26,6 +26,7 @@
 //! | [`wire`], [`iperf3`] | what the ends say to each other: ours, and iperf3's |
 //! | [`row`] | a flow at one instant |
 //! | [`bpf`] | programs for the kernel's own machine; unsafe code |
+//! | [`schedule`] | how the kernel serves a thread; unsafe code |
 //! | [`digest`] | proof of a token |
 //! | [`remembered`] | what the kernel knows of a destination |
 //! | [`socket`] | sockets of both families; unsafe code, too |
@@ -54,6 +55,7 @@ pub mod ready;
 pub mod record;
 pub mod remembered;
 pub mod row;
+pub mod schedule;
 pub mod serve;
 pub mod shell;
 pub mod shell_command;
