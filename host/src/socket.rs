@@ -191,11 +191,6 @@ pub fn waiting_datagrams(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Tells a socket a whole number.
-pub fn set_number(fd: &OwnedFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-    set(fd, level, name, &value)
-}
-
 /// Where a socket is bound.
 pub fn local(fd: &OwnedFd) -> io::Result<SocketAddr> {
     // SAFETY: all zeros is a valid address; it and its size are valid for the call.

@@ -1,38 +1,188 @@
-//! How a thread of a latency test asks its host to be served: one policy each, named on the command line.
+//! How a thread of a latency test asks its host to be served: parts, joined by `+`.
+//!
+//! | part | asks for | needs | costs |
+//! |---|---|---|---|
+//! | `default` | nothing | | |
+//! | `nice`, `nice=N` | niceness -20, or N | root, or RLIMIT_NICE | others, a little |
+//! | `rr`, `rr=N` | SCHED_RR 99, or N: before every ordinary thread | root, or RLIMIT_RTPRIO | others, when it runs long |
+//! | `fifo`, `fifo=N` | SCHED_FIFO, likewise | likewise | likewise |
+//! | `lock` | memory that is never paged out (mlockall) | root, or RLIMIT_MEMLOCK | memory |
+//! | `pin=N` | processor N alone | | a busy N is no longer avoided |
+//! | `busy=50us` | the socket looks into its device itself for so long before it sleeps (SO_BUSY_POLL) | a device with NAPI | a processor, meanwhile |
+//! | `spin` | never sleeping: asking again and again | | a whole processor |
+//! | `awake` | processors that do not halt | /dev/cpu_dma_latency, or nothing | power; of a guest, its host's time |
+//!
+//! **Awake.** A processor that halts needs time to come back. Where a cpuidle driver chooses how deep it sleeps, a zero held in /dev/cpu_dma_latency
+//! forbids it (Documentation/power/pm_qos_interface.rst). In most guests nothing chooses, they just halt; there one
+//! thread for each processor turns in the idle class, which gives way to everything.
+//!
+//! **Nobody is starved.** A real-time class never goes with `spin`, and each real-time thread is watched
+//! ([`crate::schedule`]): one that does not sleep for 200 ms becomes an ordinary one, and [`Guard::called_off`] tells it.
+//!
+//! What is not permitted is refused in words, before anything is measured, and never left out.
 
-use crate::HostError;
+use crate::schedule::{self, Class};
+use crate::{socket, HostError};
+use narrows_core::units::parse_span;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The names, for messages.
+const PARTS: &str = "default nice rr fifo lock pin=N busy=50us spin awake";
+/// The most urgent real-time priority.
+const URGENT: i32 = 99;
+/// The longest busy poll, µs: beyond, `spin` says what is meant.
+const BUSY: u64 = 1000;
+/// `SO_BUSY_POLL` of asm-generic/socket.h.
+const SO_BUSY_POLL: libc::c_int = 46;
 
 /// A policy, ready to be entered by a thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
     text: String,
+    class: Class,
+    nice: Option<i32>,
+    lock: bool,
+    pin: Option<usize>,
+    /// µs.
+    busy: Option<u32>,
     spin: bool,
+    awake: bool,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
             text: "default".into(),
+            class: Class::Ordinary,
+            nice: None,
+            lock: false,
+            pin: None,
+            busy: None,
             spin: false,
+            awake: false,
         }
     }
 }
 
-/// What a thread holds while it works under a policy; dropping it gives everything back.
-#[derive(Debug)]
-pub struct Guard(());
+/// Why a host does not serve a thread so.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// This user may not.
+    NotPermitted {
+        /// The part.
+        part: String,
+        /// What would permit it.
+        cure: &'static str,
+    },
+    /// This machine cannot.
+    NotHere {
+        /// The part.
+        part: String,
+        /// What is missing.
+        why: String,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NotPermitted { part, cure } => write!(f, "policy {part}: this user may not; {cure}"),
+            Refused::NotHere { part, why } => write!(f, "policy {part}: {why}"),
+        }
+    }
+}
+
+impl From<Refused> for HostError {
+    fn from(refused: Refused) -> HostError {
+        HostError::Missing(refused.to_string())
+    }
+}
+
+fn refused(part: &str, cure: &'static str) -> impl Fn(io::Error) -> Refused {
+    let part = part.to_string();
+    move |error| match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES | libc::ENOMEM) => Refused::NotPermitted {
+            part: part.clone(),
+            cure,
+        },
+        _ => Refused::NotHere {
+            part: part.clone(),
+            why: error.to_string(),
+        },
+    }
+}
+
+fn number<T>(part: &str, text: &str, range: std::ops::RangeInclusive<T>) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + fmt::Display,
+{
+    let found = text.parse().ok().filter(|n| range.contains(n));
+    found.ok_or_else(|| format!("{part}: a whole number from {} to {}", range.start(), range.end()))
+}
 
 impl Policy {
-    /// From its name: `default`, or `spin`, which asks again and again instead of sleeping.
+    /// From words.
     pub fn parse(text: &str) -> Result<Policy, String> {
-        match text {
-            "default" | "spin" => Ok(Policy {
-                text: text.into(),
-                spin: text == "spin",
-            }),
-            _ => Err(format!("{text} is no policy; one of default spin")),
+        let mut policy = Policy {
+            text: text.to_string(),
+            ..Policy::default()
+        };
+        let mut seen: Vec<&str> = Vec::new();
+        for part in text.split('+').map(str::trim) {
+            let (name, value) = part
+                .split_once('=')
+                .map_or((part, None), |(name, value)| (name, Some(value)));
+            if seen.contains(&name) {
+                return Err(format!("{text}: {name} is there twice"));
+            }
+            seen.push(name);
+            let urgency = || value.map_or(Ok(URGENT), |n| number(part, n, 1..=URGENT));
+            match (name, value) {
+                ("default", None) => {}
+                ("nice", _) => policy.nice = Some(value.map_or(Ok(-20), |n| number(part, n, -20..=19))?),
+                ("rr", _) => policy.class = Class::RoundRobin(urgency()?),
+                ("fifo", _) => policy.class = Class::Fifo(urgency()?),
+                ("lock", None) => policy.lock = true,
+                ("spin", None) => policy.spin = true,
+                ("awake", None) => policy.awake = true,
+                ("pin", Some(cpu)) => policy.pin = Some(number(part, cpu, 0..=libc::CPU_SETSIZE as usize - 1)?),
+                ("pin", None) => return Err("pin: on which processor? e.g. pin=1".into()),
+                ("busy", Some(span)) => {
+                    let span = parse_span(span).map_err(|e| format!("{part}: {}; write busy={}", e.problem, e.fix))?;
+                    let us = span.as_ns() / 1000;
+                    if !(1..=BUSY).contains(&us) {
+                        return Err(format!(
+                            "{part}: from 1us to 1ms, e.g. busy=50us; `spin` never sleeps at all"
+                        ));
+                    }
+                    policy.busy = Some(us as u32);
+                }
+                ("busy", None) => policy.busy = Some(50),
+                _ => return Err(format!("{part} is no part of a policy; parts are {PARTS}, joined by +")),
+            }
         }
+        let has = |name| seen.contains(&name);
+        if has("rr") && has("fifo") {
+            return Err(format!("{text}: a thread has one class; write rr or fifo"));
+        }
+        if policy.class.is_real_time() && policy.nice.is_some() {
+            return Err(format!(
+                "{text}: niceness means nothing in a real-time class; leave nice out"
+            ));
+        }
+        if policy.class.is_real_time() && policy.spin {
+            return Err(format!(
+                "{text}: a real-time thread that never sleeps keeps everything else off its processor; \
+                 write busy=50us or awake instead of spin, or spin without the class"
+            ));
+        }
+        Ok(policy)
     }
     /// As it was written.
     pub fn text(&self) -> &str {
@@ -43,11 +193,318 @@ impl Policy {
         self.spin
     }
     /// What a socket is to be told.
-    pub fn apply(&self, _socket: &OwnedFd) -> Result<(), HostError> {
-        Ok(())
+    pub fn apply(&self, socket: &OwnedFd) -> Result<(), HostError> {
+        let Some(us) = self.busy else { return Ok(()) };
+        let cure = "busy polling beyond net.core.busy_read needs root (CAP_NET_ADMIN) before Linux 5.7";
+        let us = us as libc::c_int;
+        let told = socket::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL, &us);
+        Ok(told.map_err(refused("busy", cure))?)
     }
-    /// From now on this thread works so.
+    /// From now on this thread works so, until the guard is dropped, by the same thread.
     pub fn enter(&self) -> Result<Guard, HostError> {
-        Ok(Guard(()))
+        Ok(self.try_enter()?)
     }
+    /// Would it be permitted? Tried on a thread that ends at once.
+    pub fn permitted(&self) -> Result<(), Refused> {
+        let tried = std::thread::scope(|scope| scope.spawn(|| self.try_enter().map(drop)).join());
+        tried.unwrap_or_else(|_| {
+            Err(Refused::NotHere {
+                part: self.text.clone(),
+                why: "its thread failed".into(),
+            })
+        })
+    }
+    fn try_enter(&self) -> Result<Guard, Refused> {
+        // Each field gives its part back when it is dropped, also where a later part is refused.
+        let mut guard = Guard {
+            called_off: schedule::called_off(),
+            ..Guard::default()
+        };
+        if let Some(cpu) = self.pin {
+            let before = schedule::processors().map_err(refused("pin", ""))?;
+            if !before.contains(&cpu) {
+                return Err(Refused::NotHere {
+                    part: format!("pin={cpu}"),
+                    why: format!("this process may run on processors {before:?} only"),
+                });
+            }
+            schedule::pin(&[cpu]).map_err(refused("pin", ""))?;
+            guard.pinned = Some(Pinned(before));
+        }
+        if self.lock {
+            let cure = "locking memory needs root (CAP_IPC_LOCK), or a higher `ulimit -l`";
+            guard.locked = Some(Locked::new().map_err(refused("lock", cure))?);
+        }
+        if self.awake {
+            guard.awake = Some(Awake::new().map_err(refused("awake", "keeping processors awake needs root"))?);
+        }
+        if let Some(nice) = self.nice {
+            let before = schedule::nice();
+            let cure = "a niceness below 0 needs root (CAP_SYS_NICE), or `ulimit -e`";
+            schedule::set_nice(nice).map_err(refused("nice", cure))?;
+            guard.nice = Some(Nice(before));
+        }
+        if self.class != Class::Ordinary {
+            let part = if matches!(self.class, Class::Fifo(_)) {
+                "fifo"
+            } else {
+                "rr"
+            };
+            let cure = "a real-time class needs root (CAP_SYS_NICE), or `ulimit -r`";
+            guard.class = Some(schedule::enter(self.class).map_err(refused(part, cure))?);
+        }
+        Ok(guard)
+    }
+}
+
+/// What a thread holds while it works under a policy; dropping it gives everything back, the class first.
+#[derive(Debug, Default)]
+pub struct Guard {
+    class: Option<schedule::Before>,
+    nice: Option<Nice>,
+    awake: Option<Awake>,
+    locked: Option<Locked>,
+    pinned: Option<Pinned>,
+    called_off: u32,
+    // Classes belong to threads: whoever entered must be who leaves.
+    _here: std::marker::PhantomData<*const ()>,
+}
+
+impl Guard {
+    /// Has the watchdog taken a real-time class away since?
+    pub fn called_off(&self) -> bool {
+        self.class.is_some() && schedule::called_off() != self.called_off
+    }
+    /// By what processors are kept awake: `cpu_dma_latency` or `idle_threads`.
+    pub fn awake_by(&self) -> Option<&'static str> {
+        self.awake.as_ref().map(|awake| match awake {
+            Awake::Forbidden(_) => "cpu_dma_latency",
+            Awake::Turning(_) => "idle_threads",
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Nice(i32);
+
+impl Drop for Nice {
+    fn drop(&mut self) {
+        let _ = schedule::set_nice(self.0);
+    }
+}
+
+#[derive(Debug)]
+struct Pinned(Vec<usize>);
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = schedule::pin(&self.0);
+    }
+}
+
+/// Memory belongs to the process: the last who leaves unlocks it.
+#[derive(Debug)]
+struct Locked(());
+
+static LOCKED: AtomicUsize = AtomicUsize::new(0);
+
+impl Locked {
+    fn new() -> io::Result<Locked> {
+        schedule::lock_memory()?;
+        LOCKED.fetch_add(1, Ordering::SeqCst);
+        Ok(Locked(()))
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if LOCKED.fetch_sub(1, Ordering::SeqCst) == 1 {
+            schedule::unlock_memory();
+        }
+    }
+}
+
+/// What keeps processors from halting.
+#[derive(Debug)]
+enum Awake {
+    /// A zero in here, as long as it is open.
+    Forbidden(#[allow(dead_code)] File),
+    /// Threads of the idle class that turn.
+    Turning(#[allow(dead_code)] Turning),
+}
+
+/// One for each processor, until it is dropped.
+#[derive(Debug)]
+struct Turning {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Processor time of the threads that turn, ns: their share in what a policy costs.
+static TURNED: AtomicU64 = AtomicU64::new(0);
+
+/// Processor time that keeping awake has taken so far, ns.
+pub fn turned() -> u64 {
+    TURNED.load(Ordering::Relaxed)
+}
+
+impl Awake {
+    fn new() -> io::Result<Awake> {
+        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
+        if !matches!(driver.trim(), "" | "none") {
+            let opened = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
+            if let Ok(mut file) = opened {
+                file.write_all(&0_i32.to_ne_bytes())?;
+                return Ok(Awake::Forbidden(file));
+            }
+        }
+        Turning::new().map(Awake::Turning)
+    }
+}
+
+impl Turning {
+    fn new() -> io::Result<Turning> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut all = Turning {
+            stop: Arc::clone(&stop),
+            threads: Vec::new(),
+        };
+        for cpu in schedule::processors()? {
+            let stop = Arc::clone(&stop);
+            let turn = move || {
+                // Without the idle class it would take time from others: rather none.
+                let Ok(_class) = schedule::enter(Class::Idle) else {
+                    return;
+                };
+                let _ = schedule::pin(&[cpu]);
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                TURNED.fetch_add(crate::sys::thread_cpu(), Ordering::Relaxed);
+            };
+            // A small stack: where memory is locked, all of it is.
+            let builder = std::thread::Builder::new().name("awake".into()).stack_size(64 << 10);
+            all.threads.push(builder.spawn(turn)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Turning {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys;
+    use std::sync::Mutex;
+
+    /// Classes and limits are the process's: one test at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn words_are_read_and_a_mistake_names_its_fix() {
+        let policy = Policy::parse("fifo=20+lock+pin=1+busy=50us+awake").unwrap();
+        assert_eq!(
+            (policy.class, policy.pin, policy.busy),
+            (Class::Fifo(20), Some(1), Some(50))
+        );
+        assert!(policy.lock && policy.awake && !policy.spins());
+        assert_eq!(policy.text(), "fifo=20+lock+pin=1+busy=50us+awake");
+        assert_eq!(Policy::parse("nice").unwrap().nice, Some(-20));
+        assert_eq!(Policy::parse("rr").unwrap().class, Class::RoundRobin(99));
+        assert_eq!(Policy::parse("default").unwrap(), Policy::default());
+        for (text, fix) in [
+            ("realtime", "joined by +"),
+            ("fifo+spin", "busy=50us or awake"),
+            ("rr+spin+lock", "spin without the class"),
+            ("rr+fifo", "rr or fifo"),
+            ("rr+nice", "leave nice out"),
+            ("rr=100", "1 to 99"),
+            ("pin", "pin=1"),
+            ("busy=1s", "busy=50us"),
+            ("busy=50", "write busy="),
+            ("lock+lock", "twice"),
+            ("lock=1", "joined by +"),
+            ("", "joined by +"),
+        ] {
+            let why = Policy::parse(text).unwrap_err();
+            assert!(why.contains(fix), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_is_entered_is_left_again() {
+        let _alone = ALONE.lock().unwrap();
+        let before = (schedule::class(), schedule::nice(), schedule::processors().unwrap());
+        let mut turning = false;
+        for text in ["rr", "fifo=7+lock", "nice", "nice=5", "pin=0", "awake", "busy=50us"] {
+            let policy = Policy::parse(text).unwrap();
+            match policy.try_enter() {
+                Ok(guard) => {
+                    if policy.class != Class::Ordinary {
+                        assert_eq!(schedule::class(), policy.class);
+                    }
+                    if let Some(nice) = policy.nice {
+                        assert_eq!(schedule::nice(), nice);
+                    }
+                    if policy.pin.is_some() {
+                        assert_eq!(schedule::processors().unwrap(), [0]);
+                    }
+                    assert_eq!(guard.awake_by().is_some(), policy.awake);
+                    assert!(!guard.called_off());
+                    turning |= guard.awake_by() == Some("idle_threads");
+                }
+                Err(Refused::NotPermitted { .. }) => println!("{text}: left out, not permitted"),
+                Err(other) => panic!("{text}: {other}"),
+            }
+            assert_eq!(
+                (schedule::class(), schedule::nice(), schedule::processors().unwrap()),
+                before,
+                "{text}"
+            );
+        }
+        assert_eq!(turned() > 0, turning);
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let refused = Policy::parse("pin=1000").unwrap().permitted().unwrap_err();
+        assert!(matches!(refused, Refused::NotHere { .. }), "{refused}");
+        assert!(HostError::from(refused).to_string().contains("policy pin=1000"));
+        assert_eq!(Policy::default().permitted(), Ok(()));
+    }
+
+    #[test]
+    fn a_real_time_thread_that_never_sleeps_is_called_off() {
+        let _alone = ALONE.lock().unwrap();
+        for text in ["fifo", "rr=1"] {
+            let policy = Policy::parse(text).unwrap();
+            if let Err(why) = policy.permitted() {
+                println!("left out: {why}");
+                return;
+            }
+            let watched = std::thread::spawn(move || {
+                let guard = policy.try_enter().unwrap();
+                let began = sys::thread_cpu();
+                // A mistake, as it might be made: for two seconds of processor time, or until the watchdog comes.
+                while schedule::class().is_real_time() && sys::thread_cpu() - began < 2_000_000_000 {
+                    std::hint::spin_loop();
+                }
+                (schedule::class(), sys::thread_cpu() - began, guard.called_off())
+            });
+            let (class, ran, called_off) = watched.join().unwrap();
+            assert_eq!((class, called_off), (Class::Ordinary, true), "{text}");
+            assert!((WATCHED_NS..2_000_000_000).contains(&ran), "{text}: {ran}");
+        }
+    }
+
+    /// A tick less: the kernel counts them.
+    const WATCHED_NS: u64 = (schedule::WATCHED - 20_000) * 1000;
 }

@@ -113,7 +113,7 @@ impl Speak for Own {
                 departed: 0,
             },
             followed: (told.departed != 0).then_some((told.departed_number, told.departed)),
-            count: Some(told.count),
+            count: (told.count != 0).then_some(told.count),
             class: Some(told.class),
         })
     }

@@ -387,7 +387,7 @@ fn refusal(error: &io::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Kind, Ping};
+    use crate::wire::{Kind, Ping, Timed, TIMED as TIMED_BYTES};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     const PORT: u16 = 7007;
@@ -488,10 +488,17 @@ mod tests {
 
     /// A timed question with filling behind it.
     fn timed() -> Vec<u8> {
-        let mut bytes = vec![0x6e; 101];
-        bytes[..6].copy_from_slice(b"NARP\x01t");
-        bytes[36..88].fill(0);
-        bytes
+        let mut bytes = [0x6e; TIMED_BYTES + 13];
+        let asked = Timed {
+            cookie: [5; 16],
+            number: 7,
+            sent: 8,
+            ..Timed::default()
+        };
+        if let Some(head) = bytes.first_chunk_mut() {
+            asked.write(head);
+        }
+        bytes.to_vec()
     }
 
     #[test]
@@ -526,16 +533,22 @@ mod tests {
                     [PORT.to_be_bytes(), 40_000_u16.to_be_bytes()].concat()
                 );
                 let now = sys::monotonic();
-                if payload.starts_with(b"NARP\x01t") {
-                    let answer = &got[end + 8..];
-                    assert_eq!(answer[..7], *b"NARP\x01s\xb8");
-                    assert_eq!((&answer[7..36], &answer[88..]), (&payload[7..36], &payload[88..]));
-                    let time = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| answer[at + i]));
-                    let (received, answered) = (time(36), time(44));
+                if let Some(asked) = Timed::from_bytes(payload) {
+                    let told = Timed::from_bytes(&got[end + 8..]).expect("an answer");
+                    assert_eq!(got[end + 8 + TIMED_BYTES..], payload[TIMED_BYTES..]);
+                    let (received, answered) = (told.received, told.answered);
                     assert!(now - received < 10_000_000_000 && received <= answered && answered <= now);
-                    assert_eq!((time(56), time(64)), (received, received));
-                    // How many came, and when an earlier one left: not known.
-                    assert_eq!((&answer[52..56], &answer[72..84]), (&[0; 4][..], &[0; 12][..]));
+                    // How many came, and when an earlier one left, is not known.
+                    let expected = Timed {
+                        answer: true,
+                        class: 0xb8,
+                        received,
+                        answered,
+                        ready: received,
+                        read: received,
+                        ..asked
+                    };
+                    assert_eq!(told, expected);
                 } else if payload.starts_with(b"NARP") {
                     let answer = Ping::from_bytes(&got[end + 8..]).expect("an answer");
                     let asked = Ping::from_bytes(payload).expect("a question");
@@ -594,7 +607,7 @@ mod tests {
         let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), &answer)).expect("a try");
         assert_eq!(got[42..], answer);
         // Nor is a question that is too short for its kind.
-        let short = &timed()[..87];
+        let short = &timed()[..TIMED_BYTES - 1];
         let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), short)).expect("a try");
         assert_eq!(got[42..], *short);
     }
