@@ -6,6 +6,8 @@
 //! | [`live`] | the engine: a scenario in, a run out |
 //! | [`ready`] | what this machine, this user and the scenario lack for it, with the cure |
 //! | [`space`] | a host: a network namespace with one device |
+//! | [`with`] | one program with another congestion control |
+//! | [`notify`] | its calls of `socket`, answered here; unsafe code |
 //! | [`netlink`] | the few messages that furnish it |
 //! | [`emulator`] | real packets through the path of the core, in virtual time |
 //! | [`frame`] | a real packet as the core sees it; super-packets cut and joined |
@@ -49,6 +51,7 @@ pub mod live;
 pub mod machine;
 pub mod measure;
 pub mod netlink;
+pub mod notify;
 pub mod probe;
 pub mod process;
 pub mod ready;
@@ -64,6 +67,7 @@ pub mod space;
 pub mod sys;
 pub mod traffic;
 pub mod wire;
+pub mod with;
 
 pub use error::HostError;
 pub use frame::Frame;

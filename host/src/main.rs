@@ -5,7 +5,7 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
 use narrows_host::{
-    doctor, latency, machine, measure, process, ready, serve, shell_command, sys, HostError, Options, Progress,
+    doctor, latency, machine, measure, process, ready, serve, shell_command, sys, with, HostError, Options, Progress,
 };
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -267,6 +267,12 @@ fn main() -> ExitCode {
                 Err(error) => answer(Err(error)),
             }
         }
+        Some("with") => {
+            return match with::run(args) {
+                Ok(code) => ExitCode::from(code),
+                Err(error) => answer(Err(error)),
+            }
+        }
         Some("serve") => return answer(serve_command(args)),
         Some("measure") => return answer(measure_command(args)),
         Some("latency") => return answer(latency_command(args)),
@@ -280,8 +286,10 @@ fn main() -> ExitCode {
 {}
 {}
 {}
+{}
 {}",
                 shell_command::USAGE,
+                with::USAGE,
                 serve::options::USAGE,
                 measure::options::USAGE,
                 latency::options::USAGE

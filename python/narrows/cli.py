@@ -27,6 +27,7 @@ from narrows.shell import shell
 from narrows.study.command import study
 from narrows.sweeps.command import sweep
 from narrows.tune.command import tune
+from narrows.tune.with_ import with_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -568,7 +569,7 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-for _command in (shell, study, sweep, serve, measure, twin, convert, history, tune):
+for _command in (shell, study, sweep, serve, measure, twin, convert, history, tune, with_):
     main.add_command(_command)
 
 _interrupt.loaded()

@@ -9,5 +9,7 @@
 | `plan` | the changes, exactly |
 | `script` | a plan as a POSIX script |
 | `diff` | a plan as a person reads it |
-| `command` | `narrows tune` |
+| `persist` | the files that make it outlast a reboot |
+| `show` | an audit in words |
+| `command`, `with_` | `narrows tune`, `narrows with` |
 """

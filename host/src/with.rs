@@ -1,0 +1,241 @@
+//! `narrows-host with`: one program with another congestion control, and the rest of the host as it is.
+//!
+//! Whatever the program starts asks this process for its TCP sockets ([`notify`](crate::notify)); each is made here, told its
+//! congestion control, and given to who asked. What a listener accepts has the listener's. It needs no privilege beyond what the
+//! kernel asks for the congestion control itself, touches no setting, and is over when the last of them has ended.
+
+use crate::{machine, notify, process, sys, HostError};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::process::ExitStatus;
+use std::sync::mpsc;
+use std::thread;
+
+/// How it is called.
+pub const USAGE: &str = "\
+narrows-host with --cc NAME -- COMMAND...   run a program whose TCP connections use another congestion control
+";
+
+/// How long a signal may wait to be passed on, in ms.
+const PATIENCE: i32 = 100;
+/// Exit code of a program that was not found, of one that may not be run, as shells have them.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+
+fn asked(mut args: impl Iterator<Item = String>) -> Result<(String, Vec<String>), String> {
+    let mut cc = None;
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--cc" => cc = args.next(),
+            "--" => {
+                let command: Vec<String> = args.collect();
+                let cc = cc.ok_or_else(|| format!("which congestion control? --cc bbr\n\n{USAGE}"))?;
+                if command.is_empty() {
+                    break;
+                }
+                return Ok((cc, command));
+            }
+            _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+        }
+    }
+    Err(format!("which program? narrows with --cc bbr -- COMMAND\n\n{USAGE}"))
+}
+
+/// May this user choose it here? Nothing is started if not.
+fn check(cc: &str) -> Result<(), HostError> {
+    let probe = sys::tcp(std::net::SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0));
+    let probe = probe.map_err(HostError::failed("a socket of TCP"))?;
+    let Err(error) = sys::choose_cc(&probe, cc) else {
+        return Ok(());
+    };
+    let known = machine::ccs();
+    let list = |names: &[String]| names.join(", ");
+    Err(HostError::Missing(match error.raw_os_error() {
+        Some(libc::EPERM) => format!(
+            "{cc}: only root may choose it here, everybody {}; root can allow it: \
+             sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{} {cc}\"",
+            list(&known.allowed),
+            known.allowed.join(" ")
+        ),
+        _ if known.loadable.iter().any(|name| name == cc) => {
+            format!("{cc}: its module is not loaded; root can: modprobe tcp_{cc}")
+        }
+        _ => format!(
+            "{cc}: this kernel has no such congestion control; it has {}",
+            list(&known.available)
+        ),
+    }))
+}
+
+/// Why a filter cannot be had, with what would do the same.
+fn refused(error: &io::Error) -> HostError {
+    let why = match error.raw_os_error() {
+        Some(libc::EBUSY) => {
+            "this process is watched in the same way already (by another `narrows with`, or a sandbox)"
+        }
+        Some(libc::ENOSYS | libc::EINVAL) | None => {
+            "this kernel has no seccomp notifications (Linux 5.9 brought what is needed)"
+        }
+        _ => "seccomp is forbidden here",
+    };
+    HostError::Missing(format!(
+        "{why}: {error}; by destination it goes without: narrows tune plan --cc NAME --to PREFIX"
+    ))
+}
+
+/// The network namespace of a process; its own without one.
+fn space(pid: Option<u32>) -> Option<u64> {
+    let whose = pid.map_or("self".to_string(), |pid| pid.to_string());
+    fs::metadata(format!("/proc/{whose}/ns/net"))
+        .ok()
+        .map(|file| file.ino())
+}
+
+/// Effective user and group of a process.
+fn ids_of(pid: u32) -> Option<(u32, u32)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let second = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some((second("Uid:")?, second("Gid:")?))
+}
+
+struct Maker {
+    cc: String,
+    own_space: Option<u64>,
+    own_ids: (u32, u32),
+    warned: bool,
+}
+
+impl Maker {
+    fn warn(&mut self, what: &str) {
+        if !self.warned {
+            eprintln!("narrows with: {what}");
+            self.warned = true;
+        }
+    }
+
+    /// A socket in the namespace of who asked.
+    fn make(&self, asked: &notify::Asked) -> io::Result<OwnedFd> {
+        if space(Some(asked.pid)) == self.own_space {
+            return notify::socket(asked);
+        }
+        let there: OwnedFd = fs::File::open(format!("/proc/{}/ns/net", asked.pid))?.into();
+        thread::scope(|scope| {
+            let made = scope.spawn(|| sys::enter_network(&there).and_then(|()| notify::socket(asked)));
+            made.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+        })
+    }
+
+    fn serve(&mut self, listener: &OwnedFd, asked: &notify::Asked) {
+        let socket = match self.make(asked) {
+            Ok(socket) => socket,
+            // Another namespace that is closed to us: the call goes its usual way there.
+            Err(error) if space(Some(asked.pid)) != self.own_space => {
+                self.warn(&format!(
+                    "process {} is in another network namespace, which cannot be entered ({error}); it has that one's default",
+                    asked.pid
+                ));
+                return notify::let_pass(listener, asked);
+            }
+            Err(error) => return notify::refuse(listener, asked, &error),
+        };
+        if let Err(error) = sys::choose_cc(&socket, &self.cc) {
+            self.warn(&format!(
+                "{} could not be chosen in process {}: {error}",
+                self.cc, asked.pid
+            ));
+        }
+        if self.own_ids.0 == 0 {
+            if let Some(ids) = ids_of(asked.pid).filter(|ids| *ids != self.own_ids) {
+                notify::owned_by(&socket, ids.0, ids.1);
+            }
+        }
+        if let Err(error) = notify::give(listener, asked, &socket) {
+            match error.raw_os_error() {
+                Some(libc::EMFILE) => notify::refuse(listener, asked, &error),
+                // Before Linux 5.9 nothing can be given.
+                _ => {
+                    self.warn(&format!(
+                        "a socket could not be given to process {}: {error}",
+                        asked.pid
+                    ));
+                    notify::let_pass(listener, asked);
+                }
+            }
+        }
+    }
+}
+
+/// Does it; answers the exit code of the program.
+pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
+    let (cc, command) = asked(args).map_err(HostError::Unlike)?;
+    check(&cc)?;
+    process::listen();
+    let (tell, told) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<io::Result<ExitStatus>>();
+    let name = command[0].clone();
+    // Only that thread has the filter, and with it what it starts.
+    let starter = thread::spawn(move || {
+        let listener = match notify::filter() {
+            Ok(listener) => listener,
+            Err(error) => {
+                let _ = tell.send(Err(error));
+                return;
+            }
+        };
+        let child = notify::start(&command[0], &command[1..]);
+        let _ = tell.send(Ok((listener, child.as_ref().map(|child| child.id()).ok())));
+        let _ = end.send(child.and_then(|mut child| child.wait()));
+    });
+    let first = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+    let (listener, child) = first.map_err(|error| refused(&error))?;
+    let mut maker = Maker {
+        cc,
+        own_space: space(None),
+        own_ids: sys::ids(),
+        warned: false,
+    };
+    let over = loop {
+        serve_once(&listener, &mut maker)?;
+        if let (Some(signal), Some(child)) = (process::heard(), child) {
+            process::signal(child, signal);
+        }
+        if let Ok(over) = ended.try_recv() {
+            break over;
+        }
+    };
+    process::take_terminal_back();
+    let _ = starter.join();
+    let code = match over {
+        Ok(status) => process::code_of(status),
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            if error.kind() == io::ErrorKind::NotFound {
+                NOT_FOUND
+            } else {
+                NOT_RUNNABLE
+            }
+        }
+    };
+    // What it left running goes on asking.
+    let left = serve_once(&listener, &mut maker)? != notify::State::Over;
+    if left && notify::go_on_apart().map_err(HostError::failed("going on in the background"))? {
+        while !matches!(serve_once(&listener, &mut maker), Ok(notify::State::Over) | Err(_)) {}
+    }
+    Ok(code)
+}
+
+/// Serves one who asks, if somebody does soon.
+fn serve_once(listener: &OwnedFd, maker: &mut Maker) -> Result<notify::State, HostError> {
+    let state = notify::wait(listener, PATIENCE).map_err(HostError::failed("waiting for the program"))?;
+    if state == notify::State::Asked {
+        if let Some(asked) = notify::receive(listener).map_err(HostError::failed("the program's call"))? {
+            maker.serve(listener, &asked);
+        }
+    }
+    Ok(state)
+}

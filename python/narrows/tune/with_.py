@@ -1,0 +1,59 @@
+"""`narrows with`: one program with another congestion control.
+
+This process becomes `narrows-host with`: terminal, signals and the exit code are the program's own business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import click
+
+from narrows.errors import EngineError, NarrowsError
+from narrows.live import HOST
+
+_COMMAND = "narrows.with.command"
+
+
+class _With(click.Command):
+    """What stands behind `--` is the command; Click alone would not tell."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Takes the command away."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    "with",
+    cls=_With,
+    options_metavar="--cc NAME -- COMMAND...",
+    epilog="Behind `--` stands the command and its arguments.",
+)
+@click.option("--cc", required=True, metavar="NAME", help="The congestion control. Example: --cc bbr")
+def with_(cc: str) -> None:
+    """Run a program whose TCP connections use another congestion control; the host stays as it is.
+
+    It acts on what the program sends, and on whatever it starts; needs Linux 5.9, and no root where everybody may choose
+    that congestion control.
+
+    Example: narrows with --cc bbr -- rsync -a here/ server:there/
+    """
+    command = click.get_current_context().meta.get(_COMMAND, [])
+    if not command:
+        raise NarrowsError(f"which program? narrows with --cc {cc} -- COMMAND")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,14}", cc):
+        raise NarrowsError(f"--cc {cc!r}: a name is made of small letters, digits and _")
+    if not sys.platform.startswith("linux"):
+        raise EngineError("choosing a congestion control for a program needs Linux")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(HOST, [str(HOST), "with", "--cc", cc, "--", *command])
+    except OSError as error:
+        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
