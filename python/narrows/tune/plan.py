@@ -142,6 +142,9 @@ def plan(facts: Facts, ask: Ask) -> Plan:
     """
     _check(facts, ask)
     made = _Making(facts, ask)
+    if made.locked:
+        made.tell()
+        return made.plan
     made.congestion_control()
     made.queues()
     made.settings()
@@ -230,7 +233,12 @@ class _Making:
                 if cure is None:
                     self.need("kernel", "", [], f"{told}; no package of {facts.system} that is known here brings it")
                 else:
-                    self.need("kernel", cure.name, cure.command, f"{told}; {cure.why}, and then reboot")
+                    self.need(
+                        "kernel",
+                        cure.name,
+                        cure.command,
+                        f"{told}; the package {cure.name}: {cure.why}, and then reboot",
+                    )
                 return False
             apk = "/usr/bin/apk" in facts.there
             cure = kernels.module_package(distribution, name, facts.release, apk=apk)
@@ -511,7 +519,10 @@ class _Making:
     def tell(self) -> None:
         plan, kinds = self.plan, {change["kind"] for change in self.plan.changes}
         plan.title = "; ".join(self.done) or "nothing"
-        plan.title = plan.title[0].upper() + plan.title[1:]
+        if plan.title.split()[0] in {"new", "interfaces", "connections", "smaller", "nothing"}:
+            plan.title = plan.title[0].upper() + plan.title[1:]
+        if plan.needs:
+            plan.changes.clear()
         if not plan.changes:
             plan.title = "Nothing is to be changed" if not plan.needs else "Nothing can be changed yet"
             plan.effects.clear()
@@ -527,6 +538,10 @@ class _Making:
                 )
             if self.facts.spaces:
                 plan.effects.append("Network namespaces that exist (containers) keep the default they have.")
+        if self.facts.forwards and self.kept.get("net.core.default_qdisc") == "fq":
+            plan.effects.append(
+                "This host forwards packets: fq paces local connections; for others fq_codel or cake is better."
+            )
         last = self.facts.decided("net.ipv4.tcp_congestion_control")
         if (
             last is not None

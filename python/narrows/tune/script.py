@@ -125,7 +125,7 @@ def _qdisc(change: dict[str, Any]) -> Parts:
     state = f'judge "$(root_kind {_q(dev)})" {_q(old)} {new}'
     if old == new:  # mq that gets a name
         state = f'[ "$(root_handle {_q(dev)})" = {handle} ] && return 1; return 0'
-    back = f"qdisc_back {_q(dev)} {old} {its or '0:'}"
+    back = f"qdisc_back {_q(dev)} {_q(old)} {its or '0:'}"
     return name, state, f"tc qdisc replace dev {_q(dev)} root{named} {new}", back
 
 

@@ -39,7 +39,7 @@ qdisc_back() {
     return
   fi
   tc qdisc del dev "$1" root
-  [ "$(root_kind "$1")" = "$2" ] || tc qdisc replace dev "$1" root "$2"
+  [ -z "$2" ] || [ "$(root_kind "$1")" = "$2" ] || tc qdisc replace dev "$1" root "$2"
 }
 
 # Files: path, text, mode. A link is not followed; the new file takes the old one's place in one step.

@@ -1,6 +1,7 @@
 
 undo() {
   for number in $made; do
+    "state_$number" && continue
     "back_$number" || fail "change $number could not be undone"
   done
 }

@@ -39,8 +39,8 @@ class _With(click.Command):
 def with_(cc: str) -> None:
     """Run a program whose TCP connections use another congestion control; the host stays as it is.
 
-    It acts on what the program sends, and on whatever it starts; needs Linux 5.9, and no root where everybody may choose
-    that congestion control.
+    It acts on what the program sends, and on whatever it starts. It needs Linux 5.9, and no root where everybody may
+    choose that congestion control.
 
     Example: narrows with --cc bbr -- rsync -a here/ server:there/
     """

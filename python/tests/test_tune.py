@@ -1,0 +1,667 @@
+"""Looking at hosts and planning: hosts of many systems, namespaces, small shells, hostile names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path as File
+
+import click
+import pytest
+from conftest import NARROWS, Cli
+
+from narrows.cli import main
+from narrows.errors import NarrowsError
+from narrows.tune.collect import collect, facts, host, script
+from narrows.tune.diff import lines
+from narrows.tune.facts import Facts, parse
+from narrows.tune.findings import Finding, Path, audit
+from narrows.tune.plan import Ask, plan
+from narrows.tune.script import script as shell_script
+
+HOSTS = File(__file__).parent / "data/hosts"
+NAMES = sorted(file.stem for file in HOSTS.glob("*.txt"))
+SHELLS = [words for words in (["dash"], ["busybox", "sh"]) if shutil.which(words[0])]
+shells = pytest.mark.parametrize("sh", SHELLS, ids=" ".join)
+
+
+def read(name: str, *changes: tuple[str, str]) -> Facts:
+    """A host's facts, single lines of its text changed."""
+    text = (HOSTS / f"{name}.txt").read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return parse(text)
+
+
+def found(facts: Facts, rule: str, path: Path | None = None) -> list[Finding]:
+    return [finding for finding in audit(facts, path) if finding.id == rule]
+
+
+def told(facts: Facts, rule: str) -> str:
+    return " ".join(f"{f.severity}: {f.subject} {f.what} | {f.why} | {f.fix} | {f.source}" for f in found(facts, rule))
+
+
+BBR = ("net/ipv4/tcp_congestion_control:cubic", "net/ipv4/tcp_congestion_control:bbr")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_finding_says_what_why_and_from_where(name: str) -> None:
+    findings = audit(read(name))
+    assert findings
+    for finding in findings:
+        assert finding.what
+        assert finding.why
+        assert finding.source
+        assert not finding.what.endswith(".")
+        if finding.severity in {"error", "warning"}:
+            assert finding.fix, finding
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_distribution_as_it_comes_has_no_error(name: str) -> None:
+    assert [finding for finding in audit(read(name)) if finding.severity == "error"] == []
+
+
+def test_what_is_known_of_each_host() -> None:
+    rows = {
+        name: (f.release, f.has_cc("bbr"), f.value("net.core.default_qdisc"), f.has_module("sch_fq"), f.forwards)
+        for name in NAMES
+        if (f := read(name))
+    }
+    assert rows == {
+        "container": ("5.15.0-119-generic", None, None, None, False),
+        "debian-9": ("4.9.0-19-amd64", "loadable", "pfifo_fast", "loadable", False),
+        "debian-10": ("4.19.0-27-amd64", "loadable", "pfifo_fast", "loadable", False),
+        "debian-11": ("5.10.0-32-amd64", "loadable", "pfifo_fast", "loadable", False),
+        "debian-12": ("6.1.0-25-amd64", "loadable", "fq_codel", "loadable", False),
+        "debian-13": ("6.12.41+deb13-amd64", "loadable", "fq_codel", "loadable", False),
+        "laptop": ("6.8.0-41-generic", "loadable", "fq_codel", "loadable", False),
+        "no-bbr": ("5.15.148", "missing", "fq_codel", "missing", False),
+        "openwrt-18.06": ("4.14.206", "missing", "fq_codel", "missing", True),
+        "openwrt-19.07": ("4.14.275", "missing", "fq_codel", "missing", True),
+        "openwrt-21.02": ("5.4.238", "missing", "fq_codel", "missing", True),
+        "openwrt-22.03": ("5.10.221", "missing", "fq_codel", "missing", True),
+        "openwrt-23.05": ("5.15.167", "missing", "fq_codel", "missing", True),
+        "openwrt-24.10": ("6.6.93", "missing", "fq_codel", "missing", True),
+        "ubuntu-16.04": ("4.4.0-210-generic", "missing", "pfifo_fast", "loadable", False),
+        "ubuntu-18.04": ("4.15.0-213-generic", "loadable", "fq_codel", "loadable", False),
+        "ubuntu-20.04": ("5.4.0-190-generic", "loadable", "fq_codel", "loadable", False),
+        "ubuntu-22.04": ("5.15.0-119-generic", "loadable", "fq_codel", "loadable", False),
+        "ubuntu-24.04": ("6.8.0-41-generic", "loadable", "fq_codel", "loadable", False),
+    }
+
+
+def test_bbr_without_pacing_is_an_error_before_4_13_only() -> None:
+    assert "error: ens18 bbr is not paced: Linux 4.9" in told(read("debian-9", BBR), "pacing")
+    assert "Linux 4.13: tcp: internal implementation for pacing" in told(read("debian-9", BBR), "pacing")
+    fq = ("qdisc pfifo_fast 0: dev ens18", "qdisc fq 8001: dev ens18")
+    assert "good:  bbr is paced by fq on ens18" in told(read("debian-9", BBR, fq), "pacing")
+    assert "good:  bbr is paced by TCP itself" in told(read("ubuntu-18.04", BBR), "pacing")
+    assert "a timer of its own" in told(read("ubuntu-18.04", BBR), "pacing")
+    assert "a timer of its own" not in told(read("debian-12", BBR), "pacing")
+    assert found(read("debian-9"), "pacing") == []
+
+
+def test_a_socket_that_uses_bbr_counts_whatever_the_default_is() -> None:
+    bbr = ("|\t cubic wscale:7,7", "|\t bbr wscale:7,7")
+    assert "bbr is not paced" in told(read("debian-9", bbr), "pacing")
+    assert "running connections use: 3 bbr" in told(read("debian-9", bbr), "cc-sockets")
+
+
+def test_leaves_under_mq_count() -> None:
+    fq = [(f"qdisc fq_codel 0: dev enp3s0 parent :{n}", f"qdisc fq 8002: dev enp3s0 parent :{n}") for n in (1, 2, 3)]
+    mixed = read("ubuntu-24.04", BBR, *fq)
+    assert "mq with 1 × fq_codel and 3 × fq" in told(mixed, "qdisc").replace("mq with fq_codel", "mq with 1 × fq_codel")
+    one = mixed.interface("enp3s0")
+    assert one is not None
+    assert len(one.leaves) == 4
+
+
+def test_an_interface_that_was_up_before_the_default_changed_is_told() -> None:
+    later = ("net/core/default_qdisc:pfifo_fast", "net/core/default_qdisc:fq")
+    assert "warning: ens18 it has pfifo_fast, and the default is fq" in told(read("debian-11", later), "qdisc")
+    assert "narrows tune plan --qdisc fq --dev ens18" in told(read("debian-11", later), "qdisc")
+
+
+def test_the_file_that_decides_is_named_and_who_is_overruled() -> None:
+    # Debian's link 99-sysctl.conf is read behind a 90-bbr.conf.
+    both = read(
+        "debian-12",
+        ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n"
+         "|etc/sysctl.conf:net.ipv4.tcp_congestion_control=cubic\n"
+         "|etc/sysctl.d/99-sysctl.conf:net.ipv4.tcp_congestion_control=cubic\n"),
+        ("|99-sysctl.conf\n", "|90-bbr.conf\n|99-sysctl.conf\n"),
+    )  # fmt: skip
+    assert "/etc/sysctl.d/99-sysctl.conf decides it at boot: cubic" in told(both, "boot-files")
+    assert "/etc/sysctl.d/90-bbr.conf says bbr and is overruled" in told(both, "boot-files")
+    made = plan(both, Ask(cc="bbr"))
+    assert [c["target"] for c in made.changes if c["kind"] == "file"][-1] == "/etc/sysctl.d/99-zz-narrows.conf"
+
+
+def test_a_name_in_etc_hides_the_same_one_in_usr_lib() -> None:
+    hidden = read(
+        "debian-13",
+        ("|README.sysctl", "|50-default.conf\n|README.sysctl"),
+        ("@ files boot\n", "@ files boot\n|etc/sysctl.d/50-default.conf:net.core.default_qdisc = fq\n"),
+        ("net/core/default_qdisc:fq_codel", "net/core/default_qdisc:fq"),
+    )
+    assert "decides it at boot: fq |" in told(hidden, "boot-files")
+
+
+def test_half_of_a_change_is_an_error() -> None:
+    file = ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n")
+    assert "the kernel uses cubic" in told(read("debian-12", file), "cc-files")
+    assert "its module is not loaded at boot" in told(read("debian-12", file), "cc-files")
+    assert "has no such congestion control" in told(read("no-bbr", file), "cc-files")
+    assert "this kernel has no tcp_bbr" in told(read("no-bbr", file), "boot-module")
+
+
+def test_a_comment_behind_a_value_is_an_error() -> None:
+    file = ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control=bbr # fast\n")
+    assert "a comment behind a value is part of the value" in told(read("debian-12", file), "boot-comment")
+
+
+def test_buffers_are_held_against_the_path() -> None:
+    slow, fast = Path(rate_mbit=100, rtt_ms=40), Path(rate_mbit=10_000, rtt_ms=100)
+    assert {f.severity for f in found(read("debian-12"), "buffers", slow)} == {"good"}
+    (send, receive) = found(read("debian-12"), "buffers", fast)
+    assert send.severity == "warning"
+    # 4 MiB, half of it payload, 8 bits each, every 100 ms.
+    assert "168 Mbit/s at 100 ms" in send.why
+    assert "252 Mbit/s at 100 ms" in receive.why
+    changes = {c["target"]: c for c in plan(read("debian-12"), Ask(path=fast)).changes if c["kind"] == "sysctl"}
+    assert changes["net.ipv4.tcp_wmem"]["to"].split()[:2] == ["4096", "16384"]
+    # Twice 125 MB, in whole 64 KiB.
+    assert int(changes["net.ipv4.tcp_wmem"]["to"].split()[2]) == 250_019_840
+
+
+def test_a_router_is_told_what_is_not_touched() -> None:
+    for name in NAMES:
+        assert bool(found(read(name), "router")) == name.startswith("openwrt")
+    assert "forwarded connections have their congestion control at their ends" in told(read("openwrt-23.05"), "router")
+    assert "no SQM is switched on" in told(read("openwrt-23.05"), "openwrt-sqm")
+    sqm = ("@ files packages\n", "@ files sqm\n|etc/config/sqm:\toption enabled '1'\n@ files packages\n")
+    assert found(read("openwrt-23.05", sqm), "openwrt-sqm") == []
+
+
+def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
+    laptop = read("laptop")
+    assert "good: wlp2s0 iwlwifi: packets wait in mac80211's fair queues" in told(laptop, "wifi-queue")
+    assert (
+        "warning: wlp2s0 it sends at 117 Mbit/s over 40 MHz, the signal is -78 dBm; the card can use 160 MHz"
+        in told(laptop, "wifi-link")
+    )
+    assert "warning: wlan0" in told(read("openwrt-23.05", ("DRIVER=mt7915e", "DRIVER=odd"), ("|qdisc noqueue 0: dev wlan0", "|qdisc pfifo_fast 0: dev wlan0")), "wifi-queue")  # fmt: skip # noqa: E501
+
+
+def test_a_container_is_told_what_it_cannot() -> None:
+    inside = read("container")
+    assert "its sysctls cannot be written" in told(inside, "container")
+    made = plan(inside, Ask(cc="bbr", qdisc="fq"))
+    assert made.changes == []
+    assert "settings cannot be written in this container" in made.needs[0]["why"]
+
+
+def test_drivers_without_byte_queue_limits_are_told() -> None:
+    assert "good: ens18" in told(read("debian-12"), "bql")
+    none = ("byte_queue_limits/limit:14762", "byte_queue_limits/limit:0")
+    assert "note: ens18 its driver (e1000e) has no byte queue limits; its ring takes 256" in told(
+        read("debian-12", none), "bql"
+    )
+    deep = read("debian-12", none, ("net/ens18/speed:1000", "net/ens18/speed:100"))
+    assert "31 ms at 100 Mbit/s" in told(deep, "bql")
+    assert deep.interface("ens18") is not None
+
+
+def test_sum_of_small_things() -> None:
+    assert "what passes" not in told(read("debian-12"), "mtu-probing")
+    assert "answered, and not asked for" in told(read("debian-12"), "ecn")
+    assert "powersave" in told(read("ubuntu-16.04"), "governor")
+    assert "no window can be larger" in told(
+        read("debian-12", ("tcp_window_scaling:1", "tcp_window_scaling:0")), "tcp-switches"
+    )
+    lro = (("large-receive-offload: off [fixed]", "large-receive-offload: on"), ("ip_forward:0", "ip_forward:1"))
+    assert "error: ens18 large receive offload" in told(read("debian-12", *lro), "offloads")
+    assert "rx-usecs 0" in told(read("debian-12", ("rx-usecs: 3", "rx-usecs: 250")), "coalescing")
+
+
+# Plans
+
+
+def changes(facts: Facts, **asked: object) -> dict[str, tuple[object, object]]:
+    made = plan(facts, Ask(**asked))  # type: ignore[arg-type]
+    return {change["id"]: (change["from"], change["to"]) for change in made.changes}
+
+
+def test_a_plan_in_its_order() -> None:
+    made = plan(read("debian-12"), Ask(cc="bbr", qdisc="fq")).json()
+    assert [change["id"] for change in made["changes"]] == [
+        "module:tcp_bbr",
+        "module:sch_fq",
+        "qdisc:ens18:root",
+        "sysctl:net.ipv4.tcp_congestion_control",
+        "sysctl:net.core.default_qdisc",
+        "file:/etc/modules-load.d/narrows.conf",
+        "file:/etc/sysctl.d/99-narrows.conf",
+    ]
+    assert made["able"]
+    assert made["title"] == "New TCP connections use bbr; ens18 gets fq; interfaces get fq"
+    assert {change["phase"] for change in made["changes"][:5]} == {"live"}
+    assert {change["phase"] for change in made["changes"][5:]} == {"boot"}
+    assert made["changes"][2]["from"] == {"kind": "fq_codel", "handle": "0:", "options": {}}
+    assert json.loads(json.dumps(made)) == made
+
+
+def test_nothing_is_planned_twice() -> None:
+    text = (HOSTS / "debian-12.txt").read_text(encoding="utf-8")
+    made = plan(parse(text), Ask(cc="bbr", ecn="on"))
+    files = {c["target"]: c["to"]["text"] for c in made.changes if c["kind"] == "file"}
+    own = "@ files own\n" + "".join(
+        f"|{path[1:]}:{line}\n" for path, content in files.items() for line in content.splitlines()
+    )
+    boot = "".join(
+        f"|etc/sysctl.d/99-narrows.conf:{line}\n"
+        for line in files["/etc/sysctl.d/99-narrows.conf"].splitlines()
+        if line.startswith("net")
+    )
+    text = (
+        text.replace(BBR[0], BBR[1])
+        .replace("tcp_ecn:2", "tcp_ecn:1")
+        .replace("@ files boot\n", "@ files boot\n" + boot)
+    )
+    text = text.replace("@ files loaded\n", "@ files loaded\n|proc/modules:tcp_bbr 20480 0 - Live 0x0\n")
+    text = text.replace("available_congestion_control:reno cubic", "available_congestion_control:reno cubic bbr")
+    text = text.replace("@ end\n", own + "@ end\n")
+    again = plan(parse(text), Ask(cc="bbr", ecn="on"))
+    assert again.changes == []
+    assert again.title == "Nothing is to be changed"
+
+
+def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
+    made = plan(read("ubuntu-16.04"), Ask(cc="bbr", qdisc="fq", install=True)).json()
+    assert (made["able"], made["changes"]) == (False, [])
+    assert made["needs"][0]["name"] == "linux-generic-hwe-16.04"
+    assert made["needs"][0]["command"] == ["apt-get", "install", "--install-recommends", "linux-generic-hwe-16.04"]
+    for name in NAMES:
+        if name.startswith("openwrt"):
+            (need,) = plan(read(name), Ask(cc="bbr")).needs
+            assert need["command"] == ["opkg", "install", "kmod-tcp-bbr"]
+            assert plan(read(name), Ask(cc="bbr", install=True)).changes[0]["kind"] == "package"
+    (need,) = plan(read("no-bbr"), Ask(cc="bbr")).needs
+    assert "is built without it" in need["why"]
+
+
+def test_bbr_brings_fq_where_nothing_else_paces() -> None:
+    assert "sysctl:net.core.default_qdisc" in changes(read("debian-9"), cc="bbr")
+    assert "sysctl:net.core.default_qdisc" not in changes(read("debian-10"), cc="bbr")
+    assert "sysctl:net.core.default_qdisc" not in changes(read("debian-9"), cc="bbr", qdisc="keep")
+
+
+@pytest.mark.parametrize("kind", ["htb", "cake", "netem", "tbf"])
+def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
+    own = ("qdisc fq_codel 0: dev ens18 root", f"qdisc {kind} 8005: dev ens18 root")
+    made = plan(read("debian-12", own), Ask(qdisc="fq"))
+    assert "qdisc:ens18:root" not in {change["id"] for change in made.changes}
+    assert {"what": "ens18", "why": f"it has {kind}, which somebody set up", "fix": "--replace, to replace it all the same"} in made.left  # fmt: skip # noqa: E501
+    assert changes(read("debian-12", own), qdisc="fq", replace=True)["qdisc:ens18:root"][0] == {
+        "kind": kind,
+        "handle": "8005:",
+        "options": {},
+    }
+
+
+def test_mq_gets_a_name_so_that_its_classes_can_be_changed() -> None:
+    found = changes(read("ubuntu-24.04"), qdisc="fq", devices=["enp3s0"])
+    assert found["qdisc:enp3s0:root"][1] == {"kind": "mq", "handle": "1:", "options": {}}
+    assert [found[f"qdisc:enp3s0:1:{n}"] for n in (1, 2, 3, 4)] == [
+        (None, {"kind": "fq", "handle": None, "options": {}})
+    ] * 4
+    (file,) = [of for of in found if of.startswith("file:") and "udev" in of]
+    text = found[file][1]["text"]  # type: ignore[index]
+    assert 'ATTR{address}=="02:00:5e:00:53:02"' in text
+    assert text.count("RUN+=") == 5
+
+
+def test_one_interface_by_networkd() -> None:
+    found = changes(read("ubuntu-22.04"), qdisc="fq", devices=["enp3s0"])
+    (text,) = [of[1]["text"] for name, of in found.items() if name.endswith("10-netplan-enp3s0.network.d/99-narrows.conf")]  # type: ignore[index] # noqa: E501 # fmt: skip
+    assert text.endswith("[FairQueueing]\nParent=root\n")
+
+
+def test_one_destination() -> None:
+    found = changes(read("debian-12"), cc="bbr", to=["198.51.100.0/24", "default", "192.0.2.0/24"])
+    assert found["route:inet:198.51.100.0/24"] == (
+        None,
+        ["198.51.100.0/24", "via", "192.0.2.1", "dev", "ens18", "src", "192.0.2.10", "congctl", "bbr"],
+    )
+    before, after = found["route:inet:default"]
+    assert after == [*before, "congctl", "bbr"]  # type: ignore[misc]
+    assert "sysctl:net.ipv4.tcp_congestion_control" not in found
+    by_networkd = changes(read("ubuntu-22.04"), cc="bbr", to=["default"])
+    (text,) = [of[1]["text"] for name, of in by_networkd.items() if "netplan" in name]  # type: ignore[index]
+    assert "Destination=0.0.0.0/0\nGateway=192.0.2.1\nMetric=100\nTCPCongestionControlAlgorithm=bbr\n" in text
+    with pytest.raises(NarrowsError, match="a network is written"):
+        plan(read("debian-12"), Ask(cc="bbr", to=["192.0.2.1/24"]))
+    with pytest.raises(NarrowsError, match="this host has no route there"):
+        plan(read("debian-12"), Ask(cc="bbr", to=["2001:db8::/32"]))
+
+
+def test_a_diff_shows_what_is_and_what_will_be() -> None:
+    text = "\n".join(lines(plan(read("debian-12"), Ask(cc="bbr")).json()))
+    assert "sysctl net.ipv4.tcp_congestion_control\n- cubic\n+ bbr\n  because new connections" in text
+    assert "+ net.ipv4.tcp_congestion_control = bbr" in text
+    assert "No reboot and no `sysctl -p` is needed" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"cc": "bbr; reboot"}, "a name is made of small letters"),
+        ({"qdisc": "fq codel"}, "a name is made of small letters"),
+        ({"qdisc": "fq", "devices": ["eth0;reboot"]}, "not the name of an interface"),
+        ({"qdisc": "fq", "devices": ["../x"]}, "not the name of an interface"),
+        ({"settings": ["kernel.core_pattern=|/tmp/x"]}, "not one of"),
+        ({"settings": ["net.ipv4.tcp_ecn=1; reboot"]}, "is not a value"),
+        ({"cc": "bbr", "to": ["0/0; reboot"]}, "a network is written"),
+        ({}, "nothing is asked for"),
+        ({"devices": ["ens18"]}, "say which queue discipline"),
+    ],
+)
+def test_names_that_no_shell_should_see_are_refused(asked: dict[str, object], says: str) -> None:
+    with pytest.raises(NarrowsError, match=says):
+        plan(read("debian-12"), Ask(**asked))  # type: ignore[arg-type]
+
+
+def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
+    """Facts come from another machine: whatever it says, no word of it becomes a command."""
+    evil = "$(touch$IFS/tmp/narrows-was-here);`id`"
+    facts = read(
+        "debian-12",
+        ("ens18", evil),
+        ("net/ipv4/tcp_ecn:2", "net/ipv4/tcp_ecn:2; reboot"),
+        ("proc/sys/kernel/hostname:debian-12", f"proc/sys/kernel/hostname:{evil}'\\\""),
+    )
+    made = plan(facts, Ask(cc="bbr", qdisc="fq")).json()
+    assert [c["id"] for c in made["changes"] if evil in json.dumps(c)] == []
+    assert evil not in shell_script(made)
+    with pytest.raises(NarrowsError, match="none that could be put back"):
+        plan(facts, Ask(ecn="on"))
+    with pytest.raises(NarrowsError, match="odd word"):
+        plan(facts, Ask(cc="bbr", to=["default"]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1; reboot"},
+        {"kind": "sysctl", "target": "kernel.core_pattern", "from": "core", "to": "x"},
+        {"kind": "module", "target": "a b", "from": "absent", "to": "loaded"},
+        {"kind": "file", "target": "/etc/passwd", "from": None, "to": {"text": "x", "mode": "0644"}},
+        {"kind": "file", "target": "/etc/x/../narrows", "from": None, "to": {"text": "x", "mode": "0644"}},
+        {"kind": "file", "target": "/etc/a.d/99-narrows.conf", "from": None, "to": {"text": "x\0", "mode": "0644"}},
+        {"kind": "route", "target": {"family": "inet", "table": "main", "prefix": "default"}, "from": None,
+         "to": ["default", "dev", "a;b", "congctl", "bbr"]},
+        {"kind": "qdisc", "target": {"dev": "-x", "parent": "root"}, "from": None,
+         "to": {"kind": "fq", "handle": None, "options": {}}},
+        {"kind": "package", "target": "x;y", "from": "absent", "to": "installed"},
+        {"kind": "uci", "target": "sqm.a.b", "from": None, "to": "$(x)"},
+        {"kind": "shell", "target": "x", "from": "", "to": ""},
+    ],
+)  # fmt: skip
+def test_a_plan_that_was_tampered_with_is_no_script(change: dict[str, object]) -> None:
+    made = plan(read("debian-12"), Ask(cc="bbr")).json()
+    made["changes"] = [change]
+    with pytest.raises(NarrowsError):
+        shell_script(made)
+
+
+@shells
+@pytest.mark.parametrize("name", NAMES)
+def test_each_script_is_one_for_a_small_shell(sh: list[str], name: str) -> None:
+    text = shell_script(plan(read(name), Ask(cc="bbr", qdisc="fq", ecn="on", install=True)).json())
+    done = subprocess.run([*sh, "-n"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    asked = subprocess.run([*sh, "-s"], input=text, capture_output=True, text=True, check=False)
+    assert (asked.returncode, "apply | revert | verify" in asked.stderr) == (2, True)
+
+
+# The collector
+
+
+@shells
+def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path: File) -> None:
+    tree = tmp_path / "tree"
+    for path, text in {
+        "proc/sys/kernel/osrelease": "5.15.1-test\n",
+        "proc/sys/net/ipv4/tcp_congestion_control": "cubic\n",
+        "proc/sys/net/ipv4/tcp_fastopen_key": "secret\n",
+        "proc/sys/net/core/default_qdisc": "fq_codel\n",
+        "lib/modules/5.15.1-test/modules.dep": "kernel/net/ipv4/tcp_bbr.ko.zst:\n",
+        "etc/sysctl.d/90-x.conf": "# a remark\nnet.ipv4.tcp_ecn = 1",
+        "sys/class/net/eth0/ifindex": "2\n",
+        "sys/class/net/eth0/operstate": "up\n",
+        "sys/class/net/$(reboot)/ifindex": "3\n",
+    }.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text, encoding="utf-8")
+    before = sorted((str(p), p.stat().st_mtime_ns) for p in tree.rglob("*"))
+    done = subprocess.run(
+        [*sh, "-s", str(tree)], input=script(), capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted((str(p), p.stat().st_mtime_ns) for p in tree.rglob("*")) == before
+    assert "secret" not in done.stdout
+    seen = parse(done.stdout)
+    assert (seen.release, seen.default_cc, seen.has_cc("bbr")) == ("5.15.1-test", "cubic", "loadable")
+    assert [(line.file, line.key, line.value) for line in seen.boot] == [
+        ("etc/sysctl.d/90-x.conf", "net.ipv4.tcp_ecn", "1")
+    ]
+    assert {one.name for one in seen.interfaces} == {"eth0", "$(reboot)"}
+    assert plan(seen, Ask(cc="bbr")).changes[0]["target"] == "tcp_bbr"
+
+
+def test_every_shell_tells_the_same_of_this_host() -> None:
+    told = []
+    for sh in SHELLS:
+        done = subprocess.run([*sh, "-s"], input=script(), capture_output=True, text=True, check=True)
+        seen = dataclasses.asdict(parse(done.stdout))
+        # What changes from one moment to the next.
+        for moving in ("interfaces", "sockets", "spaces", "container", "debug"):
+            seen.pop(moving)
+        told.append(seen)
+    assert all(each == told[0] for each in told)
+
+
+def test_a_text_that_is_none_or_not_whole_is_told() -> None:
+    with pytest.raises(NarrowsError, match="not what the collector prints"):
+        parse("hello", "x.txt")
+    with pytest.raises(NarrowsError, match="ends in the middle"):
+        parse("@ collector 1\n@ who\n|uid 0\n", "x.txt")
+    with pytest.raises(NarrowsError, match="version"):
+        parse("@ collector 2\n@ end\n", "x.txt")
+
+
+def test_another_host_over_ssh_with_nothing_installed_there(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("busybox"):
+        pytest.skip("busybox is not installed")
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\nexec busybox sh -s\n', encoding="utf-8")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    seen = facts(ssh="root@router")
+    assert seen.release == File("/proc/sys/kernel/osrelease").read_text(encoding="utf-8").strip()
+    assert (tmp_path / "words").read_text(encoding="utf-8").splitlines() == ["-T", "--", "root@router", "sh"]
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=id", "a b", "a;b", "$(id)", "", "a@-b", "x\ny"])
+def test_a_name_that_ssh_or_a_shell_would_misread_is_refused(name: str) -> None:
+    with pytest.raises(NarrowsError):
+        host(name)
+
+
+# In namespaces
+
+
+def in_namespaces(text: str, **env: str) -> str:
+    """What a script prints, run as root of namespaces of its own: users, network, mounts."""
+    if not shutil.which("unshare") or not shutil.which("ip") or not shutil.which("tc"):
+        pytest.skip("unshare and iproute2 are not all installed")
+    able = subprocess.run(["unshare", "-Urnm", "true"], capture_output=True, check=False)
+    if able.returncode:
+        pytest.skip("user namespaces are forbidden here")
+    prepared = "set -e\nmount -t tmpfs none /etc/sysctl.d\nip link set lo up\n"
+    done = subprocess.run(
+        ["unshare", "-Urnm", "sh", "-c", prepared + text],
+        capture_output=True, text=True, check=False, env=os.environ | {"NARROWS": str(NARROWS)} | env, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def other_cc() -> tuple[str, str]:
+    """The default here, and another one that this kernel has."""
+    here = File("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip()
+    return here, "reno" if here != "reno" else "cubic"
+
+
+_STATE = "cat /proc/sys/net/ipv4/tcp_congestion_control; tc qdisc show dev v0; ls -A /etc/sysctl.d"
+
+
+@shells
+def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> None:
+    _, other = other_cc()
+    words = (
+        f"$NARROWS tune plan --cc {other} --qdisc pfifo --dev v0 --replace --sh {tmp_path}/plan.sh --json > /dev/null"
+    )
+    run = f"{' '.join(sh)} {tmp_path}/plan.sh"
+    out = in_namespaces(
+        "ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up\n"
+        f"echo == before; {_STATE}; echo == apply\n{words}\n{run} apply\n{run} verify\n{run} apply\n"
+        f"echo == after; {_STATE}; cat /etc/sysctl.d/99-narrows.conf\n"
+        f"{run} revert\necho == end; {_STATE}; echo ==\n{run} verify 2> /dev/null && exit 1 || :\n",
+        SH=" ".join(sh),
+    )
+    assert "failed" not in out
+    before, end = (re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE) for name in ("before", "end"))
+    assert before == end != []
+    after = out.partition("== after")[2].partition("==")[0]
+    assert after.split()[0] == other
+    assert "qdisc pfifo 8" in after
+    assert f"net.ipv4.tcp_congestion_control = {other}" in after
+    assert "all of it is so" in out
+    assert "it is so already" in out
+
+
+@shells
+def test_a_script_that_fails_puts_everything_back(sh: list[str], tmp_path: File) -> None:
+    here, other = other_cc()
+    made = {"title": "x", "needs": [], "netns": None, "changes": [
+        {"kind": "sysctl", "target": "net.ipv4.tcp_congestion_control", "from": here, "to": other},
+        {"kind": "file", "target": "/etc/sysctl.d/99-narrows.conf", "from": None,
+         "to": {"text": "a = 'b'\n", "mode": "0644"}},
+        {"kind": "qdisc", "target": {"dev": "nonesuch", "parent": "root"}, "from": None,
+         "to": {"kind": "pfifo", "handle": None, "options": {}}},
+    ]}  # fmt: skip
+    (tmp_path / "plan.sh").write_text(shell_script(made), encoding="utf-8")
+    run = f"{' '.join(sh)} {tmp_path}/plan.sh"
+    out = in_namespaces(
+        f"{run} apply 2>&1 && exit 1 || :\ncat /proc/sys/net/ipv4/tcp_congestion_control; ls -A /etc/sysctl.d\n"
+        # A host that is neither as before nor as wanted is left alone.
+        "echo 1 > /proc/sys/net/ipv4/tcp_ecn; echo x > /etc/sysctl.d/99-narrows.conf\n"
+        f"{run} apply 2>&1 && exit 1 || :\ncat /etc/sysctl.d/99-narrows.conf\n"
+        # A link is not followed.
+        f"rm /etc/sysctl.d/*; echo mine > {tmp_path}/mine; ln -s {tmp_path}/mine /etc/sysctl.d/99-narrows.conf\n"
+        f"{run} apply > /dev/null 2>&1 && exit 1 || :\ncat {tmp_path}/mine\n"
+    )
+    assert "everything is put back" in out
+    assert f"everything is put back\n{here}\n" in out
+    assert "this is not what the plan was made for" in out
+    assert out.endswith("x\nmine\n")
+
+
+def test_an_audit_sees_its_own_namespace() -> None:
+    here, other = other_cc()
+    out = in_namespaces(
+        f"echo {other} > /proc/sys/net/ipv4/tcp_congestion_control\n"
+        "ip link add v0 type veth peer name v1; ip link set v0 up\n"
+        "tc qdisc replace dev v0 root tbf rate 1mbit burst 10k latency 50ms\n"
+        "$NARROWS tune audit --json"
+    )
+    findings = {(f["id"], f["subject"]): f for f in json.loads(out)["findings"]}
+    assert findings["cc-default", ""]["what"].startswith(f"new connections use {other}")
+    assert "tbf, which somebody set up" in findings["qdisc", "v0"]["what"]
+    assert not any(subject == "eth0" for _, subject in findings)
+    assert here != other
+
+
+def test_a_namespace_by_its_name(tmp_path: File, cli: Cli) -> None:
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        pytest.skip("namespaces with names are root's, and need iproute2")
+    name = f"narrows-{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        pytest.skip("namespaces cannot be made here")
+    try:
+        _, other = other_cc()
+        seen = cli("tune", "plan", "--cc", other, "--netns", name, "--json")
+        made = json.loads(seen.stdout)
+        assert made["netns"] == name
+        assert [(c["kind"], c["to"], c["persist"]) for c in made["changes"]] == [("sysctl", other, None)]
+        assert "It lasts as long as the namespace." in made["effects"]
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+# The command
+
+
+def test_the_command(cli: Cli, tmp_path: File) -> None:
+    debian = HOSTS / "debian-9.txt"
+    done = cli("tune", "audit", "--facts", debian)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("debian-9: Debian GNU/Linux 9 (stretch), Linux 4.9.0-19-amd64. Nothing")
+    bad = tmp_path / "bad.txt"
+    bad.write_text(debian.read_text(encoding="utf-8").replace(*BBR), encoding="utf-8")
+    worse = cli("tune", "audit", "--facts", bad, "--rate", "1Gbit", "--rtt", "80ms", "--json")
+    assert worse.returncode == 1
+    shown = json.loads(worse.stdout)
+    assert shown["counts"]["error"] == 1
+    assert {"id", "severity", "subject", "what", "why", "fix", "source"} == set(shown["findings"][0])
+    old = cli("tune", "plan", "--cc", "bbr", "--facts", HOSTS / "ubuntu-16.04.txt")
+    assert (old.returncode, "linux-generic-hwe-16.04" in old.stdout) == (1, True)
+    made = cli("tune", "plan", "--cc", "bbr", "--facts", HOSTS / "openwrt-23.05.txt", "--install", "--sh", "-")
+    assert made.stdout.startswith("#!/bin/sh\n")
+    assert "opkg install kmod-tcp-bbr" in made.stdout
+    wrong = cli("tune", "plan", "--facts", debian, "--rate", "1000", "--rtt", "80ms")
+    assert (wrong.returncode, "needs a unit" in wrong.stderr) == (2, True)
+    assert cli("tune", "audit", "--facts", debian, "--root", "/").returncode == 2
+    assert cli("tune", "audit", "--facts", tmp_path / "none").returncode == 2
+    assert cli("tune", "audit", "--collector").stdout == script()
+
+
+@pytest.mark.parametrize("command", ["audit", "plan"])
+def test_help_has_examples(command: str) -> None:
+    group = main.commands["tune"]
+    assert isinstance(group, click.Group)
+    entry = group.commands[command]
+    assert f"Example: narrows tune {command}" in (entry.help or "")
+    for option in entry.params:
+        if isinstance(option, click.Option):
+            assert "Example: " in (option.help or ""), option.name
+
+
+def test_no_privilege_is_needed() -> None:
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("to give privilege up one must have it")
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-s"]
+    done = subprocess.run(words, input=script(), capture_output=True, text=True, check=True)
+    seen = parse(done.stdout)
+    assert seen.uid == 65534
+    assert seen.default_cc is not None
+    assert collect().startswith("@ collector 1\n")
+    assert sys.platform.startswith("linux")
