@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -206,6 +206,36 @@ pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
         libc::freeifaddrs(first);
     }
     Ok(found)
+}
+
+/// The address from which this host would send to `to`; nothing is sent.
+pub fn source_towards(to: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = std::net::UdpSocket::bind(any)?;
+    socket.connect(to)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// What ethtool asks of a device, by number: the answer's words, the command itself the first.
+pub fn ethtool(name: &str, command: u32, words: usize) -> io::Result<Vec<u32>> {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // Longer than any answer that this program asks for: the kernel writes as much as the command has.
+    let mut told = vec![0_u32; words.max(64)];
+    told[0] = command;
+    // SAFETY: all zeros is a valid request; the answer has room and lives until the end of this function.
+    unsafe {
+        let mut request: libc::ifreq = zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = told.as_mut_ptr().cast();
+        answer(libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request))?;
+    }
+    told.truncate(words);
+    Ok(told)
 }
 
 /// Reads one packet; `None` when there is none.

@@ -10,6 +10,7 @@
 //! | [`answer`] | who answers them |
 //! | [`blame`] | a round trip cut into whose it is |
 //! | [`histogram`], [`summary`] | what came of it; as JSON |
+//! | [`surroundings`] | what around a test decides its outcome |
 //! | [`policy`] | how the host is asked to serve a thread |
 
 pub mod answer;
@@ -23,6 +24,7 @@ pub mod policy;
 pub mod speak;
 pub mod stamp;
 pub mod summary;
+pub mod surroundings;
 pub mod timed_socket;
 
 use crate::measure::link::{self, Link, Peer};
