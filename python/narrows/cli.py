@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from narrows import Run, __version__, _core
+from narrows.advise.command import advise, from_, record
 from narrows.errors import NarrowsError, OutputError
 from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
 from narrows.runs import ENGINES, Engine
@@ -569,7 +570,8 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-for _command in (shell, study, sweep, serve, measure, twin, convert, history, tune, with_):
+_COMMANDS = (shell, study, sweep, serve, measure, twin, convert, history, tune, with_, advise, from_, record)
+for _command in _COMMANDS:
     main.add_command(_command)
 
 _interrupt.loaded()

@@ -1,0 +1,242 @@
+"""The question: which path, who asks, what they care for; and what the path's description leaves open.
+
+What is not known is not guessed: each thing that it may be is a variant of the path, and the candidates run on all of
+them. A path of which only rate and round trip are told may have an ordinary, a short or a bloated buffer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.scenario import Flow, Hop, Path, Scenario
+
+Json = dict[str, Any]
+
+ROLES = ("sender", "forwarder", "receiver", "operator")
+"""Who may ask: whose TCP sends; who passes on others' packets; to whom they come; who sells a rate."""
+
+CARES = ("bulk", "pages", "calls", "fairness", "retransmissions")
+"""What they may care for."""
+
+CARED = {
+    "sender": ("bulk", "fairness"),
+    "forwarder": ("bulk", "calls"),
+    "receiver": ("bulk", "calls"),
+    "operator": ("bulk", "calls", "fairness"),
+}
+"""What each cares for who does not say."""
+
+OPEN_BUFFERS = ("1bdp", "0.3bdp", "4bdp")
+"""What a buffer may be that nobody has told, the likeliest first: about right, too short, bloated."""
+
+LIKELIEST = 0.5
+"""The weight of the likeliest variant; the others share the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One thing that the path may be.
+
+    Attributes:
+        path: The path.
+        weight: How likely beside the others; they add up to 1.
+        why: What was assumed, empty where nothing was.
+    """
+
+    path: Path
+    weight: float
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A path as far as it is known.
+
+    Attributes:
+        variants: What it may be, the likeliest first.
+        rate_mbit: Of its narrowest hop.
+        rtt_ms: Two-way propagation.
+        buffer_bdp: Of the likeliest variant; None where a discipline decides.
+        loss: By chance, share of packets.
+        source: Who says so, in words.
+        open: What is not known, in words.
+    """
+
+    variants: tuple[Variant, ...]
+    rate_mbit: float
+    rtt_ms: float
+    buffer_bdp: float | None
+    loss: float
+    source: str
+    open: tuple[str, ...]
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "source": self.source,
+            "rate_mbit": self.rate_mbit,
+            "rtt_ms": self.rtt_ms,
+            "buffer_bdp": self.buffer_bdp,
+            "loss": self.loss,
+            "open": list(self.open),
+            "variants": [{"why": v.why, "weight": v.weight, "path": v.path.tree()} for v in self.variants],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The question.
+
+    Attributes:
+        place: Where.
+        role: Who asks.
+        cares: What they care for, each as much as the others.
+        now: The congestion control in use.
+        data_centre: The path is inside one: whoever needs it to himself may be recommended.
+        seed: Of every random choice.
+    """
+
+    place: Place
+    role: str = "sender"
+    cares: tuple[str, ...] = ()
+    now: str = "cubic"
+    data_centre: bool = False
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Knows whom and what is asked for.
+
+        Raises:
+            NarrowsError: If there is no such role or care.
+        """
+        if self.role not in ROLES:
+            raise NarrowsError(f"nobody is called `{self.role}`\n    write: --as {'|'.join(ROLES)}")
+        unknown = [care for care in self.cares if care not in CARES]
+        if unknown:
+            raise NarrowsError(f"nothing is called `{unknown[0]}`\n    write: --for {','.join(CARES)}")
+        if not self.cares:
+            object.__setattr__(self, "cares", CARED[self.role])
+
+
+def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str] = ()) -> Place:
+    """A place of what it may be, the likeliest first.
+
+    >>> here = place([(Path(rate="10Mbit", rtt="20ms", buffer="2bdp"), "")], source="stated")
+    >>> here.rate_mbit, here.rtt_ms, here.buffer_bdp, here.loss
+    (10.0, 20.0, 2.0, 0.0)
+
+    Raises:
+        ScenarioError: If a path is not right.
+    """
+    others = len(paths) - 1
+    weights = [LIKELIEST if others else 1.0, *([(1 - LIKELIEST) / others] * others if others else [])]
+    numbers = _numbers(paths[0][0])
+    return Place(
+        variants=tuple(Variant(path=p, weight=w, why=why) for (p, why), w in zip(paths, weights, strict=True)),
+        rate_mbit=numbers["rate_mbit"],
+        rtt_ms=min(numbers["rtts_ms"]),
+        buffer_bdp=numbers["buffer_bdp"],
+        loss=numbers["loss"],
+        source=source,
+        open=tuple(left),
+    )
+
+
+def _numbers(path: Path) -> Json:
+    """Rate, RTT, buffer and loss in numbers: the core reads units."""
+    scenario = Scenario(path, flows=[Flow("reno")], duration="1s", start_jitter="0s").tree()
+    filled = json.loads(_core.run_tree(scenario, seed=1, sample_interval="off").json())["scenario"]
+    return _core.path_numbers(filled)
+
+
+def stated(path: Path, *, source: str = "stated") -> Place:
+    """A path as somebody says it is; without a buffer and a queue it may have any of three buffers.
+
+    >>> [v.why for v in stated(Path(rate="10Mbit", rtt="20ms")).variants]
+    ['a buffer of 1bdp', 'a buffer of 0.3bdp', 'a buffer of 4bdp']
+
+    Raises:
+        NarrowsError: If it has no rate or no round trip.
+        ScenarioError: If it is not right.
+    """
+    if path.hop is None and path.trace is None:
+        for name, example in (("rate", "50Mbit"), ("rtt", "40ms")):
+            if getattr(path, name) is None and not (name == "rate" and path.policer is not None):
+                raise NarrowsError(f"the path has no {name}\n    write: --{name} {example}")
+    shaped = path.hop is not None or path.trace is not None or path.policer is not None
+    if path.buffer is not None or path.queue not in {None, "fifo"} or shaped:
+        return place([(path, "")], source=source)
+    guesses = [(replace(path, buffer=b), f"a buffer of {b}") for b in OPEN_BUFFERS]
+    return place(guesses, source=source, left=["how much the buffer holds"])
+
+
+def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
+    """The path of a scenario file, or of a file with a `[path]` only.
+
+    Raises:
+        NarrowsError: If there is no path in it.
+        ScenarioError: If it is not right.
+    """
+    if not isinstance(tree.get("path"), Mapping):
+        raise NarrowsError(f"{source}: there is no [path] in it\n    write: narrows twin FILE --path here.toml")
+    return stated(path_of(cast("Json", tree["path"])), source=source)
+
+
+def path_of(tree: Mapping[str, Any]) -> Path:
+    """A path of its table.
+
+    Raises:
+        ScenarioError: If it has keys that no path has.
+    """
+    scenario = {"path": dict(tree), "flow": [{"cc": "reno"}], "duration": "1s"}
+    _core.scenario_to_toml(scenario)
+    rest = dict(tree)
+    if isinstance(rest.get("reverse"), Mapping):
+        rest["reverse"] = Hop(**rest["reverse"])
+    if "hop" in rest:
+        rest["hop"] = tuple(Hop(**hop) for hop in rest["hop"])
+    return Path(**rest)
+
+
+def measured(twin: Mapping[str, Any], *, role: str, source: str) -> Place:
+    """The place of a twin's JSON, with its intervals as variants.
+
+    A sender's data goes up, everybody else's down, where both ways were measured.
+
+    Raises:
+        NarrowsError: If it is not a twin's JSON.
+        ScenarioError: If its path is not right.
+    """
+    tree, told = twin.get("path"), [way for way in ("up", "down") if isinstance(twin.get(way), Mapping)]
+    if not isinstance(tree, Mapping) or not told:
+        raise NarrowsError(f"{source}: not a twin\n    write: narrows twin FILE --json")
+    way = told[0] if role == "sender" else told[-1]
+    ahead = _turned(dict(tree)) if way == "up" and "reverse" in tree else dict(tree)
+    path = path_of(ahead)
+    depth = twin[way].get("buffer_bytes")
+    known = depth if isinstance(depth, Mapping) else {}
+    whole = [known.get(key) for key in ("value", "low", "high")]
+    left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way])]
+    if path.queue in {None, "fifo"} and path.policer is None and known.get("low") and known.get("high"):
+        sizes = [round(float(size)) for size in whole if isinstance(size, int | float)]
+        guesses = [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in sizes]
+        return place(guesses, source=source, left=left)
+    return place([(path, "")], source=source, left=left)
+
+
+def _unsure(way: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    names = {"rate_mbit": "rate", "buffer_bytes": "buffer", "loss": "loss"}
+    found = ((name, way.get(key)) for key, name in names.items())
+    return [(name, about) for name, about in found if isinstance(about, Mapping) and about.get("why")]
+
+
+def _turned(tree: Json) -> Json:
+    """The same path for data that goes the other way."""
+    ends = {"rtt", "offload"}
+    back = {key: value for key, value in tree.items() if key not in {*ends, "reverse"}}
+    return {**tree["reverse"], **{key: tree[key] for key in ends if key in tree}, "reverse": back}

@@ -1,0 +1,343 @@
+"""`narrows advise`, `narrows from` and `narrows record`. What is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from narrows.errors import NarrowsError
+from narrows.scenario import name_of
+
+if TYPE_CHECKING:
+    from narrows.advise.asked import Place
+    from narrows.advise.search import Found
+    from narrows.measurement import Measurement
+
+_ROLES = ("sender", "forwarder", "receiver", "operator")
+
+_WITHIN_S = 10.0
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit")
+@click.option("--rtt", help="Two-way propagation. Example: --rtt 40ms")
+@click.option("--buffer", help="What its queue holds; several are tried without. Example: --buffer 100kB")
+@click.option("--queue", help="Its discipline; fifo without. Example: --queue fq_codel")
+@click.option("--loss", help="By chance. Example: --loss 0.1%")
+@click.option("--up", help="The rate of the way back; no limit without. Example: --up 10Mbit")
+@click.option("--as", "role", type=click.Choice(_ROLES), help="Who asks; the sender without. Example: --as forwarder")
+@click.option("--for", "cares", help="bulk, pages, calls, fairness, retransmissions. Example: --for bulk,calls")
+@click.option("--now", help="The congestion control in use; the kernel's without, else cubic. Example: --now cubic")
+@click.option("--kernel", "told", help="here, a release, or names: whatever can be loaded. Example: --kernel 6.12")
+@click.option("--data-centre", "--data-center", is_flag=True, help="The path is inside one. Example: --data-centre")
+@click.option("--quick", is_flag=True, help="Only what ten seconds give. Example: --quick")
+@click.option("--seed", type=click.IntRange(0, 2**63), default=1, help="Of all simulations. Example: --seed 7")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Simulations at once; every core without. Example: --jobs 1")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object instead of a screen. Example: --json | jq .choice"
+)
+@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page. Example: --report advice.html")
+@click.option("--seal/--no-seal", default=None, help="Keep the forecast; of a measured path it is. Example: --no-seal")
+@click.option("--quiet", is_flag=True, help="No progress. Example: --quiet")
+def advise(  # noqa: PLR0917 - Click calls it by keyword
+    file: str | None,
+    rate: str | None,
+    rtt: str | None,
+    buffer: str | None,
+    queue: str | None,
+    loss: str | None,
+    up: str | None,
+    role: str | None,
+    cares: str | None,
+    now: str | None,
+    told: str | None,
+    data_centre: bool,
+    quick: bool,
+    seed: int,
+    jobs: int | None,
+    as_json: bool,
+    page: str | None,
+    seal: bool | None,
+    quiet: bool,
+) -> None:
+    """Say what to switch on for a path: the candidates are simulated on it, and "leave it" is an answer.
+
+    FILE is a measurement, what `narrows twin --json` printed, or a scenario with a [path]. Without it the path is what
+    the options say; without those you are asked.
+
+    Example: narrows advise --rate 50Mbit --rtt 40ms --buffer 4bdp --loss 1% --for bulk,calls
+
+    Example: narrows advise measured.json --as receiver --for pages,calls --report advice.html
+    """
+    from narrows import advise as library  # noqa: PLC0415
+    from narrows.advise import sealed  # noqa: PLC0415
+    from narrows.advise.show import report, show  # noqa: PLC0415
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.show import console  # noqa: PLC0415
+
+    given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
+    measured: Measurement | None = None
+    if file is not None:
+        wrong = next((name for name, value in given.items() if value is not None), None)
+        if wrong is not None:
+            raise click.BadParameter("the file says it already", param_hint=f"--{wrong}")
+        with _Bar(quiet=quiet or as_json, of="the twin") as bar:
+            place, measured = _from_file(file, role or "sender", seed, bar)
+    else:
+        if rate is None and rtt is None:
+            given, role, cares = _ask(given, role, cares)
+        place = _stated(given)
+    has = library.kernel(told)
+    asked = library.Asked(
+        place=place,
+        role=role or "sender",
+        cares=tuple(care.strip() for care in cares.split(",") if care.strip()) if cares else (),
+        now=now or has.default or "cubic",
+        data_centre=data_centre,
+        seed=seed,
+    )
+    out = console()
+    if asked.role == "operator":
+        from narrows.advise import contract  # noqa: PLC0415
+
+        with _Bar(quiet=quiet or as_json, of="simulations") as bar:
+            offered = contract.offers(asked, jobs=jobs, progress=bar)
+        click.echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)
+        return
+
+    def first(found: Found) -> None:
+        if quick:
+            raise KeyboardInterrupt
+        if not as_json and not quiet:
+            show(library.advise(found, has, thorough=False), out)
+            out.print()
+
+    with _Bar(quiet=quiet or as_json, of="simulations") as bar:
+        found = library.search(
+            asked,
+            library.candidates(asked, has),
+            within_s=_WITHIN_S,
+            first=first,
+            tell=lambda _round, done, whole: bar(done, whole),
+            jobs=jobs,
+        )
+        advice = library.advise(found, has, thorough=not found.stopped)
+    if page is not None:
+        report(advice, page)
+    kept = sealed.seal(advice, measured) if (seal or (seal is None and measured is not None)) else None
+    if as_json:
+        click.echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
+        return
+    show(advice, out)
+    if kept:
+        out.print(f"\nThe forecast is sealed as {kept[:12]}; `narrows record` tells how they turned out.")
+
+
+def _stated(given: Mapping[str, str | None]) -> Place:
+    from narrows.advise import stated  # noqa: PLC0415
+    from narrows.scenario import Hop, Path  # noqa: PLC0415
+
+    keys = {name: value for name, value in given.items() if name != "up"}
+    reverse = Hop(rate=given["up"]) if given["up"] else None
+    return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
+
+
+def _from_file(file: str, role: str, seed: int, bar: Any) -> tuple[Place, Measurement | None]:  # noqa: ANN401
+    """The place of a file, and the measurement if it is one."""
+    from narrows import _core, files, twin  # noqa: PLC0415
+    from narrows.advise import from_scenario  # noqa: PLC0415
+    from narrows.advise import measured as place_of  # noqa: PLC0415
+
+    name = name_of(file)
+    try:
+        raw = FilePath(file).read_bytes()
+    except OSError as error:
+        raise NarrowsError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+    if FilePath(file).suffix == ".toml":
+        try:
+            return from_scenario(_core.toml_tables(raw.decode(), name), source=name), None
+        except UnicodeDecodeError as error:
+            raise NarrowsError(f"{name}: not UTF-8 text, so not a scenario") from error
+    if raw.lstrip()[:1] == b"{":
+        try:
+            tree = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise NarrowsError(f"{name}: not JSON: {error}") from error
+        if "measurement" not in tree and "path" in tree:
+            return place_of(tree, role=role, source=name), None
+    measured = files.read(file)
+    inferred = twin.infer(measured, seed=seed, progress=bar)
+    return place_of(inferred.json(), role=role, source=f"measured, {name}"), measured
+
+
+def _ask(
+    given: Mapping[str, str | None], role: str | None, cares: str | None
+) -> tuple[dict[str, str | None], str | None, str | None]:
+    """Asks in the terminal; elsewhere that is a mistake.
+
+    Raises:
+        NarrowsError: If nobody is there to be asked.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise NarrowsError(
+            "which path?\n    write: narrows advise --rate 50Mbit --rtt 40ms, or narrows advise MEASUREMENT.json"
+        )
+
+    def ask(question: str, default: str) -> str:
+        return str(click.prompt(question, default=default, err=True))
+
+    role = role or ask("Who are you: sender, forwarder, receiver, operator?", "sender")
+    answers: dict[str, str | None] = dict(given)
+    answers["rate"] = ask("How fast is the slowest link?", "50Mbit")
+    answers["rtt"] = ask("How long is the round trip when nothing else is going on?", "40ms")
+    for name, question in (("buffer", "What does its buffer hold (250kB, 1bdp)?"), ("loss", "What is lost by chance?")):
+        said = answers[name] or ask(f"{question} Enter if you do not know", "-")
+        answers[name] = None if said == "-" else said
+    cares = cares or ask("What do you care for: bulk, pages, calls, fairness, retransmissions?", "bulk,fairness")
+    return answers, role, cares
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Every line as JSON. Example: --json")
+def record(as_json: bool) -> None:
+    """Say how the sealed forecasts of this host turned out.
+
+    Example: narrows record
+    """
+    from narrows.advise import sealed  # noqa: PLC0415
+    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.tables import Cell, Table, significant  # noqa: PLC0415
+
+    lines = list(sealed.read())
+    hits, of = sealed.rate(lines)
+    if as_json:
+        click.echo(json.dumps({"hits": hits, "of": of, "lines": lines}))
+        return
+    out = console()
+    forecasts = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
+    scores = {line["forecast"]: line for line in lines if line["kind"] == "score"}
+    if not forecasts:
+        out.print("There are no forecasts yet: narrows advise MEASUREMENT.json seals one.")
+        return
+    said = f"{hits} of {of} figures were within their 90 % intervals" if of else "none is scored yet"
+    out.print(f"{len(forecasts)} forecasts, {len(scores)} of them scored: {said}.", style="bold", markup=False)
+    rows = [
+        [
+            Cell(hash_[:12]),
+            Cell(line["at"]),
+            Cell(line["host"]),
+            Cell("leave it" if line["leave"] else line["choice"]["key"]),
+            Cell(figure["name"]),
+            Cell(f"{significant(figure['low'])} … {significant(figure['high'])}"),
+            Cell(_became(scores.get(hash_), figure["name"])),
+        ]
+        for hash_, line in forecasts.items()
+        for figure in line["figures"]
+    ]
+    out.print()
+    table(out, Table("Forecasts", ("forecast", "when", "far end", "change", "figure"), ("forecast", "measured"), rows))
+
+
+def _became(score: Mapping[str, Any] | None, name: str) -> str:
+    if score is None:
+        return "not yet"
+    judged = next((figure for figure in score["figures"] if figure["name"] == name), None)
+    if judged is None:
+        return "not measured"
+    return f"{judged['measured']:.4g} {'hit' if judged['hit'] else 'MISSED'}"
+
+
+@click.command("from")
+@click.argument("config")
+@click.option("--rtt", help="Of the path, where the text says none. Example: --rtt 20ms")
+@click.option("--rate", help="Of the link, where the text says none. Example: --rate 100Mbit")
+@click.option("-o", "out_file", type=click.Path(dir_okay=False), help="Write the scenario. Example: -o path.toml")
+@click.option("--seed", type=click.IntRange(0, 2**63), default=1, help="Of the simulations. Example: --seed 7")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .warned")
+def from_(  # noqa: PLR0917 - Click calls it by keyword
+    config: str, rtt: str | None, rate: str | None, out_file: str | None, seed: int, as_json: bool
+) -> None:
+    """Read lines of tc, `tc -j`, a router's policy-map or OpenWrt's sqm: a scenario, and what it does to TCP.
+
+    CONFIG is a file, - for standard input, or the text itself. Nothing in it is run.
+
+    Example: narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1% rate 20mbit'
+
+    Example: tc -j qdisc show dev eth0 | narrows from - -o path.toml
+    """
+    from dataclasses import replace  # noqa: PLC0415
+
+    from narrows.advise import dialects  # noqa: PLC0415
+    from narrows.advise.dialects.layers import RATE, RTT  # noqa: PLC0415
+    from narrows.advise.judge import judge  # noqa: PLC0415
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.errors import OutputError  # noqa: PLC0415
+    from narrows.scenario import Flow, Ping, Scenario  # noqa: PLC0415
+    from narrows.show import console  # noqa: PLC0415
+
+    text, name = _config(config)
+    found = dialects.read(text, name)
+    if rtt is not None and any(RTT in sentence for sentence in found.assumed):
+        found.path = replace(found.path, rtt=rtt)
+        found.assumed = [sentence for sentence in found.assumed if RTT not in sentence]
+    if rate is not None and any(RATE in sentence for sentence in found.assumed):
+        found.path = replace(found.path, rate=rate)
+        found.assumed = [sentence for sentence in found.assumed if RATE not in sentence]
+    scenario = Scenario(
+        found.path,
+        flows=[Flow("cubic"), Flow("bbr")],
+        probes=[Ping(interval="20ms")],
+        title=f"Read from {found.dialect}",
+        duration="30s",
+    )
+    toml = scenario.toml()
+    with _Bar(quiet=as_json, of="simulations") as bar:
+        judged = judge(found.path, seed=seed, progress=bar)
+    if out_file is not None:
+        try:
+            FilePath(out_file).write_text(toml, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{name_of(out_file)}: {(error.strerror or str(error)).lower()}") from error
+    warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]
+    if as_json:
+        told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml, "warned": warned,
+                "assumed": found.assumed, "left_out": found.left, "rate_mbit": judged.rate_mbit,
+                "judgement": judged.sentences(), "runs": judged.rows}  # fmt: skip
+        click.echo(json.dumps(told))
+        return
+    out = console()
+    for warning in found.warned:
+        out.print(f"line {warning.line}: {warning.says}", style="bold yellow", markup=False, soft_wrap=True)
+        if warning.fix:
+            out.print(f"    write: {warning.fix}", markup=False, soft_wrap=True)
+    for sentence in judged.sentences():
+        out.print(sentence, markup=False, soft_wrap=True)
+    for what, sentences in (("assumed", found.assumed), ("left out", found.left)):
+        for sentence in sentences:
+            out.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
+    if out_file is None:
+        out.print()
+        out.print(toml.rstrip(), markup=False, soft_wrap=True)
+
+
+def _config(config: str) -> tuple[str, str]:
+    """The text of a configuration, and what it is called in errors."""
+    if config == "-":
+        raw, name = sys.stdin.buffer.read(2_000_000), "standard input"
+    elif not any(sign in config for sign in " \n\0") and os.path.exists(config):  # noqa: PTH110 - no error for any name
+        name = name_of(config)
+        try:
+            with FilePath(config).open("rb") as file:
+                raw = file.read(2_000_000)
+        except OSError as error:
+            raise NarrowsError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+    else:
+        return config, "text"
+    return raw.decode("utf-8", "replace"), name

@@ -1,0 +1,228 @@
+"""For who sells a rate: a policer or a shaper, which bursts, which queue; what each does to BBR, to CUBIC, to both.
+
+Every offer lets pass the same rate in the long run. It is tried under two flows of CUBIC, two of BBR, and two of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from narrows import tables
+from narrows._parallel import everywhere
+from narrows.advise.asked import Asked
+from narrows.advise.trial import run
+from narrows.advise.utility import LATE_MS, LEAST
+from narrows.errors import NarrowsError
+from narrows.runs import Progress
+from narrows.scenario import Flow, Path, Ping, Scenario
+from narrows.tables import Cell
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIRE = 10
+"""The link behind a policer is so many times as fast."""
+
+POLICED_S = ((0.01, 0.0), (0.05, 0.0), (0.25, 0.0), (0.25, 0.5), (1.5, 0.0))
+"""Bc and Be of policers, as seconds of the rate: too short, a round trip, what routers take without one (CIR / 32
+bytes), the same with an excess burst of twice that, and what older guides advise."""
+
+SHAPED_S = 0.025
+"""Bc of shapers: the interval of routers."""
+
+QUEUED = (("0.25bdp", "fifo"), ("1bdp", "fifo"), ("4bdp", "fifo"), (None, "codel"), (None, "fq_codel"))
+"""Limit and discipline behind a shaper."""
+
+LEAST_BDP_BYTES = 15_140
+"""A queue that holds less than ten packets is none."""
+
+MIXES = {"cubic": ("cubic",), "bbr": ("bbr",), "both": ("cubic", "bbr")}
+EACH, SECONDS, SEEDS = 2, 30, 2
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """One way to sell the rate, and what became of each mix.
+
+    Attributes:
+        says: What it is.
+        policy: In a router's words.
+        path: The path with it.
+        cubic_pct: Of the rate that CUBIC alone gets.
+        bbr_pct: That BBR alone gets.
+        share_pct: CUBIC's part of what both get together; 50 is fair.
+        p95_ms: Of a ping beside both.
+        again_pct: Sent again by CUBIC alone,
+        bbr_again_pct: by BBR alone.
+    """
+
+    says: str
+    policy: str
+    path: Path
+    cubic_pct: float = 0.0
+    bbr_pct: float = 0.0
+    share_pct: float = 0.0
+    p95_ms: float = 0.0
+    again_pct: float = 0.0
+    bbr_again_pct: float = 0.0
+
+    def utility(self, cares: Sequence[str], rtt_ms: float) -> float:
+        """As of everybody else, the mean of both congestion controls where there are two."""
+        scores = {
+            "bulk": (self.cubic_pct * self.bbr_pct) ** 0.5 / 100,
+            "calls": 1 / (1 + max(0.0, self.p95_ms - rtt_ms) / LATE_MS),
+            "fairness": min(1.0, min(self.share_pct, 100 - self.share_pct) / 50),
+            "retransmissions": 1 - (self.again_pct + self.bbr_again_pct) / 200,
+            "pages": 1 / (1 + max(0.0, self.p95_ms - rtt_ms) / LATE_MS),
+        }
+        product = 1.0
+        for care in cares:
+            product *= min(1.0, max(LEAST, scores[care]))
+        return float(product ** (1 / len(cares)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offers:
+    """All of them, the best first."""
+
+    asked: Asked
+    offers: list[Offer]
+    runs: int
+
+    def json(self) -> Json:
+        """For programs."""
+        names = ("cubic_pct", "bbr_pct", "share_pct", "p95_ms", "again_pct", "bbr_again_pct")
+        rtt = self.asked.place.rtt_ms
+        return {
+            "advice": 1,
+            "asked": {"as": "operator", "for": list(self.asked.cares), "seed": self.asked.seed},
+            "path": self.asked.place.json(),
+            "runs": self.runs,
+            "offers": [
+                {"says": o.says, "policy": o.policy, "path": o.path.tree(), "utility": o.utility(self.asked.cares, rtt)}
+                | {name: float(f"{getattr(o, name):.6g}") for name in names}
+                for o in self.offers
+            ],
+        }
+
+
+def _offers(asked: Asked) -> list[Offer]:
+    path = asked.place.variants[0].path
+    if path.hop is not None or path.trace is not None:
+        raise NarrowsError(
+            "an offer is one hop: a rate and a round trip\n"
+            "    write: narrows advise --as operator --rate 20Mbit --rtt 30ms"
+        )
+    rate = asked.place.rate_mbit
+    cir, per_s = f"{round(rate * 1e6)}", rate * 1e6 / 8
+    bare = replace(path, rate=f"{cir}bit", buffer=None, queue=None, policer=None, link=None)
+    out = []
+    for bc_s, be_s in POLICED_S:
+        bc, be = max(1514, round(bc_s * per_s)), round(be_s * per_s)
+        policer: Json = {"kind": "cir", "cir": f"{cir}bit", "bc": f"{bc}B"} | (
+            {"be": f"{be}B", "exceed": "pass"} if be else {}
+        )
+        wire = replace(bare, rate=f"{round(WIRE * rate * 1e6)}bit", policer=policer, buffer="1bdp")
+        excess = f", Be {be_s:g} s" if be else ""
+        # Be is of no use where what exceeds is dropped.
+        more = f" be {be} conform-action transmit exceed-action transmit violate-action drop" if be else ""
+        out.append(Offer(says=f"policer, Bc {bc_s:g} s{excess}", policy=f"police cir {cir} bc {bc}{more}", path=wire))
+    bc = max(1514, round(SHAPED_S * per_s))
+    link: Json = {"kind": "shape_average", "bc": f"{bc}B"}
+    for limit, queue in QUEUED:
+        bdp = per_s * asked.place.rtt_ms / 1000
+        packets = "" if limit is None else f", queue-limit {max(10, round(float(limit[:-3]) * bdp / 1514))} packets"
+        buffer = None if limit is None else f"{max(LEAST_BDP_BYTES, round(float(limit[:-3]) * bdp))}B"
+        named = f"{queue} of {limit.replace('bdp', ' BDP')}" if limit else queue
+        shaped = replace(bare, link=link, queue=queue, buffer=buffer)
+        out.append(Offer(says=f"shaper, {named}", policy=f"shape average {cir} {8 * bc}{packets}", path=shaped))
+    return out
+
+
+def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None = None) -> Offers:
+    """Tries them all.
+
+    Raises:
+        NarrowsError: If the path has several hops.
+    """
+    tried = _offers(asked)
+    todo = [(n, mix, asked.seed + s) for n in range(len(tried)) for mix in MIXES for s in range(SEEDS)]
+    seen: dict[tuple[int, str, int], Json] = {}
+
+    def one(item: tuple[int, str, int], keep_on: Progress) -> None:
+        n, mix, seed = item
+        flows = [Flow(cc, count=EACH) for cc in MIXES[mix]]
+        scenario = Scenario(tried[n].path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{SECONDS}s")
+        seen[item] = run(scenario.tree(), seed, keep_on)
+
+    def done(_item: tuple[int, str, int]) -> None:
+        if progress is not None:
+            progress(len(seen), len(todo))
+
+    everywhere(todo, one, cost=lambda item: len(MIXES[item[1]]), done=done, jobs=jobs)
+    rate = asked.place.rate_mbit
+
+    def got(n: int, mix: str, cc: str) -> float:
+        runs = [seen[n, mix, asked.seed + s]["flows"] for s in range(SEEDS)]
+        return fmean([sum(f["goodput_mbit"] or 0.0 for f in flows if f["cc"] == cc) for flows in runs])
+
+    def again(n: int, mix: str) -> float:
+        runs = [seen[n, mix, asked.seed + s]["flows"] for s in range(SEEDS)]
+        return 100 * fmean([f["retransmit_rate"] or 0.0 for flows in runs for f in flows])
+
+    found = []
+    for n, offer in enumerate(tried):
+        cubic, bbr = got(n, "both", "cubic"), got(n, "both", "bbr")
+        pings = [seen[n, "both", asked.seed + s]["probes"][0]["rtt_ms"]["p95"] or 0.0 for s in range(SEEDS)]
+        found.append(
+            replace(
+                offer,
+                cubic_pct=100 * got(n, "cubic", "cubic") / rate,
+                bbr_pct=100 * got(n, "bbr", "bbr") / rate,
+                share_pct=100 * cubic / (cubic + bbr) if cubic + bbr else 50.0,
+                p95_ms=fmean(pings),
+                again_pct=again(n, "cubic"),
+                bbr_again_pct=again(n, "bbr"),
+            )
+        )
+    order = sorted(found, key=lambda offer: -offer.utility(asked.cares, asked.place.rtt_ms))
+    return Offers(asked=asked, offers=order, runs=len(seen))
+
+
+def table(found: Offers) -> tables.Table:
+    """A row for each, the best first."""
+    rows = [
+        [
+            Cell(offer.says),
+            *(
+                Cell(f"{value:.{digits}f}")
+                for value, digits in (
+                    (offer.cubic_pct, 0), (offer.bbr_pct, 0), (offer.share_pct, 0), (offer.p95_ms, 0),
+                    (offer.again_pct, 1), (offer.bbr_again_pct, 1),
+                    (offer.utility(found.asked.cares, found.asked.place.rtt_ms), 2),
+                )
+            ),
+        ]
+        for offer in found.offers
+    ]  # fmt: skip
+    head = ("CUBIC alone %", "BBR alone %", "CUBIC beside BBR %", "p95 ms", "CUBIC again %", "BBR again %", "utility")
+    return tables.Table("What each does", ("",), head, rows)
+
+
+def show(found: Offers, out: Console) -> None:
+    """Prints it."""
+    from narrows.advise.show import path_line  # noqa: PLC0415
+    from narrows.show import table as draw  # noqa: PLC0415
+
+    best = found.offers[0]
+    out.print(f"Sell it as: {best.says}.", style="bold", markup=False)
+    out.print(path_line(found.asked.place), markup=False, soft_wrap=True)
+    out.print()
+    draw(out, table(found))
+    out.print(f"\nAsked as operator, for {' and '.join(found.asked.cares)}. Rests on {found.runs} simulations.")
+    out.print(f"\n  {best.policy}", markup=False, soft_wrap=True)

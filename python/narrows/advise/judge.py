@@ -1,0 +1,87 @@
+"""What a path does to TCP, in a few simulations: CUBIC alone, BBR alone, both together. For `narrows from`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from narrows._parallel import everywhere
+from narrows.advise.trial import run
+from narrows.runs import Progress
+from narrows.scenario import Flow, Path, Ping, Scenario
+
+Json = dict[str, Any]
+
+SECONDS, PACKETS = 30, 2_000_000
+"""How long each takes, unless the rate makes it more packets than that."""
+
+WAITS_MS, LOSES_PCT, STARVES, IDLES = 50.0, 2.0, 0.25, 0.8
+"""From where on waiting, retransmissions, a share and an unused rate are worth a word."""
+
+MIXES = {"CUBIC": ("cubic",), "BBR": ("bbr",), "both": ("cubic", "bbr")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What three simulations came to.
+
+    Attributes:
+        rate_mbit: What the narrowest place lets pass.
+        rtt_ms: Propagation.
+        rows: By mix: `goodput_mbit` of each, `p95_ms` of a ping, `again_pct`.
+    """
+
+    rate_mbit: float
+    rtt_ms: float
+    rows: dict[str, Json]
+
+    def sentences(self) -> list[str]:
+        """What is worth a word."""
+        out = []
+        for name, row in self.rows.items():
+            got = sum(row["goodput_mbit"])
+            wait = (row["p95_ms"] or self.rtt_ms) - self.rtt_ms
+            s = "" if name == "both" else "s"
+            told = []
+            if got < IDLES * self.rate_mbit:
+                told.append(f"use{s} {100 * got / self.rate_mbit:.0f} % of the rate")
+            if wait > WAITS_MS:
+                told.append(f"make{s} everybody wait {wait:.0f} ms more")
+            if row["again_pct"] > LOSES_PCT:
+                told.append(f"send{s} {row['again_pct']:.1f} % again")
+            if told:
+                out.append(f"{name if name != 'both' else 'Both together'} {', '.join(told)}.")
+        first, second = self.rows["both"]["goodput_mbit"]
+        least = min(first, second) / (first + second) if first + second else 0.5
+        if least < STARVES:
+            out.append(f"{'CUBIC' if first < second else 'BBR'} gets {100 * least:.0f} % beside the other.")
+        return out or ["Neither CUBIC nor BBR has any trouble here."]
+
+
+def judge(path: Path, *, seed: int = 1, jobs: int | None = None, progress: Progress | None = None) -> Judgement:
+    """Runs the three.
+
+    Raises:
+        ScenarioError: If the path is not right.
+    """
+    about = run(_scenario(path, ("reno",), 1), seed)["path"]
+    seconds = max(3, min(SECONDS, round(PACKETS * 1514 * 8 / 1e6 / max(0.001, about["rate_mbit"]))))
+    rows: dict[str, Json] = {}
+
+    def one(name: str, keep_on: Progress) -> None:
+        done = run(_scenario(path, MIXES[name], seconds), seed, keep_on)
+        rows[name] = {
+            "goodput_mbit": [flow["goodput_mbit"] or 0.0 for flow in done["flows"]],
+            "p95_ms": done["probes"][0]["rtt_ms"]["p95"],
+            "again_pct": 100 * sum(flow["retransmit_rate"] or 0.0 for flow in done["flows"]) / len(done["flows"]),
+        }
+        if progress is not None:
+            progress(len(rows), len(MIXES))
+
+    everywhere(list(MIXES), one, cost=len, jobs=jobs)
+    return Judgement(rate_mbit=about["rate_mbit"], rtt_ms=about["rtt_ms"], rows={name: rows[name] for name in MIXES})
+
+
+def _scenario(path: Path, ccs: tuple[str, ...], seconds: int) -> Json:
+    flows = [Flow(cc) for cc in ccs]
+    return Scenario(path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{seconds}s").tree()

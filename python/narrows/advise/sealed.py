@@ -1,0 +1,276 @@
+"""The sealed forecast: what was predicted, kept before anything changes, and how it turned out.
+
+One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added. Each line has the
+SHA-256 of the one before it (`before`) and of itself (`hash`), so that a prediction which was changed afterwards shows.
+A line is a forecast or the score of one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from narrows import history
+from narrows.errors import NarrowsError, OutputError
+from narrows.measurement import Measurement, short
+
+if TYPE_CHECKING:
+    from narrows.advise.verdict import Advice
+
+Json = dict[str, Any]
+
+FIRST = "0" * 64
+"""What the first line has before it."""
+
+SEEDS = 6
+"""Simulated measurements of each variant, before and after."""
+
+OWN = 0.05
+"""The share of a figure by which an interval is wider than chance makes it: no simulation is nearer to a real path."""
+
+FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
+"""What is forecast of a measured path, and its unit."""
+
+SETTLE_S = 1.0
+"""The beginning of a load, which is not judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A figure that was forecast, and what it became.
+
+    Attributes:
+        name: Of the figure.
+        low: The forecast's interval: its lower end,
+        high: and its upper end.
+        measured: What it became.
+    """
+
+    name: str
+    low: float
+    high: float
+    measured: float
+
+    @property
+    def hit(self) -> bool:
+        """Was it right?"""
+        return self.low <= self.measured <= self.high
+
+    def json(self) -> Json:
+        """For programs."""
+        return {"name": self.name, "low": self.low, "high": self.high, "measured": self.measured, "hit": self.hit}
+
+
+def file() -> Path:
+    """Where forecasts are kept: beside the history."""
+    return history.file().with_name("forecasts.jsonl")
+
+
+def seen(measured: Measurement, way: str) -> dict[str, float]:
+    """The figures of a measurement that are forecast, of one direction."""
+    direction: Any = way
+    out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(direction)}
+    loaded = sorted(r for r in measured.rtts(measured.loaded(direction), settle_s=SETTLE_S) if r is not None)
+    out["loaded_p95_ms"] = loaded[min(len(loaded) - 1, math.floor(0.95 * len(loaded)))] if loaded else None
+    again = [f.figure("retransmit_rate") for f in measured.flows if f.direction == way]
+    known = [rate for rate in again if rate is not None]
+    out["again_pct"] = 100 * fmean(known) if known else None
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def forecast(advice: Advice, measured: Measurement | None) -> Json:
+    """What will be measured after the change, with intervals; of a stated path what the simulations say."""
+    choice, asked = advice.choice, advice.found.asked
+    way = "down" if measured is None else _way(measured, asked.role)
+    figures = (
+        _measured_again(advice, measured, way)
+        if measured is not None
+        else [
+            {
+                "name": e.name,
+                "before": short(e.before),
+                "low": short(e.before + e.low),
+                "high": short(e.before + e.high),
+            }
+            for e in advice.effects
+            if e.name in {"goodput_mbit", "p95_ms", "again_pct"} and not advice.leave
+        ]
+    )
+    return {
+        "kind": "forecast",
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "host": "" if measured is None else measured.host,
+        "measurement": "" if measured is None else measured.id,
+        "way": way,
+        "path": asked.place.json(),
+        "as": asked.role,
+        "for": list(asked.cares),
+        "now": asked.now,
+        "choice": {"key": choice.key, "cc": choice.cc, "queue": choice.queue, "shaper_share": choice.share},
+        "leave": advice.leave,
+        "runs": len(advice.found.trials),
+        "figures": figures,
+    }
+
+
+def _way(measured: Measurement, role: str) -> str:
+    ways = [way for way in ("up", "down") if any(flow.direction == way for flow in measured.flows)]
+    return (ways[0] if role == "sender" else ways[-1]) if ways else "down"
+
+
+def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Json]:
+    """The same measurement, played with and without the change; the ratio is applied to what was measured."""
+    from narrows.simulated import Plan, watch  # noqa: PLC0415
+
+    found = advice.found
+    flows = [flow for flow in measured.flows if flow.direction == way]
+    span = max((flow.to_s - flow.from_s for flow in flows), default=10.0)
+    ping = next((train.interval_ms for train in measured.pings if train.interval_ms), 20.0)
+    cc = next((flow.cc for flow in flows if flow.cc), found.asked.now)
+    before = seen(measured, way)
+    ratios: dict[str, list[float]] = {name: [] for name in before}
+    for variant in found.asked.place.variants:
+        played: list[list[dict[str, float]]] = []
+        for number, candidate in enumerate((found.candidates[found.present], advice.choice)):
+            # Who measured with a congestion control of their own will measure with the new one.
+            used = (candidate.cc if not candidate.present else None) or cc
+            plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5, ping_ms=ping,
+                        ways=("down",))  # fmt: skip
+            path = candidate.on(variant.path, found.asked.place.rate_mbit)
+            seeds = range(found.asked.seed + number * SEEDS, found.asked.seed + (number + 1) * SEEDS)
+            played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
+        # Before and after are measured at different times: chance differs, so each is compared with each.
+        for name, values in ratios.items():
+            values += [
+                after[name] / earlier[name]
+                for earlier in played[0]
+                for after in played[1]
+                if earlier.get(name) and name in after
+            ]
+    out = []
+    for name, values in ratios.items():
+        if values:
+            order = sorted(values)
+            low, high = order[math.floor(0.05 * len(order))], order[math.ceil(0.95 * len(order)) - 1]
+            bounds = low * (1 - OWN) * before[name], high * (1 + OWN) * before[name]
+            out.append({"name": name, "before": short(before[name]), "low": short(bounds[0]), "high": short(bounds[1])})
+    return out
+
+
+def seal(advice: Advice, measured: Measurement | None = None) -> str:
+    """Keeps a forecast; answers its hash.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    return _append(forecast(advice, measured))
+
+
+def score(measured: Measurement, *, forecast: str | None = None, changed: str | None = None) -> list[Judged]:
+    """Scores a forecast by a measurement that was made after the change, and keeps the score.
+
+    Args:
+        measured: What was measured.
+        forecast: The hash of which; without it the last one of the same far end that has no score yet.
+        changed: The key of what was switched on (`"bbr"`); a forecast of something else is not scored by it.
+
+    Raises:
+        NarrowsError: If there is no such forecast, or the file was changed by hand.
+        OutputError: If the score cannot be written.
+    """
+    lines = list(read())
+    scored = {line["forecast"] for line in lines if line["kind"] == "score"}
+    fitting = [
+        line
+        for line in lines
+        if line["kind"] == "forecast"
+        and (line["hash"].startswith(forecast) if forecast else line["hash"] not in scored)
+        and (forecast is not None or not line["host"] or line["host"] == measured.host)
+        and (changed is None or changed == line["choice"]["key"])
+    ]
+    if not fitting:
+        raise NarrowsError(
+            "there is no forecast that this measurement could score\n    write: narrows advise MEASUREMENT"
+        )
+    of = fitting[-1]
+    found = seen(measured, of["way"])
+    found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
+    found |= {"p95_ms": found["loaded_p95_ms"]} if "loaded_p95_ms" in found else {}
+    judged = [
+        Judged(name=f["name"], low=f["low"], high=f["high"], measured=found[f["name"]])
+        for f in of["figures"]
+        if f["name"] in found
+    ]
+    _append({
+        "kind": "score",
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "forecast": of["hash"],
+        "measurement": measured.id,
+        "figures": [one.json() for one in judged],
+    })  # fmt: skip
+    return judged
+
+
+def read() -> Iterator[Json]:
+    """The lines, the oldest first, each held to the one before it.
+
+    Raises:
+        NarrowsError: If a line is not what was written.
+    """
+    where, before = file(), FIRST
+    try:
+        lines = where.read_text(encoding="utf-8").splitlines() if where.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise NarrowsError(f"{where}: {error}") from error
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+            told = line.pop("hash")
+        except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
+            raise NarrowsError(f"{where}: line {number}: not a line of this file") from error
+        if told != _hash(line) or line.get("before") != before:
+            raise NarrowsError(
+                f"{where}: line {number}: changed since it was written\n    move the file away to begin anew"
+            )
+        before = told
+        yield line | {"hash": told}
+
+
+def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many figures of scored forecasts were right, of how many.
+
+    >>> rate([{"kind": "score", "figures": [{"hit": True}, {"hit": False}]}, {"kind": "forecast"}])
+    (1, 2)
+    """
+    hits = [figure["hit"] for line in lines if line["kind"] == "score" for figure in line["figures"]]
+    return sum(hits), len(hits)
+
+
+def _hash(line: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(line, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _append(line: Json) -> str:
+    where = file()
+    try:
+        where.parent.mkdir(parents=True, exist_ok=True)
+        with where.open("a+", encoding="utf-8") as kept:
+            # Two that write at once would both name the same line as the one before.
+            fcntl.flock(kept, fcntl.LOCK_EX)
+            last = FIRST
+            for one in read():
+                last = one["hash"]
+            whole = line | {"before": last}
+            told = _hash(whole)
+            kept.write(json.dumps(whole | {"hash": told}, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise OutputError(f"{where}: {(error.strerror or str(error)).lower()}") from error
+    return told

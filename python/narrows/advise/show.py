@@ -1,0 +1,149 @@
+"""The answer on one screen, and as a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows import tables
+from narrows.advise.asked import Place
+from narrows.advise.trial import Trial, scenario, side
+from narrows.advise.verdict import FIGURES, Advice, Effect
+from narrows.tables import Cell, significant
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from rich.console import Console
+
+DEADLINE = "the last round is missing."
+
+
+def headline(advice: Advice) -> str:
+    """What to do, in one line."""
+    if not advice.leave:
+        what = advice.choice.says if advice.choice.cc is None else f"{advice.choice.cc} instead of {_now(advice)}"
+        return f"Switch on {what}."
+    best = advice.best
+    if best.present:
+        return "Leave it as it is: nothing that may be recommended was better."
+    gain = (advice.found.utility(best.key) or 0.0) / (advice.found.utility(advice.found.present) or 1.0) - 1
+    if gain <= 0:
+        return f"Leave it as it is: the best of the others, {best.key}, would be worse by {-100 * gain:.0f} %."
+    return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % only."
+
+
+def _now(advice: Advice) -> str:
+    return advice.found.asked.now
+
+
+def path_line(place: Place) -> str:
+    """The path in a line.
+
+    >>> from narrows.advise.asked import stated
+    >>> from narrows.scenario import Path
+    >>> path_line(stated(Path(rate="50Mbit", rtt="40ms", buffer="2bdp", loss="1%")))
+    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 2 BDP, 1 % lost by chance.'
+    """
+    parts = [f"{place.rate_mbit:g} Mbit/s", f"{place.rtt_ms:g} ms"]
+    if place.open:
+        parts.append(" or ".join(v.why for v in place.variants if v.why) or "in parts unknown")
+    elif place.buffer_bdp is not None:
+        parts.append(f"a buffer of {place.buffer_bdp:.3g} BDP")
+    if place.loss > 0:
+        parts.append(f"{100 * place.loss:.2g} % lost by chance")
+    return f"Path ({place.source}): {', '.join(parts)}."
+
+
+def sentences(advice: Advice) -> list[str]:
+    """All that is not a table, a sentence each."""
+    found = advice.found
+    asked = found.asked
+    said = [f"Asked as {asked.role}, for {' and '.join(asked.cares)}; {advice.has.says}."]
+    said += [f"Not known: {what}." for what in asked.place.open]
+    price = advice.price
+    if side(asked) == "sender" and not advice.best.present and price.share_pct is not None:
+        times = "" if price.times_fair is None else f", {price.times_fair:.1f} times a fair share among three of them"
+        said.append(
+            f"Other people's flows: {advice.best.key} takes {price.share_pct:.0f} % of what it and a CUBIC flow get "
+            f"(50 is fair){times}; CUBIC keeps {price.kept_pct or 0:.0f} % of what it has beside CUBIC."
+        )
+    said += [f"Shown, not recommended: {key}: {why}." for key, why in advice.shown.items()]
+    if advice.wakeups_per_s:
+        said.append(f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups a second for each flow.")
+    said += [f"This would be wrong {sentence}." for sentence in advice.wrong]
+    said += [f"Of such paths in general, goodput alone: {advice.rule}"] if advice.rule else []
+    count = f"Rests on {len(found.trials)} simulations of {len(found.candidates)} candidates."
+    said.append(count + (f" Preliminary: {DEADLINE}" if advice.preliminary else ""))
+    if advice.inside:
+        near = advice.cases[0]
+        said.append(
+            f"Validated: the nearest case of Linux 6.12 is {near['case']}, at a distance of {near['distance']:.1f} "
+            f"({100 * near['agreement']:.0f} % of its figures agree)."
+        )
+    else:
+        said.append("Extrapolated: no case of Linux like this one is near enough; measure before and after.")
+    return said
+
+
+def table(advice: Advice) -> tables.Table:
+    """What should change."""
+    name = advice.best.key
+    rows = [[Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))] for e in advice.effects]
+    head = ("as it is", f"with {name}", "change", "90 % interval")
+    return tables.Table("What it should change", ("",), head, rows)
+
+
+def _cells(of: Effect) -> list[str]:
+    interval = f"{_signed(of.low)} … {_signed(of.high)}"
+    return [significant(of.before), significant(of.after), _signed(of.change), interval]
+
+
+def _signed(value: float) -> str:
+    """A change, three digits that count.
+
+    >>> _signed(3.14159), _signed(-0.5), _signed(0.0)
+    ('+3.14', '-0.5', '0')
+    """
+    return f"{value:+.3g}" if value else "0"
+
+
+def show(advice: Advice, out: Console) -> None:
+    """Prints it."""
+    out.print(headline(advice), style="bold")
+    out.print(path_line(advice.found.asked.place), markup=False, soft_wrap=True)
+    if advice.effects:
+        out.print()
+        from narrows.show import table as draw  # noqa: PLC0415
+
+        draw(out, table(advice))
+    out.print()
+    for line in sentences(advice):
+        out.print(line, markup=False, soft_wrap=True)
+    if advice.commands:
+        out.print()
+        for command in advice.commands:
+            out.print(f"  {command}", markup=False, soft_wrap=True)
+
+
+def report(advice: Advice, file: str | PathLike[str]) -> None:
+    """Writes the page: the same path as it is and with the choice, side by side, and the answer above.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    from narrows.report import document, write  # noqa: PLC0415
+    from narrows.runs import run  # noqa: PLC0415
+
+    found = advice.found
+    asked = found.asked
+    setting = "alone" if side(asked) == "sender" else "mix"
+    several = [found.candidates[found.present], *([] if advice.best.present else [advice.best])]
+    runs = [
+        run(scenario(asked, one, Trial(one.key, setting, 0, asked.seed, 30)), sample_interval="pictures", verdicts=2000)
+        for one in several
+    ]
+    names = ["as it is", f"with {advice.best.key}"][: len(runs)]
+    rows = [f"{row[0].text}: {row[1].text} to {row[2].text} ({row[4].text})." for row in table(advice).rows]
+    todo = [f"To do it: {'; '.join(advice.commands)}."] if advice.commands else []
+    told = " ".join([headline(advice), path_line(asked.place), *rows, *sentences(advice), *todo])
+    write(document(runs, names=names, title="narrows advise") | {"first": told}, file)

@@ -1,0 +1,133 @@
+"""One simulation of one candidate on one variant of the path: its scenario, and what is taken from its figures.
+
+A sender is tried alone, beside one CUBIC flow, among three of them, and with pages; everybody else's change is tried
+under four CUBIC flows, under BBR and CUBIC together, and with pages beside a flow. A ping each 20 ms sees the delay.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from narrows import _core
+from narrows.advise.asked import Asked
+from narrows.advise.candidates import Candidate
+from narrows.advise.utility import PAGE_BYTES, PAGE_ROUNDS
+from narrows.runs import Progress
+from narrows.scenario import Flow, Path, Ping, Scenario
+
+RIVAL = "cubic"
+"""Who everyone is put beside."""
+
+AMONG = 3
+"""So many of them, to see who takes more than a share."""
+
+MIX = 4
+"""Flows of CUBIC below a discipline."""
+
+PAGES, THINK_S, PATIENCE = 3, 0.5, 6
+"""So many pages, so long between two, and a page may take so many times what it would on an empty path."""
+
+SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
+"""What is tried, by whether flows or queues are changed."""
+
+OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
+    "sender": {"bulk": ("alone", "beside"), "calls": ("alone",), "pages": ("page",), "fairness": ("beside",),
+               "retransmissions": ("alone",)},
+    "queue": {"bulk": ("mix",), "calls": ("mix",), "pages": ("page",), "fairness": ("rivals",),
+              "retransmissions": ("mix",)},
+}  # fmt: skip
+"""What must be tried for each care."""
+
+
+def side(asked: Asked) -> str:
+    """Does who asks change flows or queues?"""
+    return "sender" if asked.role == "sender" else "queue"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One simulation.
+
+    Attributes:
+        key: Of the candidate.
+        setting: Of `SETTINGS`.
+        variant: Of the place.
+        seed: Of every random choice.
+        seconds: How long.
+    """
+
+    key: str
+    setting: str
+    variant: int
+    seed: int
+    seconds: int
+
+
+def scenario(asked: Asked, candidate: Candidate, trial: Trial) -> Scenario:
+    """What the simulator plays."""
+    place = asked.place
+    path: Path = candidate.on(place.variants[trial.variant].path, place.rate_mbit)
+    cc = candidate.cc or RIVAL
+    probes = [Ping(interval="20ms")]
+    flows = {
+        "alone": [Flow(cc, id="it")],
+        "beside": [Flow(cc, id="it"), Flow(RIVAL, id="rival")],
+        "among": [Flow(cc, id="it"), Flow(RIVAL, id="rival", count=AMONG)],
+        "mix": [Flow(RIVAL, id="it", count=MIX)],
+        "rivals": [Flow("bbr", id="it"), Flow(RIVAL, id="rival")],
+        "page": [
+            Flow(cc, id="it", workload={"kind": "web", "pages": PAGES, "think": f"{THINK_S}s"}),
+            *([] if asked.role == "sender" else [Flow(RIVAL, id="bulk")]),
+        ],
+    }[trial.setting]
+    return Scenario(path, flows=flows, probes=probes, duration=f"{trial.seconds}s")
+
+
+def page_seconds(rate_mbit: float, rtt_ms: float) -> int:
+    """How long pages are tried."""
+    one = 8e-6 * PAGE_BYTES / rate_mbit + PAGE_ROUNDS * rtt_ms / 1000
+    return math.ceil(max(10.0, PAGES * (PATIENCE * one + THINK_S)))
+
+
+def packets(asked: Asked, trial: Trial) -> float:
+    """Roughly the packets of it, by which its cost is told."""
+    return asked.place.rate_mbit * trial.seconds * 1e6 / 8 / 1514 + 50 * trial.seconds
+
+
+def play(asked: Asked, candidate: Candidate, trial: Trial, progress: Progress | None = None) -> dict[str, float | None]:
+    """Its figures, by name."""
+    tree = scenario(asked, candidate, trial).tree()
+    return figures(trial.setting, run(tree, trial.seed, progress))
+
+
+def run(tree: dict[str, Any], seed: int, progress: Progress | None = None) -> dict[str, Any]:
+    """A scenario's JSON, without what only one run needs."""
+    done: dict[str, Any] = json.loads(_core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json())
+    return done
+
+
+def figures(setting: str, done: dict[str, Any]) -> dict[str, float | None]:
+    """What is taken from a run."""
+    flows = done["flows"]
+    its = [flow for flow in flows if flow["id"].startswith("it")]
+    rivals = [flow["goodput_mbit"] or 0.0 for flow in flows if flow["id"].startswith("rival")]
+    own = math.fsum(flow["goodput_mbit"] or 0.0 for flow in its)
+    p95 = done["probes"][0]["rtt_ms"]["p95"] if done["probes"] else None
+    again = 100 * math.fsum(flow["retransmit_rate"] or 0.0 for flow in its) / len(its)
+    total = own + math.fsum(rivals)
+    if setting in {"alone", "mix"}:
+        return {"goodput_mbit": own, "p95_ms": p95, "again_pct": again}
+    if setting == "beside":
+        share = 100 * own / total if total else None
+        return {"beside_mbit": own, "rival_mbit": rivals[0], "share_pct": share, "beside_p95_ms": p95}
+    if setting == "rivals":
+        share = 100 * own / total if total else None
+        return {"rival_mbit": rivals[0], "rival_fair_mbit": total / 2, "share_pct": share}
+    if setting == "among":
+        times = (len(rivals) + 1) * own / total if total else None
+        return {"times_fair": times, "others_mbit": math.fsum(rivals)}
+    seen = its[0]["workload"]["page_load_s"]
+    return {"page_s": seen["mean"]}

@@ -1,0 +1,405 @@
+"""What is recommended, what it should change, what it takes from others, and how sure all that is.
+
+Intervals come from the runs (variants of the path and seeds) and from how far simulations of this kind were off what
+Linux then did: `data/advise.json`, written by `validation/advise.py` from paths that no verdict was judged on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path as FilePath
+from statistics import fmean
+from typing import Any
+
+from narrows.advise import edges
+from narrows.advise.asked import Asked
+from narrows.advise.candidates import Candidate, Kernel
+from narrows.advise.search import PLAIN, Found
+from narrows.advise.trial import RIVAL, Trial, run, scenario, side
+from narrows.provenance import evidence
+
+CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
+"""By figure: how much wider an interval must be than chance makes it, to hold nine of ten measurements."""
+
+WORTH = 0.04
+"""What changes the utility by less is left as it is."""
+
+OFTEN = 0.7
+"""It must be better in so many of the runs."""
+
+TIE = 0.02
+"""Of two so near to each other the one that everybody knows is recommended."""
+
+NEAR, AGREED = 1.4, 0.75
+"""A reference case as far away as a factor of two in two of its numbers, and the figures of it that agree."""
+
+PACED = ("bbr", "bbr2", "bbr3")
+"""Who is paced, by timers of TCP or of the discipline fq."""
+
+FIGURES: dict[str, tuple[str, str, bool]] = {
+    "goodput_mbit": ("goodput", "Mbit/s", True),
+    "p95_ms": ("latency under load, p95", "ms", False),
+    "again_pct": ("sent again", "%", False),
+    "page_s": ("page load", "s", False),
+    "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
+    "rival_mbit": ("left to that CUBIC flow", "Mbit/s", True),
+}
+"""What a change is told of: in words, its unit, and whether more is better."""
+
+OF_QUEUES = {"goodput_mbit": "goodput of four CUBIC flows", "rival_mbit": "left to a CUBIC flow beside BBR"}
+"""What is said otherwise where queues are changed."""
+
+UNKNOWN = (1.0, 0.05)
+"""Of a figure that was not calibrated: the factor on chance, and the share of the figure itself."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What a figure is, and should become.
+
+    Attributes:
+        name: Of `FIGURES`.
+        before: As it is.
+        after: With the choice.
+        low: The 90 % interval of the change: its lower end,
+        high: and its upper end.
+        of_queues: Queues are changed and not flows.
+    """
+
+    name: str
+    before: float
+    after: float
+    low: float
+    high: float
+    of_queues: bool = False
+
+    @property
+    def says(self) -> str:
+        """In words."""
+        return OF_QUEUES.get(self.name, FIGURES[self.name][0]) if self.of_queues else FIGURES[self.name][0]
+
+    @property
+    def change(self) -> float:
+        """In the figure's unit."""
+        return self.after - self.before
+
+    @property
+    def clear(self) -> bool:
+        """Does the interval leave no doubt that it changes?"""
+        return self.low > 0 or self.high < 0
+
+    def json(self) -> Json:
+        """For programs."""
+        _, unit, more = FIGURES[self.name]
+        numbers = {key: _short(getattr(self, key)) for key in ("before", "after", "change", "low", "high")}
+        return {
+            "name": self.name,
+            "says": self.says,
+            "unit": unit,
+            "more_is_better": more,
+            **numbers,
+            "clear": self.clear,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What it takes from others.
+
+    Attributes:
+        share_pct: Of what it and one CUBIC flow get together; None where flows are not changed.
+        times_fair: Its part among three CUBIC flows, over a fair one.
+        kept_pct: What a CUBIC flow keeps beside it of what it has beside another CUBIC flow.
+    """
+
+    share_pct: float | None
+    times_fair: float | None
+    kept_pct: float | None
+
+    def json(self) -> Json:
+        """For programs."""
+        return {key: _short(getattr(self, key)) for key in ("share_pct", "times_fair", "kept_pct")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """The whole answer.
+
+    Attributes:
+        found: What was simulated.
+        has: The kernel.
+        choice: What is recommended; what there is, to leave it so.
+        gain: Of the utility, a share; 0 to leave it.
+        effects: What should change; of the best that could be had, to leave it.
+        best: The candidate that the effects are of.
+        price: What it takes from others.
+        shown: Who would be better and is not recommended, and why.
+        wrong: When it would be wrong, in sentences.
+        rule: What the decision tree says of such paths in general.
+        inside: Does the path lie within what was validated?
+        cases: The nearest reference cases.
+        wakeups_per_s: Of pacing, for each flow.
+        preliminary: The last round is missing.
+        commands: What to type.
+    """
+
+    found: Found
+    has: Kernel
+    choice: Candidate
+    gain: float
+    effects: list[Effect]
+    best: Candidate
+    price: Price
+    shown: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    rule: str = ""
+    inside: bool = False
+    cases: list[Json] = field(default_factory=list)
+    wakeups_per_s: float | None = None
+    preliminary: bool = False
+    commands: list[str] = field(default_factory=list)
+
+    @property
+    def leave(self) -> bool:
+        """Is it to be left as it is?"""
+        return self.choice.present
+
+    def json(self) -> Json:
+        """For programs."""
+        found, asked = self.found, self.found.asked
+        return {
+            "advice": 1,
+            "asked": {
+                "as": asked.role,
+                "for": list(asked.cares),
+                "now": asked.now,
+                "data_centre": asked.data_centre,
+                "seed": asked.seed,
+                "kernel": self.has.says,
+            },
+            "path": asked.place.json(),
+            "leave": self.leave,
+            "choice": _candidate(self.choice),
+            "best": _candidate(self.best),
+            "gain": _short(self.gain),
+            "effects": [effect.json() for effect in self.effects],
+            "price": self.price.json(),
+            "not_recommended": self.shown,
+            "wrong_when": self.wrong,
+            "rule": self.rule,
+            "inside_validated": self.inside,
+            "extrapolated": not self.inside,
+            "evidence": self.cases,
+            "pacing_wakeups_per_s": _short(self.wakeups_per_s),
+            "ranking": [
+                {"key": key, "utility": _short(found.utility(key)), "allowed": found.allowed(key)}
+                for key in found.ranking()
+            ],
+            "finalists": found.finalists,
+            "runs": len(found.trials),
+            "rounds": found.rounds,
+            "preliminary": self.preliminary,
+            "commands": self.commands,
+        }
+
+
+def _candidate(of: Candidate) -> Json:
+    return {"key": of.key, "says": of.says, "cc": of.cc, "queue": of.queue, "shaper_share": of.share}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def decide(found: Found) -> tuple[str, str, float]:
+    """The key of the choice, that of the best that may be recommended, and the best one's gain.
+
+    The choice is what there is, unless something is clearly better.
+    """
+    present = found.present
+    order = [key for key in (found.finalists or found.ranking()) if found.allowed(key)]
+    here = found.utility(present)
+    others = [key for key in order if key != present]
+    if here is None or not others:
+        return present, present, 0.0
+    most = found.utility(others[0]) or 0.0
+    near = [key for key in others if (found.utility(key) or 0.0) >= (1 - TIE) * most]
+    best = min(near, key=lambda key: (PLAIN.index(key) if key in PLAIN else len(PLAIN), near.index(key)))
+    gain = (found.utility(best) or 0.0) / here - 1
+    mine, its = found.utilities(present), found.utilities(best)
+    better = [its[at] > mine[at] for at in its if at in mine]
+    clear = gain >= WORTH and bool(better) and fmean(better) >= OFTEN
+    return (best if clear else present), best, gain
+
+
+def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
+    """The answer to a search.
+
+    Args:
+        found: What was simulated.
+        has: The kernel.
+        thorough: Ask also when it would be wrong, which takes some simulations more.
+    """
+    asked = found.asked
+    key, best, gain = decide(found)
+    choice, other = found.candidates[key], found.candidates[best]
+    wrong = (
+        edges.sentences(asked, choice, found.candidates[found.present] if key == best else other) if thorough else []
+    )
+    cases = _cases(asked, choice)
+    inside = any(case["distance"] <= NEAR and case["agreement"] >= AGREED for case in cases)
+    ahead = found.ranking(found.finalists or None)
+    shown = {k: _why_not(found, k) for k in ahead[: ahead.index(best)] if not found.allowed(k)} if best in ahead else {}
+    return Advice(
+        found=found,
+        has=has,
+        choice=choice,
+        gain=gain if not choice.present else 0.0,
+        best=other,
+        effects=effects(found, best) if best != found.present else [],
+        price=_price(found, best),
+        shown=shown,
+        wrong=wrong,
+        rule=edges.rule(asked),
+        inside=inside,
+        cases=cases,
+        wakeups_per_s=_wakeups(found, best),
+        preliminary=found.rounds < len(_ALL_ROUNDS),
+        commands=[] if choice.present else commands(asked, choice),
+    )
+
+
+_ALL_ROUNDS = ("first", "second", "last")
+
+
+def effects(found: Found, key: str) -> list[Effect]:
+    """What should change, of all figures that both were seen with."""
+    mine, its = found.draws(found.present), found.draws(key)
+    out = []
+    for name in FIGURES:
+        pairs = [
+            (at, before, after)
+            for at in its
+            if at in mine and (before := mine[at].get(name)) is not None and (after := its[at].get(name)) is not None
+        ]
+        if pairs:
+            out.append(_effect(found.asked, name, pairs))
+    return out
+
+
+def _effect(asked: Asked, name: str, pairs: Sequence[tuple[tuple[int, int], float, float]]) -> Effect:
+    often: dict[int, int] = {}
+    for (variant, _), _, _ in pairs:
+        often[variant] = often.get(variant, 0) + 1
+    weights = [asked.place.variants[at[0]].weight / often[at[0]] for at, _, _ in pairs]
+    whole = math.fsum(weights)
+    before = math.fsum(w * pair[1] for w, pair in zip(weights, pairs, strict=True)) / whole
+    after = math.fsum(w * pair[2] for w, pair in zip(weights, pairs, strict=True)) / whole
+    changes = [later - earlier for _, earlier, later in pairs]
+    factor, share = calibration().get(name, UNKNOWN)
+    own = share * (abs(before) + abs(after)) / 2
+    middle = after - before
+    low = min(middle, _quantile(changes, weights, 0.05))
+    high = max(middle, _quantile(changes, weights, 0.95))
+    return Effect(
+        name=name,
+        before=before,
+        after=after,
+        low=middle - factor * (middle - low + own),
+        high=middle + factor * (high - middle + own),
+        of_queues=side(asked) == "queue",
+    )
+
+
+def _quantile(values: Sequence[float], weights: Sequence[float], at: float) -> float:
+    """Of weighted values.
+
+    >>> _quantile([3.0, 1.0, 2.0], [1.0, 1.0, 2.0], 0.5)
+    2.0
+    """
+    order = sorted(zip(values, weights, strict=True))
+    whole, sum_ = math.fsum(weights), 0.0
+    for value, weight in order:
+        sum_ += weight
+        if sum_ >= at * whole:
+            return value
+    return order[-1][0]
+
+
+@cache
+def calibration() -> dict[str, tuple[float, float]]:
+    """The factor on chance and the share of the figure, by name."""
+    if not CALIBRATION.exists():
+        return {}
+    kept: Mapping[str, Sequence[float]] = json.loads(CALIBRATION.read_text(encoding="utf-8"))["widths"]
+    return {name: (float(pair[0]), float(pair[1])) for name, pair in kept.items()}
+
+
+def _price(found: Found, key: str) -> Price:
+    draws = found.draws(key).values()
+    shares = [share for v in draws if (share := v.get("share_pct")) is not None]
+    times = [fair for v in draws if (fair := v.get("times_fair")) is not None]
+    kept = [100 * has / fair for v in draws if (fair := v.get("rival_fair_mbit")) and (has := v.get("rival_mbit"))]
+    share_pct, times_fair, kept_pct = (fmean(of) if of else None for of in (shares, times, kept))
+    return Price(share_pct=share_pct, times_fair=times_fair, kept_pct=kept_pct)
+
+
+def _why_not(found: Found, key: str) -> str:
+    candidate = found.candidates[key]
+    if candidate.only:
+        return candidate.only
+    times = found.greedy(key)
+    return "" if times is None else f"takes {times:.1f} times its fair share among CUBIC flows"
+
+
+def _wakeups(found: Found, key: str) -> float | None:
+    """Timer wake-ups of a paced flow: Linux sends about a millisecond of the rate at once, two segments at least."""
+    cc = found.candidates[key].cc
+    goodputs = [v["goodput_mbit"] for v in found.draws(key).values() if v.get("goodput_mbit")]
+    if cc not in PACED or not goodputs:
+        return None
+    bytes_per_s = fmean([g for g in goodputs if g is not None]) * 1e6 / 8
+    burst = min(65536.0, max(2 * 1448.0, bytes_per_s / 1024))
+    return bytes_per_s / burst
+
+
+def _cases(asked: Asked, choice: Candidate) -> list[Json]:
+    """The nearest reference cases of the choice alone on the likeliest path."""
+    if choice.share is not None:
+        return []
+    setting = "alone" if side(asked) == "sender" else "mix"
+    done = run(scenario(asked, choice, Trial(choice.key, setting, 0, asked.seed, 1)).tree(), asked.seed)
+    return evidence(done) or []
+
+
+def commands(asked: Asked, choice: Candidate) -> list[str]:
+    """What to type."""
+    if choice.cc is not None:
+        also = " --qdisc fq" if choice.cc in PACED else ""
+        return [f"narrows tune plan --cc {choice.cc}{also}"]
+    if choice.share is None:
+        return [f"narrows tune plan --qdisc {choice.queue} --dev DEV"]
+    rate = f"{choice.share * asked.place.rate_mbit:.4g}mbit"
+    shaper = (
+        f"root cake bandwidth {rate}"
+        if choice.queue == "cake"
+        else f"root handle 1: htb default 1 && tc class add dev DEV parent 1: classid 1:1 htb rate {rate} "
+        f"&& tc qdisc add dev DEV parent 1:1 {choice.queue}"
+    )
+    if not choice.behind:
+        return [f"tc qdisc replace dev DEV {shaper}"]
+    return [
+        "ip link add name ifb-narrows type ifb && ip link set ifb-narrows up",
+        "tc qdisc add dev DEV handle ffff: ingress && tc filter add dev DEV parent ffff: protocol all matchall "
+        "action mirred egress redirect dev ifb-narrows",
+        f"tc qdisc replace dev {'ifb-narrows ' + shaper.replace('DEV', 'ifb-narrows')}",
+    ]
+
+
+__all__ = ["FIGURES", "RIVAL", "Advice", "Effect", "Price", "advise", "calibration", "commands", "decide", "effects"]

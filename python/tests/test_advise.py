@@ -1,0 +1,297 @@
+"""`narrows advise`: what it recommends where the answer is known, what it never recommends, and what it keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import NARROWS, Cli
+
+from narrows.advise import (
+    Asked,
+    Kernel,
+    advise,
+    candidates,
+    contract,
+    from_scenario,
+    kernel,
+    measured,
+    sealed,
+    search,
+    stated,
+)
+from narrows.advise.candidates import LINUX, Candidate, here
+from narrows.advise.search import Found
+from narrows.advise.trial import Trial
+from narrows.advise.utility import utility
+from narrows.advise.verdict import Advice, decide
+from narrows.errors import NarrowsError
+from narrows.scenario import Path as NetworkPath
+from narrows.simulated import Plan, measure
+from narrows.twin import infer
+
+FEW = Kernel(ccs=("cubic", "bbr", "reno", "vegas"), says="few")
+SHORT = ((5, 1), (10, 2), (20, 2))
+
+
+def asked(*, role: str = "sender", cares: tuple[str, ...] = (), data_centre: bool = False, **path: str) -> Asked:
+    where = stated(NetworkPath(**({"rate": "8Mbit", "rtt": "40ms"} | path)))
+    return Asked(place=where, role=role, cares=cares, data_centre=data_centre)
+
+
+def answer(question: Asked, has: Kernel = FEW) -> Advice:
+    return advise(search(question, candidates(question, has), rounds=SHORT), has, thorough=False)
+
+
+def test_a_lossy_path_suits_bbr() -> None:
+    found = answer(asked(rate="20Mbit", rtt="100ms", buffer="2bdp", loss="2%", cares=("bulk",)))
+    assert found.choice.key == "bbr"
+    assert found.gain > 1
+    goodput = next(effect for effect in found.effects if effect.name == "goodput_mbit")
+    assert goodput.low > 0
+    assert goodput.low < goodput.change < goodput.high
+    assert found.commands[0].startswith("narrows tune plan --cc bbr")
+
+
+def test_where_nothing_differs_it_is_left() -> None:
+    found = answer(asked(buffer="1bdp", cares=("retransmissions",)), Kernel(ccs=("cubic", "reno"), says="two"))
+    assert found.leave
+    assert found.commands == []
+
+
+def test_who_takes_too_much_is_shown_and_not_recommended() -> None:
+    found = answer(asked(buffer="0.5bdp", loss="0.02%", cares=("bulk",)))
+    assert found.choice.key != "bbr"
+    assert "times its fair share" in found.shown["bbr"]
+
+
+def test_data_centre_ones_need_a_data_centre() -> None:
+    has = Kernel(ccs=("cubic", "scalable", "dctcp"), says="three")
+    outside, inside = (candidates(asked(data_centre=where), has) for where in (False, True))
+    assert [c.key for c in outside if c.only] == ["scalable", "dctcp"]
+    assert not [c.key for c in inside if c.only]
+
+
+def test_a_bloated_last_mile_gets_a_shaper() -> None:
+    found = answer(asked(role="receiver", buffer="8bdp"))
+    assert found.choice.share is not None
+    p95 = next(effect for effect in found.effects if effect.name == "p95_ms")
+    assert p95.high < 0
+    assert any("ifb" in command for command in found.commands)
+    assert any("bandwidth" in command or "htb rate" in command for command in found.commands)
+
+
+def test_an_unknown_buffer_is_several() -> None:
+    place = asked().place
+    assert len(place.variants) == 3
+    assert sum(variant.weight for variant in place.variants) == 1
+    assert place.open == ("how much the buffer holds",)
+    assert len(asked(buffer="1bdp").place.variants) == 1
+    assert len(asked(queue="fq_codel").place.variants) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "says"), [({"rtt": "40ms"}, "no rate"), ({"rate": "5Mbit"}, "no rtt"), ({"rate": "5", "rtt": "40ms"}, "5")]
+)
+def test_a_path_that_is_not_right_is_told(path: dict[str, str], says: str) -> None:
+    with pytest.raises(NarrowsError, match=says):
+        stated(NetworkPath(**path))
+
+
+def test_a_twin_and_its_intervals() -> None:
+    truth = NetworkPath(rate="10Mbit", rtt="30ms", buffer="60kB", reverse=NetworkPath(rate="4Mbit", buffer="50kB"))
+    seen = measure(truth, Plan(load_s=5.0))
+    twin = infer(seen).json()
+    down, up = (measured(twin, role=role, source="x") for role in ("receiver", "sender"))
+    assert down.rate_mbit == pytest.approx(10, rel=0.1)
+    assert up.rate_mbit == pytest.approx(4, rel=0.1)
+    assert up.variants[0].path.reverse is not None
+    assert len(down.variants) == 3
+    with pytest.raises(NarrowsError, match="not a twin"):
+        measured({"path": 3}, role="sender", source="x")
+    with pytest.raises(NarrowsError, match="no \\[path\\]"):
+        from_scenario({}, source="x")
+
+
+def test_the_kernel() -> None:
+    assert kernel("6.12").ccs == LINUX
+    assert "bbr" not in kernel("4.4").ccs
+    assert kernel("reno, bbr").ccs == ("reno", "bbr")
+    for wrong in ("fast", "", "reno,fast"):
+        with pytest.raises(NarrowsError, match="--kernel"):
+            kernel(wrong)
+    found = here()
+    if found is not None:
+        assert "reno" in found.ccs
+
+
+def test_a_kernel_s_modules_are_read(tmp_path: Path) -> None:
+    ipv4, modules = tmp_path / "proc/sys/net/ipv4", tmp_path / "lib/modules/6.1.0/kernel/net/ipv4"
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    for folder in (ipv4, modules):
+        folder.mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/osrelease").write_text("6.1.0\n")
+    (ipv4 / "tcp_available_congestion_control").write_text("reno cubic\n")
+    (ipv4 / "tcp_congestion_control").write_text("cubic\n")
+    (modules / "tcp_bbr.ko.xz").touch()
+    found = here(tmp_path)
+    assert found is not None
+    assert (found.ccs, found.default) == (("cubic", "bbr", "reno"), "cubic")
+    assert here(tmp_path / "nowhere") is None
+
+
+def made(utilities: dict[str, float], *, only: str = "") -> Found:
+    """A search that found these, of who cares for retransmissions."""
+    question = asked(buffer="1bdp", cares=("retransmissions",))
+    keys = [Candidate(key=key, says=key, cc=key, present=not n) for n, key in enumerate(utilities)]
+    found = Found(question, {c.key: c for c in keys})
+    for key, value in utilities.items():
+        for seed in range(4):
+            trial = Trial(key, "alone", 0, seed, 60)
+            found.trials[trial] = {"goodput_mbit": 1.0, "p95_ms": 1.0, "again_pct": 100 * (1 - value)}
+    found.rounds, found.finalists = 3, found.ranking()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("utilities", "choice"),
+    [
+        ({"cubic": 0.8, "bbr": 0.9}, "bbr"),
+        ({"cubic": 0.8, "bbr": 0.82}, "cubic"),  # not worth it
+        ({"cubic": 0.8, "yeah": 0.91, "bbr": 0.9}, "bbr"),  # everybody knows it, and it is as good
+        ({"cubic": 0.8, "yeah": 0.95, "bbr": 0.9}, "yeah"),
+        ({"cubic": 0.8}, "cubic"),
+    ],
+)
+def test_what_is_chosen(utilities: dict[str, float], choice: str) -> None:
+    assert decide(made(utilities))[0] == choice
+
+
+def test_the_utility_is_a_geometric_mean() -> None:
+    figures = {"goodput_mbit": 10.0, "beside_mbit": 5.0, "p95_ms": 120.0, "again_pct": 0.0}
+    assert utility(figures, ["bulk"], rate_mbit=10, rtt_ms=20) == pytest.approx(1)
+    assert utility(figures, ["calls"], rate_mbit=10, rtt_ms=20) == pytest.approx(0.5)
+    assert utility(figures, ["bulk", "calls"], rate_mbit=10, rtt_ms=20) == pytest.approx(0.5**0.5)
+    assert utility({"p95_ms": None}, ["calls"], rate_mbit=10, rtt_ms=20) == 1e-3
+
+
+def test_the_same_seed_gives_the_same_advice() -> None:
+    question = asked(buffer="2bdp", loss="1%", cares=("bulk",))
+    assert answer(question).json() == answer(question).json()
+
+
+def test_an_operator_gets_offers() -> None:
+    found = contract.offers(asked(role="operator", rate="4Mbit", rtt="30ms", buffer="1bdp"))
+    said = [offer.says for offer in found.offers]
+    assert len(said) == len(set(said)) == 10
+    by = {offer.says: offer for offer in found.offers}
+    assert by["policer, Bc 0.25 s"].bbr_again_pct > by["shaper, fq_codel"].bbr_again_pct
+    assert 40 < by["shaper, fq_codel"].share_pct < 60
+    assert json.loads(json.dumps(found.json()))["offers"][0]["says"] == said[0]
+
+
+def test_forecasts_are_sealed_scored_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
+    truth = NetworkPath(rate="20Mbit", rtt="100ms", buffer="500kB", loss="2%")
+    plan = Plan(load_s=8.0, ways=("down",), streams=2)
+    before = measure(truth, plan)
+    found = answer(Asked(place=stated(truth), cares=("bulk",)))
+    assert found.choice.key == "bbr"
+    name = sealed.seal(found, before)
+    kept = next(sealed.read())
+    assert kept["hash"] == name
+    assert {figure["name"] for figure in kept["figures"]} == {"rate_mbit", "loaded_p95_ms", "again_pct"}
+    after = measure(truth, Plan(cc="bbr", load_s=8.0, ways=("down",), streams=2), seed=9)
+    judged = sealed.score(after, changed="bbr")
+    assert len(judged) == 3
+    assert next(one for one in judged if one.name == "rate_mbit").hit
+    assert sealed.rate(list(sealed.read())) == (sum(one.hit for one in judged), 3)
+    with pytest.raises(NarrowsError, match="no forecast"):
+        sealed.score(after)
+    text = sealed.file().read_text()
+    sealed.file().write_text(text.replace('"cubic"', '"bbr"', 1))
+    with pytest.raises(NarrowsError, match="line 1: changed"):
+        list(sealed.read())
+
+
+PATH = ("--rate", "10Mbit", "--rtt", "100ms", "--buffer", "1bdp", "--kernel", "cubic,bbr", "--for", "bulk")
+
+
+def test_the_command(cli: Cli, tmp_path: Path) -> None:
+    told = json.loads(cli("advise", *PATH, "--loss", "3%", "--json", "--report", "a.html").stdout)
+    assert told["choice"]["key"] == "bbr"
+    assert told["extrapolated"] is not told["inside_validated"]
+    assert told["runs"] > 10
+    assert "<title>narrows advise</title>" in (tmp_path / "a.html").read_text()
+    shown = cli("advise", *PATH)
+    assert shown.returncode == 0
+    for part in ("Leave it as it is", "Rests on", "Path (stated)"):
+        assert part in shown.stdout
+    assert len(shown.stdout.splitlines()) <= 30
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((), "which path?"),
+        (("--rate", "5Mbit"), "no rtt"),
+        ((*PATH, "--for", "fame"), "nothing is called `fame`"),
+        (("nothing.json",), "nothing.json"),
+        (("nothing.toml", "--rate", "5Mbit"), "the file says it already"),
+        ((*PATH, "--kernel", "windows"), "windows"),
+    ],
+)
+def test_mistakes_are_told_with_exit_code_2(cli: Cli, args: tuple[str, ...], says: str) -> None:
+    done = cli("advise", *args)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
+    assert "no forecasts yet" in cli("record").stdout
+    assert cli("advise", *PATH, "--loss", "3%", "--seal").returncode == 0
+    assert json.loads(cli("record", "--json").stdout)["lines"][0]["choice"]["key"] == "bbr"
+    assert "1 forecasts, 0 of them scored" in cli("record").stdout
+
+
+def test_ctrl_c_gives_what_is_known() -> None:
+    slow = ["--rate", "300Mbit", "--rtt", "100ms", "--kernel", "6.12", "--json", "--jobs", "1"]
+    child = subprocess.Popen([str(NARROWS), "advise", *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert "Traceback" not in err
+    # Either nothing was known yet, or what was known is said.
+    assert child.returncode == 130 or json.loads(out)["preliminary"]
+
+
+def test_questions_are_asked_in_a_terminal() -> None:
+    near, far = pty.openpty()
+    child = subprocess.Popen(
+        [str(NARROWS), "advise", "--kernel", "cubic,reno", "--quiet"],
+        stdin=far,
+        stdout=subprocess.PIPE,
+        stderr=far,
+        text=True,
+    )
+    os.close(far)
+    shown = b""
+    for answer_ in ("", "4Mbit", "20ms", "1bdp", "", "bulk"):
+        seen, until = len(shown), time.monotonic() + 20
+        while b"]: " not in shown[seen:] and time.monotonic() < until:
+            if select.select([near], [], [], 0.1)[0]:
+                shown += os.read(near, 4096)
+        os.write(near, f"{answer_}\n".encode())
+    out, _ = child.communicate(timeout=60)
+    os.close(near)
+    assert "How fast is the slowest link?" in shown.decode()
+    assert "4 Mbit/s, 20 ms, a buffer of 1 BDP" in out
