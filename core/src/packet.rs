@@ -143,8 +143,10 @@ pub trait Packet {
     }
     /// What it takes of a kernel's memory: disciplines with a limit of memory count that. Measured with frames of Linux 6.12's TCP
     /// that cross a router, single or in super-packets: their payload and 896 bytes (a frame without options has 66 of headers).
-    fn memory(&self) -> Bytes {
-        Bytes::new(self.size().get().saturating_sub(66).saturating_add(896))
+    /// Who asks knows its `size`.
+    #[inline]
+    fn memory(&self, size: Bytes) -> Bytes {
+        Bytes::new(size.get().saturating_sub(66).saturating_add(896))
     }
     /// What it acknowledges, if it is a TCP segment that does (SYNs apart).
     fn ack(&self) -> Option<Ack> {
@@ -164,6 +166,14 @@ pub trait Packet {
     fn set_dscp(&mut self, _dscp: u8) {}
     /// A bit of it flips: its receiver will not take it.
     fn damage(&mut self) {}
+    /// Takes the first segment off a super-packet, which is the rest then; `None` of what is one segment.
+    #[inline]
+    fn first_segment(&mut self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
     /// When the sender wants it to leave (its earliest departure time), where it says so.
     fn departure(&self) -> Option<Time> {
         None

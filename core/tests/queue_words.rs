@@ -137,3 +137,16 @@ fn without_words_nobody_is_heavy_below_25_mbit() {
         assert_eq!(u64::from(queue.backlog_of(0).packets > 0), heavy, "{mbit}");
     }
 }
+
+/// What would change nothing is refused by name, with what to write instead.
+#[test]
+fn cake_refuses_what_a_path_has_not() {
+    let kind = kind_of("cake");
+    for (name, value, off) in [("nat", Value::Bool(true), "false"), ("fwmark", Value::Count(0xff), "0")] {
+        let mut params = Params::defaults(kind.params);
+        assert!((kind.check)(&params).is_ok());
+        params.set(name, value);
+        let refusal = (kind.check)(&params).unwrap_err();
+        assert_eq!((refusal.param, refusal.fix.as_str()), (name, off));
+    }
+}

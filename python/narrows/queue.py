@@ -130,8 +130,9 @@ class Cake(Choice):
         ack_filter: Drop ACKs that a newer one makes needless: `"ack-filter"`, `"ack-filter-aggressive"`.
         memlimit: Memory that all queues may take; the path's `buffer` takes its place.
         wash: Clear the code point once the tin is chosen.
-        nat: Changes nothing, as there is no address translation.
-        split_gso: Changes nothing, as frames come one by one.
+        nat: Refused: there is no address translation on a path.
+        fwmark: Refused: packets have no marks here.
+        split_gso: Take super-packets apart, where they cross the path whole.
     """
 
     kind = "cake"
@@ -151,6 +152,7 @@ class Cake(Choice):
     memlimit: str | None = None
     wash: bool | None = None
     nat: bool | None = None
+    fwmark: int | None = None
     split_gso: bool | None = None
 
 

@@ -170,9 +170,9 @@ impl Packet {
         (self.entered >> 56) as u8
     }
     /// The first segment of a super-packet, which is the rest then; `None` of a segment.
+    #[inline]
     pub fn first_segment(&mut self) -> Option<Packet> {
-        let len = u32::from(self.bytes);
-        if self.kind() != Kind::Data || len <= MSS {
+        if u32::from(self.bytes) <= MSS || self.kind() != Kind::Data {
             return None;
         }
         let first = Packet {
@@ -273,7 +273,7 @@ impl packet::Packet for Packet {
     fn owner(&self) -> Option<u32> {
         Some(self.flow)
     }
-    /// Its SACK blocks cannot be seen: an ACK that has some counts as one with something else in it.
+    /// Its SACK blocks lie elsewhere ([`Acks::complete`]); until then an ACK that has some counts as one with something else in it.
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {
             connection: u64::from(self.flow),
@@ -306,6 +306,14 @@ impl packet::Packet for Packet {
     }
     fn damage(&mut self) {
         self.flags |= DAMAGED;
+    }
+    /// What a congestion header displaces belongs to all of it: it stays whole.
+    #[inline]
+    fn first_segment(&mut self) -> Option<Packet> {
+        if self.has_header() {
+            return None;
+        }
+        Packet::first_segment(self)
     }
 }
 
@@ -442,6 +450,16 @@ impl Acks {
     /// What an ACK says that is still under way.
     pub fn look(&self, packet: &Packet) -> &AckSegment {
         self.0.look(packet.word)
+    }
+    /// Adds the SACK blocks that a router may read of it.
+    pub fn complete(&self, packet: &Packet, ack: &mut packet::Ack) {
+        let said = self.look(packet);
+        let blocks = said.sacks.iter().map(|block| (block.start as u32, block.end as u32));
+        ack.blocks.1 = said.n_sacks;
+        for (to, block) in ack.blocks.0.iter_mut().zip(blocks) {
+            *to = block;
+        }
+        ack.pure = true;
     }
     /// What an ACK says that is under way no longer; its place is free.
     pub fn take(&mut self, packet: &Packet) -> AckSegment {

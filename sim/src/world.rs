@@ -23,7 +23,7 @@ use narrows_core::figures::{
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{Out, Port, FAR, NEAR};
-use narrows_core::packet::Packet as _;
+use narrows_core::packet::{Ack, Packet as _};
 use narrows_core::queue::Why;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
@@ -280,6 +280,9 @@ impl Out<Packet> for Watch {
                 Some(*packet)
             }
         }
+    }
+    fn completes(&self, packet: &Packet, ack: &mut Ack) {
+        self.acks.complete(packet, ack);
     }
     fn marked(&mut self, now: Time, hop: u8, packet: &Packet, why: Why) {
         self.queues[usize::from(hop)].marked();
@@ -624,16 +627,11 @@ impl World {
 
     /// As `look_ahead`, for the timer that may be next.
     fn look_ahead_of_timers(&self) {
-        if self.flows.len() < MANY_FLOWS {
-            return;
-        }
-        let Some(number) = self.timers.coming() else { return };
-        let Some(flow) = self.flows.get((number / TIMERS_PER_FLOW) as usize) else {
-            return;
-        };
-        match number % TIMERS_PER_FLOW {
-            SENDER => prefetch(&flow.sender),
-            RECEIVER => prefetch(&flow.receiver),
+        let number = self.timers.coming().filter(|_| self.flows.len() >= MANY_FLOWS);
+        let flow = number.and_then(|number| self.flows.get((number / TIMERS_PER_FLOW) as usize));
+        match (number.map(|number| number % TIMERS_PER_FLOW), flow) {
+            (Some(SENDER), Some(flow)) => prefetch(&flow.sender),
+            (Some(RECEIVER), Some(flow)) => prefetch(&flow.receiver),
             _ => {}
         }
     }

@@ -29,7 +29,7 @@ use super::policer::{Judgement, Policer};
 use super::shape::Shaper;
 use super::trace::Trace;
 use super::Out;
-use crate::packet::Packet;
+use crate::packet::{Ack, Packet};
 use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
 use crate::rng::Rng;
 use crate::scenario::{Choice, HopSpec, Link};
@@ -133,6 +133,9 @@ impl<P, O: Out<P>> Sink<P> for Here<'_, O> {
     }
     fn marked(&mut self, now: Time, packet: &P, why: Why) {
         self.out.marked(now, self.hop, packet, why);
+    }
+    fn completes(&self, packet: &P, ack: &mut Ack) {
+        self.out.completes(packet, ack);
     }
 }
 

@@ -17,6 +17,7 @@ pub mod shape;
 pub mod trace;
 pub mod wifi;
 
+use crate::packet::Ack;
 use crate::param::{Param, Params, Refusal};
 use crate::queue::Why;
 use crate::units::Time;
@@ -59,6 +60,8 @@ pub trait Out<P> {
     }
     /// `packet` was marked CE and goes on.
     fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: Why) {}
+    /// Completes what `packet` acknowledges: its SACK blocks, where a packet has no room for them.
+    fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
 /// A network: told what enters and when, it says what comes out and when it wants to be asked again.

@@ -123,7 +123,7 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
         let packet = self.store.packets.pop(self.list)?;
         self.size = packet.size();
         self.store.backlog.remove(self.size);
-        self.store.memory -= packet.memory().get();
+        self.store.memory -= packet.memory(self.size).get();
         self.store.bytes[self.index] -= self.size.get();
         Some(packet)
     }
@@ -197,7 +197,7 @@ impl<P: Packet> FqCodel<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
         let size = packet.size();
-        let memory = packet.memory().get();
+        let memory = packet.memory(size).get();
         let hash = packet.flow_hash(self.seed);
         let index = (u64::from(hash) * self.flows) >> 32;
         let flow = self.turns.queue(index as usize);

@@ -21,7 +21,7 @@ pub mod sfq;
 pub mod turns;
 pub mod xcp;
 
-use crate::packet::Packet;
+use crate::packet::{Ack, Packet};
 use crate::param::{Choice, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Time};
 use alloc::boxed::Box;
@@ -47,6 +47,8 @@ pub trait Sink<P> {
     fn dropped(&mut self, now: Time, packet: P, why: Why);
     /// `packet` was marked CE and goes on.
     fn marked(&mut self, _now: Time, _packet: &P, _why: Why) {}
+    /// Completes what `packet` acknowledges, where its driver keeps that elsewhere.
+    fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
 /// What waits in a discipline.

@@ -32,6 +32,7 @@ pub struct At(u32);
 #[derive(Copy, Clone, Debug)]
 pub struct List {
     head: u32,
+    /// Of an empty one whatever it was.
     tail: u32,
 }
 
@@ -52,6 +53,7 @@ impl<P> Default for Pool<P> {
 
 impl List {
     /// Has it no packets?
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
@@ -78,9 +80,10 @@ impl<P> Pool<P> {
                 (self.places.len() - 1) as u32
             }
         };
-        match self.places.get_mut(list.tail as usize) {
-            Some(last) => last.next = at,
-            None => list.head = at,
+        if list.is_empty() {
+            list.head = at;
+        } else if let Some(last) = self.places.get_mut(list.tail as usize) {
+            last.next = at;
         }
         list.tail = at;
     }
@@ -89,11 +92,8 @@ impl<P> Pool<P> {
     pub fn pop(&mut self, list: &mut List) -> Option<P> {
         let at = list.head;
         let place = self.places.get_mut(at as usize)?;
-        // The new head's `before` stays as it is: nobody asks a head for it, and its place need not be touched.
+        // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for them.
         list.head = place.next;
-        if list.head == NONE {
-            list.tail = NONE;
-        }
         place.next = self.free;
         self.free = at;
         place.packet.take()
@@ -101,7 +101,7 @@ impl<P> Pool<P> {
     /// Takes the packet at the tail of `list`.
     #[inline]
     pub fn pop_back(&mut self, list: &mut List) -> Option<P> {
-        if list.head == list.tail {
+        if list.is_empty() || list.head == list.tail {
             return self.pop(list);
         }
         let at = list.tail;
@@ -111,6 +111,9 @@ impl<P> Pool<P> {
     }
     /// The packet at the tail of `list`.
     pub fn back(&self, list: &List) -> Option<&P> {
+        if list.is_empty() {
+            return None;
+        }
         self.places.get(list.tail as usize)?.packet.as_ref()
     }
     /// Is this the place at the tail of `list`?

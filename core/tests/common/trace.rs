@@ -66,7 +66,7 @@ impl Packet for Frame {
         self.dscp
     }
     /// Measured: `memory_used` of `fq_codel` over datagrams of 64 to 1514 bytes.
-    fn memory(&self) -> Bytes {
+    fn memory(&self, _size: Bytes) -> Bytes {
         Bytes::new(match self.size {
             0..=303 => 896,
             304..=687 => 1280,

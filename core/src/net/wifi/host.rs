@@ -22,7 +22,7 @@ use super::mac::Mac;
 use super::phy::Phy;
 use super::{Levels, Shared, Stack, AIR, DRIVER, STACK, UP};
 use crate::net::Out;
-use crate::packet::Packet;
+use crate::packet::{Ack, Packet};
 use crate::queue::{QueueDiscipline, Sink, Why};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
@@ -102,6 +102,9 @@ impl<P: Packet, O: Out<P>> Sink<P> for Here<'_, P, O> {
     }
     fn marked(&mut self, now: Time, packet: &P, why: Why) {
         self.out.marked(now, self.hop, packet, why);
+    }
+    fn completes(&self, packet: &P, ack: &mut Ack) {
+        self.out.completes(packet, ack);
     }
 }
 

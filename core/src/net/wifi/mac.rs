@@ -84,7 +84,7 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
         let packet = self.packets.pop(self.list)?;
         self.size = packet.size();
         self.backlog.remove(self.size);
-        self.memory += packet.memory().get();
+        self.memory += packet.memory(self.size).get();
         self.taken += 1;
         Some(packet)
     }
@@ -129,7 +129,7 @@ impl<P: Packet> Mac<P> {
         let flow = &mut self.flows[index];
         flow.of = own;
         flow.backlog.add(packet.size());
-        self.memory += packet.memory().get();
+        self.memory += packet.memory(packet.size()).get();
         self.packets.push(&mut flow.list, packet);
         self.total += 1;
         let Txq { order, packets } = &mut self.txqs[txq];
@@ -160,7 +160,7 @@ impl<P: Packet> Mac<P> {
                 return;
             };
             flow.backlog.remove(packet.size());
-            self.memory -= packet.memory().get();
+            self.memory -= packet.memory(packet.size()).get();
             self.total -= 1;
             self.txqs[flow.of as usize - 1].packets -= 1;
             sink.dropped(now, packet, Why::Overflow);

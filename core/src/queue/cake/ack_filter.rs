@@ -9,6 +9,7 @@
 
 use crate::packet::{Ack, Packet};
 use crate::queue::pool::{List, Pool};
+use crate::queue::Sink;
 
 /// tc's words; the first is its default.
 pub const WORDS: &[&str] = &["no-ack-filter", "ack-filter", "ack-filter-aggressive"];
@@ -63,19 +64,29 @@ impl Filter {
         }
     }
 
-    /// The ACK that the packet at the tail of `list` makes needless, taken out.
-    pub fn filter<P: Packet>(self, pool: &mut Pool<P>, list: &mut List) -> Option<P> {
+    /// The ACK that the packet at the tail of `list` makes needless, taken out; `sink` knows what packets do not carry themselves.
+    #[inline]
+    pub fn filter<P: Packet>(self, pool: &mut Pool<P>, list: &mut List, sink: &dyn Sink<P>) -> Option<P> {
         if self == Filter::Off {
             return None;
         }
-        let new = pool.back(list)?.ack()?;
+        self.needless(pool, list, sink)
+    }
+
+    fn needless<P: Packet>(self, pool: &mut Pool<P>, list: &mut List, sink: &dyn Sink<P>) -> Option<P> {
+        let says = |packet: &P| {
+            let mut ack = packet.ack()?;
+            sink.completes(packet, &mut ack);
+            Some(ack)
+        };
+        let new = says(pool.back(list)?)?;
         let mut found = None;
         let mut second = false;
         let mut packets = pool.iter(list).peekable();
         while let Some((at, packet)) = packets.next() {
             // The new one itself is at the tail.
             let Some((next, _)) = packets.peek() else { break };
-            let Some(old) = packet.ack() else { continue };
+            let Some(old) = says(packet) else { continue };
             if old.connection != new.connection || !supersedes(&old, &new) {
                 continue;
             }

@@ -119,12 +119,19 @@ impl Cobalt {
     }
 
     /// The queue was found empty.
+    #[inline]
     pub fn found_empty(&mut self, law: &Law, now: Time) {
+        self.bad = false;
+        if self.count > 0 || self.probability > 0 {
+            self.fades(law, now);
+        }
+    }
+
+    fn fades(&mut self, law: &Law, now: Time) {
         if self.probability > 0 && now.since(self.moved) > law.target {
             self.probability = self.probability.saturating_sub(FALL);
             self.moved = now;
         }
-        self.bad = false;
         if self.due(now) {
             self.counts(law, self.count - 1);
         }
@@ -132,7 +139,26 @@ impl Cobalt {
 
     /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where the far end of it is what is
     /// shaped, else 0.
+    #[inline]
     pub fn drops<P: Packet>(
+        &mut self,
+        law: &Law,
+        packet: &mut P,
+        crowd: u64,
+        now: Time,
+        rng: &mut Rng,
+        sink: &mut dyn Sink<P>,
+    ) -> bool {
+        // Most queues are good and have nothing that fades.
+        if self.count == 0 && self.probability == 0 && now.since(packet.enqueued_at()) <= law.target {
+            self.bad = false;
+            self.drop_next = now + law.interval;
+            return false;
+        }
+        self.judges(law, packet, crowd, now, rng, sink)
+    }
+
+    fn judges<P: Packet>(
         &mut self,
         law: &Law,
         packet: &mut P,

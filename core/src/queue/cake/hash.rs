@@ -54,38 +54,38 @@ impl Isolation {
             destination,
         }
     }
-    fn is_blind(self) -> bool {
-        !(self.flows || self.source || self.destination)
-    }
 }
 
 /// What a packet's hashes are.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Hashes {
+struct Hashes {
     flow: u32,
     source: u32,
     destination: u32,
 }
 
-impl Hashes {
-    /// Of `packet`, as far as they are asked for.
+impl Isolation {
+    /// The hash that names a packet's queue; 0 of all if nothing is told apart.
     #[inline]
-    pub fn of<P: Packet>(packet: &P, isolation: Isolation, seed: u64) -> Hashes {
-        let source = if isolation.source { packet.src_hash(seed) } else { 0 };
-        let destination = if isolation.destination {
+    fn flow<P: Packet>(self, packet: &P, seed: u64) -> u32 {
+        if self.flows {
+            packet.flow_hash(seed)
+        } else {
+            self.source(packet, seed) ^ self.destination(packet, seed)
+        }
+    }
+    fn source<P: Packet>(self, packet: &P, seed: u64) -> u32 {
+        if self.source {
+            packet.src_hash(seed)
+        } else {
+            0
+        }
+    }
+    fn destination<P: Packet>(self, packet: &P, seed: u64) -> u32 {
+        if self.destination {
             packet.dst_hash(seed)
         } else {
             0
-        };
-        let flow = if isolation.flows {
-            packet.flow_hash(seed)
-        } else {
-            source ^ destination
-        };
-        Hashes {
-            flow,
-            source,
-            destination,
         }
     }
 }
@@ -102,10 +102,10 @@ impl Hosts {
         busy: [0; QUEUES],
     };
     fn place(&mut self, hash: u32) -> u16 {
-        let ways = || ways(hash);
-        let place = ways()
-            .find(|place| self.tags[*place] == hash)
-            .or_else(|| ways().find(|place| self.busy[*place] == 0))
+        let set = Set::of(hash);
+        let own = set.first(&self.tags, |tag| *tag == hash);
+        let place = own
+            .or_else(|| set.first(&self.busy, |busy| *busy == 0))
             // As in Linux, whose search ends where it began.
             .unwrap_or(hash as usize % QUEUES);
         self.tags[place] = hash;
@@ -113,32 +113,71 @@ impl Hosts {
     }
 }
 
-/// The places of a set, from the named one on.
-#[inline]
-fn ways(hash: u32) -> impl Iterator<Item = usize> {
-    let named = hash as usize % QUEUES;
-    (0..WAYS).map(move |way| named - named % WAYS + (named + way) % WAYS)
+/// Eight places, and the one among them that a hash names.
+#[derive(Copy, Clone)]
+struct Set {
+    begin: usize,
+    named: usize,
+}
+
+impl Set {
+    #[inline]
+    fn of(hash: u32) -> Set {
+        let named = hash as usize % QUEUES;
+        Set {
+            begin: named - named % WAYS,
+            named: named % WAYS,
+        }
+    }
+    /// The first place, from the named one on and round, where `fits` holds. All eight are looked at, which costs less than to
+    /// foresee where to stop.
+    #[inline]
+    fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
+        let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
+        let fitting = ways
+            .iter()
+            .enumerate()
+            .fold(0u32, |set, (way, of)| set | u32::from(fits(of)) << way);
+        let turned = (fitting | fitting << WAYS) >> self.named;
+        (turned != 0).then(|| self.begin + (self.named + turned.trailing_zeros() as usize) % WAYS)
+    }
 }
 
 /// Flows and hosts of a tin.
 pub struct Table {
     isolation: Isolation,
     tags: [u32; QUEUES],
+    /// Each queue's state.
+    pub states: [State; QUEUES],
     /// Each queue's hosts.
     hosts: [(u16, u16); QUEUES],
     sources: Hosts,
     destinations: Hosts,
 }
 
-/// How a queue stands when a packet is looked up.
+/// As what a queue counts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Use {
-    /// Nobody has it.
-    Idle,
-    /// A flow has it.
-    Taken,
-    /// A flow has it and counts for its hosts.
-    Busy,
+#[repr(u8)]
+pub enum State {
+    /// Nobody's.
+    None,
+    /// Has just begun.
+    Sparse,
+    /// Used up its turn, and was empty: still sparse, but in the chain of the busy ones.
+    SparseWait,
+    /// Busy: counts for its hosts.
+    Bulk,
+    /// Empty, its law fades.
+    Decaying,
+}
+
+impl State {
+    /// Is a packet that comes the first of a new burst? One look, where a choice among five would be guessed wrong half of the time.
+    #[inline]
+    pub fn begins(self) -> bool {
+        const REST: u32 = 1 << State::None as u32 | 1 << State::Decaying as u32;
+        REST >> self as u32 & 1 != 0
+    }
 }
 
 impl Table {
@@ -147,38 +186,46 @@ impl Table {
         Table {
             isolation,
             tags: [0; QUEUES],
+            states: [State::None; QUEUES],
             hosts: [(0, 0); QUEUES],
             sources: Hosts::NEW,
             destinations: Hosts::NEW,
         }
     }
 
-    /// The queue of a packet; `uses` says how a queue stands.
+    /// The queue of a packet. Hosts are asked for only where a queue gets another flow.
     #[inline]
-    pub fn queue(&mut self, hashes: Hashes, uses: impl Fn(usize) -> Use) -> usize {
-        if self.isolation.is_blind() {
-            return 0;
+    pub fn queue<P: Packet>(&mut self, packet: &P, seed: u64) -> usize {
+        let flow = self.isolation.flow(packet, seed);
+        let named = flow as usize % QUEUES;
+        let own = if self.tags[named] == flow {
+            Some(named)
+        } else {
+            Set::of(flow).first(&self.tags, |tag| *tag == flow)
+        };
+        match own {
+            Some(own) if self.states[own] != State::None => own,
+            _ => {
+                let source = self.isolation.source(packet, seed);
+                let destination = self.isolation.destination(packet, seed);
+                let hashes = Hashes {
+                    flow,
+                    source,
+                    destination,
+                };
+                self.takes(own, hashes)
+            }
         }
-        let named = hashes.flow as usize % QUEUES;
-        if self.tags[named] == hashes.flow && uses(named) != Use::Idle {
-            return named;
-        }
-        self.search(hashes, uses)
     }
 
-    #[cold]
-    fn search(&mut self, hashes: Hashes, uses: impl Fn(usize) -> Use) -> usize {
-        let ways = || ways(hashes.flow);
-        let own = ways().find(|place| self.tags[*place] == hashes.flow);
-        if let Some(own) = own.filter(|own| uses(*own) != Use::Idle) {
-            return own;
-        }
-        let queue = own
-            .or_else(|| ways().find(|place| uses(*place) == Use::Idle))
-            .unwrap_or(hashes.flow as usize % QUEUES);
+    /// A flow without a queue takes one: the one that was its own, one that is idle, or the one that its hash names.
+    #[inline(never)]
+    fn takes(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
+        let idle = || Set::of(hashes.flow).first(&self.states, |state| *state == State::None);
+        let queue = own.or_else(idle).unwrap_or(hashes.flow as usize % QUEUES);
         self.tags[queue] = hashes.flow;
         if self.isolation.flows && (self.isolation.source || self.isolation.destination) {
-            let busy = uses(queue) == Use::Busy;
+            let busy = self.states[queue] == State::Bulk;
             if busy {
                 self.rests(queue);
             }
@@ -219,8 +266,8 @@ impl Table {
     pub fn load(&self, queue: usize) -> usize {
         let (source, destination) = self.hosts[queue];
         let (sources, destinations) = (
-            self.sources.busy[source as usize],
-            self.destinations.busy[destination as usize],
+            self.sources.busy[usize::from(source) % QUEUES],
+            self.destinations.busy[usize::from(destination) % QUEUES],
         );
         usize::from(sources.max(destinations).max(1))
     }

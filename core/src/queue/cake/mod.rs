@@ -16,7 +16,8 @@
 //!
 //! As in Linux: the last packet of a queue is not dropped by its law. A turn is rounded at random to whole bytes, so
 //! that nobody gains by rounding.
-//! Deviations: a queue that lacks 64 turns or more is given them at once ([`tin`]). `fwmark` is left out, packets have no marks here. `nat` and `split_gso` are taken and change nothing.
+//! Deviations: a queue that lacks 64 turns or more is given them at once ([`tin`]). `nat` and `fwmark` are refused: nothing translates
+//! addresses on a path, and packets have no marks.
 
 pub mod ack_filter;
 pub mod autorate;
@@ -34,7 +35,7 @@ use super::codel::MTU;
 use super::pool::Pool;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
-use crate::param::{no_check, Params};
+use crate::param::Params;
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use ack_filter::Filter;
@@ -42,12 +43,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use autorate::Estimator;
-use hash::{Hashes, Isolation};
+use hash::Isolation;
 use longest::Longest;
 use overhead::Line;
-use rotation::Chain;
 use shaper::{Pace, Shaper};
-use tin::{Flow, Tin};
+use tin::Tin;
 use tins::Diffserv;
 
 pub use params::PARAMS;
@@ -62,7 +62,6 @@ struct Config {
     diffserv: &'static Diffserv,
     /// The tin of each code point.
     tin_of: [u8; 64],
-    isolation: Isolation,
     line: Line,
     filter: Filter,
     rtt: Span,
@@ -70,6 +69,7 @@ struct Config {
     limit: Option<Limit>,
     ingress: bool,
     wash: bool,
+    splits: bool,
     seed: u64,
 }
 
@@ -99,13 +99,13 @@ struct Stock {
 impl Stock {
     /// A packet has left a queue of a tin.
     #[inline]
-    fn gone<P: Packet>(&mut self, tin: &mut Tin, at: usize, queue: usize, packet: &P) {
-        let size = packet.size();
+    fn gone<P: Packet>(&mut self, tin: &mut Tin, at: usize, queue: usize, packet: &P, size: Bytes) {
         tin.backlog.remove(size);
-        tin.flows[queue].bytes -= size.get();
-        self.longest.left(at, queue, tin.flows[queue].bytes);
+        let flow = &mut tin.flows[queue];
+        flow.bytes -= size.get();
+        self.longest.left(at, queue, flow.bytes);
         self.backlog.remove(size);
-        self.memory -= packet.memory().get();
+        self.memory -= packet.memory(size).get();
     }
 }
 
@@ -130,13 +130,15 @@ pub struct Cake<P> {
     tins: Vec<Tin>,
     /// The tin that was served last.
     current: usize,
+    /// No other one has packets or lacks a turn.
+    alone: bool,
     pool: Pool<P>,
     stock: Stock,
     autorate: Option<Estimator>,
     rng: Rng,
 }
 
-impl<P: Packet> Cake<P> {
+impl<P: Packet + Send> Cake<P> {
     /// Empty. `limit` takes the place of `memlimit`, `seed` is of hashes and of what is random.
     pub fn new(params: &Params, limit: Option<Limit>, seed: u64) -> Cake<P> {
         let rtt = match params.span("rtt") {
@@ -151,7 +153,6 @@ impl<P: Packet> Cake<P> {
             config: Config {
                 diffserv,
                 tin_of: core::array::from_fn(|dscp| (diffserv.tin)(dscp as u8) as u8),
-                isolation,
                 line: Line::of(params),
                 filter: Filter::of(params.word("ack_filter")),
                 rtt,
@@ -159,6 +160,7 @@ impl<P: Packet> Cake<P> {
                 limit,
                 ingress: params.bool("ingress"),
                 wash: params.bool("wash"),
+                splits: params.bool("split_gso"),
                 seed,
             },
             memory_limit: 0,
@@ -166,6 +168,7 @@ impl<P: Packet> Cake<P> {
             due: None,
             tins: diffserv.tins.iter().map(|share| Tin::new(share, isolation)).collect(),
             current: 0,
+            alone: false,
             pool: Pool::default(),
             stock: Stock::default(),
             autorate: autorate.then(|| Estimator::new(rate)),
@@ -191,6 +194,14 @@ impl<P: Packet> Cake<P> {
         }
     }
 
+    /// All segments of a super-packet but the last, one by one.
+    #[cold]
+    fn takes_apart(&mut self, now: Time, packet: &mut P, sink: &mut dyn Sink<P>) {
+        while let Some(first) = packet.first_segment() {
+            self.enqueue(now, first, sink);
+        }
+    }
+
     /// The longest queue of all loses its head.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
@@ -204,10 +215,11 @@ impl<P: Packet> Cake<P> {
                 stock.longest.was_wrong();
                 continue;
             };
-            stock.gone(tin, at, queue, &packet);
+            let size = packet.size();
+            stock.gone(tin, at, queue, &packet, size);
             tin.flows[queue].cobalt.overflows(&tin.law, now);
             if self.config.ingress {
-                charge(&mut self.shaper, self.config.line, tin, packet.size(), now, false);
+                charge(&mut self.shaper, self.config.line, tin, size, now, false);
             }
             sink.dropped(now, packet, Why::Overflow);
         }
@@ -226,22 +238,43 @@ impl<P: Packet> Cake<P> {
     }
 
     /// The tin whose turn it is where there is no rate: by weight.
+    #[inline]
     fn rotate(&mut self) -> Option<usize> {
-        let mut looked = false;
+        let tin = &self.tins[self.current];
+        if tin.deficit >= 0 && tin.is_active() {
+            return Some(self.current);
+        }
+        self.go_round()
+    }
+
+    fn go_round(&mut self) -> Option<usize> {
+        let (current, tins) = (self.current, &mut self.tins);
+        if !self.alone {
+            let rests = |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
+            self.alone = tins.iter().enumerate().all(rests);
+        }
+        // Then round after round changes nothing but this one.
+        let tin = &mut tins[current];
+        if self.alone && tin.is_active() {
+            while tin.deficit < 0 {
+                tin.deficit += tin.weight;
+            }
+            return Some(current);
+        }
+        self.alone = false;
+        if !tins.iter().any(Tin::is_active) {
+            return None;
+        }
         loop {
-            let tin = &mut self.tins[self.current];
+            let tin = &mut tins[self.current];
             if tin.deficit >= 0 && tin.is_active() {
                 return Some(self.current);
             }
-            if !core::mem::replace(&mut looked, true) && !self.tins.iter().any(Tin::is_active) {
-                return None;
-            }
-            let tin = &mut self.tins[self.current];
             if tin.deficit <= 0 {
                 tin.deficit += tin.weight;
             }
             self.current += 1;
-            if self.current == self.tins.len() {
+            if self.current == tins.len() {
                 self.current = 0;
             }
         }
@@ -250,32 +283,38 @@ impl<P: Packet> Cake<P> {
 
 impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
+        let mut size = packet.size();
+        if size > MTU && self.config.splits {
+            self.takes_apart(now, &mut packet, sink);
+            size = packet.size();
+        }
         let at = usize::from(self.config.tin_of[usize::from(packet.dscp() & 63)]);
         if self.config.wash {
             packet.set_dscp(0);
         }
-        let hashes = Hashes::of(&packet, self.config.isolation, self.config.seed);
-        let (size, memory) = (packet.size(), packet.memory().get());
+        let memory = packet.memory(size).get();
         let (tin, stock) = (&mut self.tins[at], &mut self.stock);
         if tin.backlog.packets == 0 {
+            self.alone = false;
             tin.schedule.wake(now);
             if stock.backlog.packets == 0 {
                 self.shaper.wake(now);
             }
         }
-        let queue = tin.queue(hashes);
+        let queue = tin.queue(&packet, self.config.seed);
         let flow = &mut tin.flows[queue];
         self.pool.push(&mut flow.list, packet);
         flow.bytes += size.get();
         tin.backlog.add(size);
         stock.backlog.add(size);
         stock.memory += memory;
-        let needless = self.config.filter.filter(&mut self.pool, &mut flow.list);
+        let needless = self.config.filter.filter(&mut self.pool, &mut flow.list, &*sink);
         stock.longest.joined(at, queue, flow.bytes);
         if let Some(ack) = needless {
-            stock.gone(tin, at, queue, &ack);
+            let size = ack.size();
+            stock.gone(tin, at, queue, &ack, size);
             if self.config.ingress {
-                charge(&mut self.shaper, self.config.line, tin, ack.size(), now, false);
+                charge(&mut self.shaper, self.config.line, tin, size, now, false);
             }
             sink.dropped(now, ack, Why::Law);
         }
@@ -304,29 +343,25 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             let at = if shaped { self.choose(now) } else { self.rotate() }?;
             self.current = at;
             let (tin, config) = (&mut self.tins[at], &self.config);
-            'turn: loop {
-                if !core::mem::replace(&mut looked, true) {
-                    if let Some(queue) = tin.chains.first(Chain::Decaying) {
-                        if !tin.passes_over(queue, now) {
-                            tin.found_empty(queue, now);
-                        }
-                        continue;
-                    }
-                }
-                let next = tin.chains.first(Chain::New).or_else(|| tin.chains.first_old());
-                let Some(queue) = next.or_else(|| tin.chains.first(Chain::Decaying)) else {
-                    continue 'tin;
-                };
-                if !tin.has_turn(queue, &mut self.rng) {
+            if !core::mem::replace(&mut looked, true) {
+                tin.look_at_decaying(now);
+            }
+            'turn: while let Some((queue, old)) = tin.first() {
+                if tin.is_over(queue) {
+                    tin.ends_turn(queue, old, &mut self.rng);
                     continue;
                 }
                 while let Some(mut packet) = self.pool.pop(&mut tin.flows[queue].list) {
-                    self.stock.gone(tin, at, queue, &packet);
+                    let size = packet.size();
                     let crowd = if config.ingress { tin.busy } else { 0 };
-                    let Flow { cobalt, list, .. } = &mut tin.flows[queue];
-                    let drop = cobalt.drops(&tin.law, &mut packet, crowd, now, &mut self.rng, sink) && !list.is_empty();
+                    let flow = &mut tin.flows[queue];
+                    let signal = flow
+                        .cobalt
+                        .drops(&tin.law, &mut packet, crowd, now, &mut self.rng, sink);
+                    let drop = signal && !flow.list.is_empty();
+                    self.stock.gone(tin, at, queue, &packet, size);
                     if !drop || config.ingress {
-                        let len = charge(&mut self.shaper, config.line, tin, packet.size(), now, !drop);
+                        let len = charge(&mut self.shaper, config.line, tin, size, now, !drop);
                         tin.pays(queue, len);
                     }
                     if !drop {
@@ -339,7 +374,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
                         continue 'turn;
                     }
                 }
-                tin.found_empty(queue, now);
+                tin.found_empty(queue, old, now);
                 if !tin.is_active() {
                     continue 'tin;
                 }
@@ -379,7 +414,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         help: "shaper, tins by code point, fair queues for hosts and flows, each under COBALT",
         source: "Piece of CAKE (2018), Linux 6.12 cake",
         params: PARAMS,
-        check: no_check,
+        check: params::check,
         feedback: false,
         make: |params: &Params, place: &Place| Box::new(Cake::<P>::new(params, place.limit, place.seed)),
     }

@@ -1,8 +1,9 @@
 //! The parameters of `cake`, by tc's words.
 
 use super::{ack_filter, hash, overhead, tins};
-use crate::param::{Kind, Param};
+use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span};
+use alloc::string::String;
 
 /// What tc means by a kind of network, and its round trip in µs; the first is its default.
 pub const NETWORKS: &[(&str, u64)] = &[
@@ -88,9 +89,44 @@ pub const PARAMS: &[Param] = &[
         "memory that all queues may take, as Linux counts it; 0: four times what rtt has room for, 4 MB or more, 15.5 MB at most",
     ),
     param("wash", Kind::Bool(false), "clear the code point once the tin is chosen"),
-    param("nat", Kind::Bool(false), "look behind address translation; none here, so it changes nothing"),
-    param("split_gso", Kind::Bool(true), "take super-packets apart; frames come one by one here, so it changes nothing"),
+    param("nat", Kind::Bool(false), "look behind address translation: refused, there is none on a path"),
+    param(
+        "fwmark",
+        Kind::Count(0, 0, u32::MAX as u64),
+        "mask of the firewall mark that chooses the tin: refused, packets have none here",
+    ),
+    param(
+        "split_gso",
+        Kind::Bool(true),
+        "take super-packets apart when they come, where they cross the path whole (offload)",
+    ),
 ];
+
+/// What would change nothing is not taken.
+pub fn check(params: &Params) -> Result<(), Refusal> {
+    let refusal = |param, problem: &str, fix: &str| {
+        Err(Refusal {
+            param,
+            problem: String::from(problem),
+            fix: String::from(fix),
+        })
+    };
+    if params.bool("nat") {
+        return refusal(
+            "nat",
+            "looks behind address translation, and nothing translates addresses on this path: CAKE sees the hosts themselves",
+            "false",
+        );
+    }
+    if params.count("fwmark") != 0 {
+        return refusal(
+            "fwmark",
+            "chooses the tin by a firewall mark, and packets have none here: give the flow a dscp, by which `diffserv` chooses",
+            "0",
+        );
+    }
+    Ok(())
+}
 
 /// The round trip of a word.
 pub fn network(word: &str) -> Span {

@@ -1,36 +1,36 @@
 //! Three chains of queues: the new, the old, and those that are empty but whose control law has not come to rest.
 //!
-//! A queue is in one of them or in none, and moves to the tail of another from wherever it stands, at one cost. The old ones
-//! go round: a sweep visits each once, and who has used up its turn stands in the next sweep, or in a later one if it knows that it will
-//! not have a turn before. Sweeps in which nobody stands cost nothing.
+//! A queue is in one of them or in none. The new and the old ones are lists that lose their head and get a tail: one link for a
+//! queue. The old ones go round: a sweep visits each once, and who has used up its turn stands in the next sweep, or in a later one if it
+//! knows that it will not have a turn before. Sweeps in which nobody stands cost nothing. An empty queue that gets a packet leaves
+//! from the middle, so the decaying ones have links both ways. They are a ring without an end, whose head goes to its tail at one
+//! step: that is asked for with every packet.
 
 use super::hash::QUEUES;
 
-/// One of the chains.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Chain {
-    /// Those that have just begun.
-    New,
-    /// The empty ones.
-    Decaying,
-}
-
-/// Chains beside the sweeps.
-const CHAINS: usize = 2;
 /// Sweeps that are told apart, the present one among them: a power of two.
 const SWEEPS: usize = 1024;
 /// How far on a queue may be put.
 pub const FARTHEST: u64 = SWEEPS as u64 - 1;
+/// No queue.
+const NONE: u16 = u16::MAX;
 
+/// A list's first and last; the last of an empty one is whatever it was.
 #[derive(Copy, Clone)]
-struct Link {
-    next: u16,
-    before: u16,
+struct Ends {
+    head: u16,
+    tail: u16,
 }
 
-/// The chains of a tin: rings, each closed by a place behind the queues.
+/// The chains of a tin.
 pub struct Chains {
-    links: [Link; QUEUES + CHAINS + SWEEPS],
+    next: [u16; QUEUES],
+    /// Of a decaying queue: who is before it.
+    before: [u16; QUEUES],
+    new: Ends,
+    sweeps: [Ends; SWEEPS],
+    /// The head of the ring of those that decay.
+    decaying: u16,
     /// The present sweep, modulo their number.
     sweep: usize,
     /// A bit for each sweep that has queues, or had.
@@ -40,33 +40,58 @@ pub struct Chains {
 impl Default for Chains {
     /// Without any queue.
     fn default() -> Chains {
+        let empty = Ends { head: NONE, tail: NONE };
         Chains {
-            links: core::array::from_fn(|at| Link {
-                next: at as u16,
-                before: at as u16,
-            }),
+            next: [NONE; QUEUES],
+            before: [NONE; QUEUES],
+            new: empty,
+            sweeps: [empty; SWEEPS],
+            decaying: NONE,
             sweep: 0,
             filled: [0; SWEEPS / 64],
         }
     }
 }
 
-impl Chains {
-    /// The first of a chain.
+/// Is it a queue?
+#[inline]
+fn queue(number: u16) -> Option<usize> {
+    let queue = usize::from(number);
+    (queue < QUEUES).then_some(queue)
+}
+
+impl Ends {
+    /// Without a branch: whether a list is empty nobody could foresee.
     #[inline]
-    pub fn first(&self, chain: Chain) -> Option<usize> {
-        self.first_of(QUEUES + chain as usize)
+    fn push(&mut self, next: &mut [u16; QUEUES], queue: usize) {
+        let empty = self.head == NONE;
+        let last = if empty { queue as u16 } else { self.tail };
+        self.head = if empty { queue as u16 } else { self.head };
+        self.tail = queue as u16;
+        next[usize::from(last) % QUEUES] = queue as u16;
+        next[queue] = NONE;
     }
     #[inline]
-    fn first_of(&self, ring: usize) -> Option<usize> {
-        let first = usize::from(self.links[ring].next);
-        (first < QUEUES).then_some(first)
+    fn pop(&mut self, next: &[u16; QUEUES]) {
+        self.head = next[usize::from(self.head) % QUEUES];
+    }
+}
+
+impl Chains {
+    /// The first of those that have just begun.
+    #[inline]
+    pub fn first_new(&self) -> Option<usize> {
+        queue(self.new.head)
     }
     /// The first of the old ones.
     #[inline]
     pub fn first_old(&mut self) -> Option<usize> {
-        self.first_of(QUEUES + CHAINS + self.sweep)
-            .or_else(|| self.next_sweep())
+        queue(self.sweeps[self.sweep].head).or_else(|| self.next_sweep())
+    }
+    /// The first of those that decay.
+    #[inline]
+    pub fn first_decaying(&self) -> Option<usize> {
+        queue(self.decaying)
     }
     /// Goes on to the next sweep that has a queue.
     fn next_sweep(&mut self) -> Option<usize> {
@@ -80,7 +105,7 @@ impl Chains {
                     break;
                 }
                 let sweep = word * 64 + bits.trailing_zeros() as usize;
-                if let Some(first) = self.first_of(QUEUES + CHAINS + sweep) {
+                if let Some(first) = queue(self.sweeps[sweep].head) {
                     self.sweep = sweep;
                     return Some(first);
                 }
@@ -91,41 +116,56 @@ impl Chains {
         }
         None
     }
-    /// Takes a queue out.
+    /// Puts a queue that is in no chain at the tail of those that have just begun.
     #[inline]
-    pub fn leave(&mut self, queue: usize) {
-        let Link { next, before } = self.links[queue];
-        self.links[usize::from(before)].next = next;
-        self.links[usize::from(next)].before = before;
-        self.links[queue] = Link {
-            next: queue as u16,
-            before: queue as u16,
-        };
+    pub fn begins(&mut self, queue: usize) {
+        self.new.push(&mut self.next, queue);
     }
-    /// Puts a queue at the tail of a chain, from wherever it is.
-    #[inline]
-    pub fn to_tail(&mut self, queue: usize, chain: Chain) {
-        self.append(queue, QUEUES + chain as usize);
-    }
-    /// Puts a queue behind those that stand so many sweeps on, 1 to [`FARTHEST`], from wherever it is.
+    /// Puts a queue that is in no chain behind those that stand so many sweeps on, 1 to [`FARTHEST`].
     #[inline]
     pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
         let sweep = (self.sweep + ahead as usize) % SWEEPS;
         self.filled[sweep / 64] |= 1 << (sweep % 64);
-        self.append(queue, QUEUES + CHAINS + sweep);
+        self.sweeps[sweep].push(&mut self.next, queue);
     }
+    /// The first of those that have just begun goes.
     #[inline]
-    fn append(&mut self, queue: usize, ring: usize) {
-        let Link { next, before } = self.links[queue];
-        self.links[usize::from(before)].next = next;
-        self.links[usize::from(next)].before = before;
-        let last = self.links[ring].before;
-        self.links[queue] = Link {
-            next: ring as u16,
-            before: last,
-        };
-        self.links[usize::from(last)].next = queue as u16;
-        self.links[ring].before = queue as u16;
+    pub fn pop_new(&mut self) {
+        self.new.pop(&self.next);
+    }
+    /// The first of the old ones goes.
+    #[inline]
+    pub fn pop_old(&mut self) {
+        self.sweeps[self.sweep].pop(&self.next);
+    }
+    /// Puts a queue that is in no chain at the tail of those that decay.
+    #[inline]
+    pub fn decays(&mut self, queue: usize) {
+        let (head, number) = (self.decaying, queue as u16);
+        let head = if head == NONE { number } else { head };
+        // Alone it is before itself.
+        self.before[queue] = number;
+        let last = self.before[usize::from(head) % QUEUES];
+        self.decaying = head;
+        self.next[usize::from(last) % QUEUES] = number;
+        self.before[usize::from(head) % QUEUES] = number;
+        self.next[queue] = head;
+        self.before[queue] = last;
+    }
+    /// The first of those that decay becomes the last.
+    #[inline]
+    pub fn pass_over(&mut self, queue: usize) {
+        self.decaying = self.next[queue];
+    }
+    /// A queue that decays goes, from wherever it is.
+    #[inline]
+    pub fn recovers(&mut self, queue: usize) {
+        let (next, before) = (self.next[queue], self.before[queue]);
+        if self.decaying == queue as u16 {
+            self.decaying = if next == queue as u16 { NONE } else { next };
+        }
+        self.next[usize::from(before) % QUEUES] = next;
+        self.before[usize::from(next) % QUEUES] = before;
     }
 }
 
@@ -143,19 +183,43 @@ mod tests {
         let mut came = Vec::new();
         while let Some(queue) = chains.first_old() {
             came.push(queue);
-            match queue {
+            chains.pop_old();
+            if queue == 5 && came.len() == 1 {
                 // Goes on behind those of the third sweep: the present one is the first.
-                5 => chains.to_sweep(5, 2),
-                _ => chains.leave(queue),
+                chains.to_sweep(5, 2);
             }
             if came.len() == 4 {
                 // Goes one sweep before the one that was put farthest on.
                 chains.to_sweep(1, FARTHEST - 4);
             }
-            if queue == 5 && came.len() > 4 {
-                chains.leave(5);
-            }
         }
         assert_eq!(came, [5, 7, 6, 9, 5, 1, 8]);
+    }
+
+    #[test]
+    fn those_that_decay_go_round_and_leave_from_anywhere() {
+        let mut chains = Chains::default();
+        let round = |chains: &mut Chains, times| -> Vec<usize> {
+            let step = |_| {
+                let first = chains.first_decaying();
+                first.inspect(|first| chains.pass_over(*first))
+            };
+            (0..times).map_while(step).collect()
+        };
+        assert_eq!(chains.first_decaying(), None);
+        [3, 1, 4].into_iter().for_each(|queue| chains.decays(queue));
+        assert_eq!(round(&mut chains, 4), [3, 1, 4, 3]);
+        // The first is now 1, the last 3: who comes stands behind that.
+        chains.decays(9);
+        assert_eq!(round(&mut chains, 4), [1, 4, 3, 9]);
+        chains.recovers(4);
+        chains.recovers(1);
+        assert_eq!(round(&mut chains, 3), [3, 9, 3]);
+        chains.recovers(9);
+        assert_eq!(round(&mut chains, 2), [3, 3]);
+        chains.recovers(3);
+        assert_eq!(chains.first_decaying(), None);
+        chains.decays(3);
+        assert_eq!(round(&mut chains, 2), [3, 3]);
     }
 }

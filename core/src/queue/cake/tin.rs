@@ -1,36 +1,24 @@
 //! One tin: its queues, whose turn it is among them, and what it owes.
 
 use super::cobalt::{Cobalt, Law};
-use super::hash::{Hashes, Isolation, Table, Use, QUEUES};
-use super::rotation::{Chain, Chains, FARTHEST};
+use super::hash::{Isolation, State, Table, QUEUES};
+use super::rotation::{Chains, FARTHEST};
 use super::shaper::{Pace, Schedule};
 use super::tins::{Share, Threshold};
+use crate::packet::Packet;
 use crate::queue::codel::MTU;
 use crate::queue::pool::List;
 use crate::queue::Backlog;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
-use alloc::boxed::Box;
-
-/// As what a queue counts.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Set {
-    /// Nobody's.
-    None,
-    /// Has just begun.
-    Sparse,
-    /// Used up its turn, and was empty: still sparse, but in the chain of the busy ones.
-    SparseWait,
-    /// Busy.
-    Bulk,
-    /// Empty, its law fades.
-    Decaying,
-}
 
 /// A queue that lacks fewer turns than this is asked again at each of them, as in Linux: a turn is short where its host has many
 /// busy flows, and with a thousand of them a packet costs Linux a thousand visits. One that lacks more is given them all at once, by what
 /// its host has now, and asked after as many sweeps. It then stands before those that come to that sweep later.
 const ONE_BY_ONE: u64 = 64;
+
+/// Bytes that a packet is paid as at most; far more than one has.
+const MOST: i64 = 1 << 24;
 
 /// 65 535 by the busy flows of a host.
 const PARTS: [u16; QUEUES + 1] = {
@@ -43,16 +31,13 @@ const PARTS: [u16; QUEUES + 1] = {
 };
 
 /// One queue, in a cache line.
-#[derive(Clone)]
+#[derive(Copy, Clone)]
 #[repr(align(64))]
 pub struct Flow {
     pub list: List,
     pub cobalt: Cobalt,
-    /// Bytes that it may still send in this turn.
-    deficit: i64,
     /// Bytes that wait.
     pub bytes: u64,
-    set: Set,
 }
 
 /// A tin.
@@ -63,16 +48,18 @@ pub struct Tin {
     pub schedule: Schedule,
     pub law: Law,
     pub backlog: Backlog,
-    pub flows: Box<[Flow; QUEUES]>,
-    pub chains: Box<Chains>,
-    table: Box<Table>,
-    /// Until when nothing becomes of a queue that decays.
-    quiet: Box<[Time; QUEUES]>,
     /// Bytes of a turn.
     quantum: u64,
     sparse: u64,
     /// Busy queues.
     pub busy: u64,
+    chains: Chains,
+    table: Table,
+    /// Until when nothing becomes of a queue that decays.
+    quiet: [Time; QUEUES],
+    /// Bytes that each queue may still send in its turn.
+    deficits: [i32; QUEUES],
+    pub flows: [Flow; QUEUES],
 }
 
 impl Tin {
@@ -81,9 +68,7 @@ impl Tin {
         let flow = Flow {
             list: List::default(),
             cobalt: Cobalt::default(),
-            deficit: 0,
             bytes: 0,
-            set: Set::None,
         };
         Tin {
             threshold: share.rate,
@@ -92,13 +77,14 @@ impl Tin {
             schedule: Schedule::default(),
             law: Law::new(Span::ZERO, Span::ZERO, Span::ZERO),
             backlog: Backlog::default(),
-            flows: alloc::vec![flow; QUEUES].try_into().unwrap_or_else(|_| unreachable!()),
-            chains: Box::default(),
-            table: Box::new(Table::new(isolation)),
-            quiet: Box::new([Time::ZERO; QUEUES]),
             quantum: MTU.get(),
             sparse: 0,
             busy: 0,
+            chains: Chains::default(),
+            table: Table::new(isolation),
+            quiet: [Time::ZERO; QUEUES],
+            deficits: [0; QUEUES],
+            flows: [flow; QUEUES],
         }
     }
 
@@ -118,19 +104,15 @@ impl Tin {
     }
 
     /// Is there any queue that may have packets?
+    #[inline]
     pub fn is_active(&self) -> bool {
         self.sparse + self.busy > 0
     }
 
-    /// The queue of a packet with these hashes.
+    /// The queue of a packet.
     #[inline]
-    pub fn queue(&mut self, hashes: Hashes) -> usize {
-        let flows = &self.flows;
-        self.table.queue(hashes, |queue| match flows[queue].set {
-            Set::None => Use::Idle,
-            Set::Bulk => Use::Busy,
-            Set::Sparse | Set::SparseWait | Set::Decaying => Use::Taken,
-        })
+    pub fn queue<P: Packet>(&mut self, packet: &P, seed: u64) -> usize {
+        self.table.queue(packet, seed)
     }
 
     /// The bytes of a turn of the queue, of 2⁻¹⁶.
@@ -142,96 +124,131 @@ impl Tin {
     /// The queue has got a packet.
     #[inline]
     pub fn arrives(&mut self, queue: usize, rng: &mut Rng) {
-        match self.flows[queue].set {
-            Set::None | Set::Decaying => {
-                self.sparse += 1;
-                self.flows[queue].set = Set::Sparse;
-                self.flows[queue].deficit = whole(self.share(queue), rng);
-                self.chains.to_tail(queue, Chain::New);
+        let state = self.table.states[queue];
+        if state.begins() {
+            if state == State::Decaying {
+                self.chains.recovers(queue);
             }
-            Set::SparseWait => {
-                self.sparse -= 1;
-                self.grows(queue);
-            }
-            Set::Sparse | Set::Bulk => {}
+            self.sparse += 1;
+            self.table.states[queue] = State::Sparse;
+            self.deficits[queue] = whole(self.share(queue), rng);
+            self.chains.begins(queue);
+        } else if state == State::SparseWait {
+            self.sparse -= 1;
+            self.grows(queue);
         }
     }
 
     fn grows(&mut self, queue: usize) {
-        self.flows[queue].set = Set::Bulk;
+        self.table.states[queue] = State::Bulk;
         self.busy += 1;
         self.table.toils(queue);
     }
 
-    /// Is it still the queue's turn? If not it gets one, behind the old ones.
+    /// The queue whose turn it is, and whether it is one of the old.
     #[inline]
-    pub fn has_turn(&mut self, queue: usize, rng: &mut Rng) -> bool {
-        let flow = &mut self.flows[queue];
-        if flow.deficit > 0 {
-            return true;
+    pub fn first(&mut self) -> Option<(usize, bool)> {
+        match self.chains.first_new() {
+            Some(queue) => Some((queue, false)),
+            None => self.chains.first_old().map(|queue| (queue, true)),
         }
-        if flow.set == Set::Sparse {
-            if flow.list.is_empty() {
-                flow.set = Set::SparseWait;
+    }
+
+    /// Has this queue used up its turn?
+    #[inline]
+    pub fn is_over(&self, queue: usize) -> bool {
+        self.deficits[queue] <= 0
+    }
+
+    /// It leaves its chain.
+    #[inline]
+    fn pop(&mut self, old: bool) {
+        if old {
+            self.chains.pop_old();
+        } else {
+            self.chains.pop_new();
+        }
+    }
+
+    /// The turn of the queue that is first is over. It gets another, behind the old ones.
+    #[inline]
+    pub fn ends_turn(&mut self, queue: usize, old: bool, rng: &mut Rng) {
+        self.pop(old);
+        if self.table.states[queue] == State::Sparse {
+            if self.flows[queue].list.is_empty() {
+                self.table.states[queue] = State::SparseWait;
             } else {
                 self.sparse -= 1;
                 self.grows(queue);
             }
         }
         let share = self.share(queue);
-        let flow = &mut self.flows[queue];
-        let lacks = flow.deficit.unsigned_abs() << 16;
+        let lacks = u64::from(self.deficits[queue].unsigned_abs()) << 16;
         let turns = if lacks < share * ONE_BY_ONE {
             1
         } else {
             (lacks / share.max(1) + 1).min(FARTHEST)
         };
-        flow.deficit += whole(share * turns, rng);
+        self.deficits[queue] += whole(share * turns, rng);
         self.chains.to_sweep(queue, turns);
-        false
     }
 
-    /// The first queue that decays is passed over, if nothing becomes of it yet.
+    /// The first queue that decays is looked at: it goes on doing so, or has come to rest.
     #[inline]
-    pub fn passes_over(&mut self, queue: usize, now: Time) -> bool {
-        let quiet = now < self.quiet[queue];
-        if quiet {
-            self.chains.to_tail(queue, Chain::Decaying);
+    pub fn look_at_decaying(&mut self, now: Time) {
+        let Some(queue) = self.chains.first_decaying() else {
+            return;
+        };
+        if now < self.quiet[queue] {
+            self.chains.pass_over(queue);
+        } else {
+            self.fades(queue, now);
         }
-        quiet
+    }
+
+    #[cold]
+    fn fades(&mut self, queue: usize, now: Time) {
+        let flow = &mut self.flows[queue];
+        flow.cobalt.found_empty(&self.law, now);
+        if flow.cobalt.is_active(now) {
+            self.quiet[queue] = flow.cobalt.quiet_until();
+            self.chains.pass_over(queue);
+        } else {
+            self.table.states[queue] = State::None;
+            self.chains.recovers(queue);
+        }
     }
 
     /// The queue has sent so many bytes.
     #[inline]
     pub fn pays(&mut self, queue: usize, bytes: i64) {
-        self.flows[queue].deficit -= bytes;
+        self.deficits[queue] = self.deficits[queue].saturating_sub(bytes.min(MOST) as i32);
         self.deficit -= bytes;
     }
 
-    /// The queue, at its turn, had no packet.
-    pub fn found_empty(&mut self, queue: usize, now: Time) {
+    /// The queue that is first, at its turn, had no packet.
+    #[inline]
+    pub fn found_empty(&mut self, queue: usize, old: bool, now: Time) {
+        self.pop(old);
         let flow = &mut self.flows[queue];
         flow.cobalt.found_empty(&self.law, now);
-        let rests = !flow.cobalt.is_active(now);
-        match core::mem::replace(&mut flow.set, if rests { Set::None } else { Set::Decaying }) {
-            Set::Sparse | Set::SparseWait => self.sparse -= 1,
-            Set::Bulk => {
-                self.busy -= 1;
-                self.table.rests(queue);
-            }
-            Set::Decaying | Set::None => {}
+        let decays = flow.cobalt.is_active(now);
+        if decays {
+            self.quiet[queue] = flow.cobalt.quiet_until();
+            self.chains.decays(queue);
         }
-        if rests {
-            self.chains.leave(queue);
+        let state = if decays { State::Decaying } else { State::None };
+        if core::mem::replace(&mut self.table.states[queue], state) == State::Bulk {
+            self.busy -= 1;
+            self.table.rests(queue);
         } else {
-            self.quiet[queue] = self.flows[queue].cobalt.quiet_until();
-            self.chains.to_tail(queue, Chain::Decaying);
+            self.sparse -= 1;
         }
     }
 }
 
 /// Whole bytes of so many times 2⁻¹⁶: a fraction of a byte becomes one with that probability.
 #[inline]
-fn whole(share: u64, rng: &mut Rng) -> i64 {
-    ((share + (rng.next_u64() >> 48)) >> 16) as i64
+fn whole(share: u64, rng: &mut Rng) -> i32 {
+    ((share + (rng.next_u64() >> 48)) >> 16) as i32
 }
