@@ -221,3 +221,22 @@ fn trees_are_not_too_large_or_too_deep() {
     .unwrap_err();
     assert!(errors.to_string().contains("is nested too deeply"), "{errors}");
 }
+
+#[test]
+fn children_that_are_promised_more_than_their_parent_has_are_told() {
+    let notices = |leaves: [u32; 2]| {
+        let leaf = |id: u32, rate| {
+            format!("{{ id = \"1:{id}\", parent = \"1:1\", rate = \"{rate}Mbit\", ceil = \"20Mbit\" }}")
+        };
+        let [a, b] = leaves;
+        let tree = format!("default = \"1:10\"\n{}", classes(&[ROOT, &leaf(10, a), &leaf(20, b)]));
+        let scenario = read(&tree).unwrap_or_else(|e| panic!("{e}"));
+        scenario.notices(&Registry::<Frame>::standard())
+    };
+    assert_eq!(notices([15, 5]), [""; 0]);
+    let told = notices([15, 10]);
+    assert_eq!(told.len(), 1);
+    for word in ["children of 1:1", "25Mbit", "1:1 has 20Mbit", "sum up"] {
+        assert!(told[0].contains(word), "{word} is not in: {}", told[0]);
+    }
+}

@@ -3,6 +3,8 @@
 use super::Scenario;
 use crate::cc::Need;
 use crate::packet::Packet;
+use crate::param::Choice;
+use crate::queue::htb;
 use crate::registry::Registry;
 use crate::tcp::EcnEnds;
 use alloc::collections::BTreeMap;
@@ -31,6 +33,21 @@ impl Scenario {
                 "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; leave ecn out, and both ends do what {cc} needs."
             ))
         });
-        told.collect()
+        told.chain(self.queues().flat_map(told_of_a_queue)).collect()
     }
+
+    /// The disciplines of all places, the sender's own host at last.
+    fn queues(&self) -> impl Iterator<Item = &Choice> {
+        let hops = self.path.hops.iter().chain(&self.path.reverse);
+        let own = self.host.nic.iter().map(|nic| &nic.qdisc);
+        hops.map(|hop| &hop.queue).chain(own)
+    }
+}
+
+/// Of one discipline.
+fn told_of_a_queue(queue: &Choice) -> Vec<String> {
+    if queue.kind != "htb" {
+        return Vec::new();
+    }
+    htb::notices(&queue.params)
 }

@@ -32,7 +32,7 @@ mod params;
 mod ranks;
 mod tree;
 
-pub use params::{CLASS, PARAMS};
+pub use params::{notices, CLASS, PARAMS};
 
 use super::fifo::Fifo;
 use super::{Backlog, ClassCounts, Limit, Maker, Place, QueueDiscipline, QueueKind, Sink};

@@ -6,6 +6,7 @@ use crate::units::{format_rate, Bytes, Rate};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// More classes than anybody's.
 const MOST_CLASSES: usize = 10_000;
@@ -128,6 +129,32 @@ pub(super) fn numbers(handle: &str) -> (u32, u32) {
 pub(super) fn places(classes: &[Params]) -> BTreeMap<&str, usize> {
     let places = classes.iter().enumerate().rev();
     places.map(|(i, class)| (class.word("id"), i)).collect()
+}
+
+/// Parents whose children are promised more than they have themselves: what Linux takes, and few mean. In sentences.
+pub fn notices(params: &Params) -> Vec<String> {
+    let classes = params.rows("classes");
+    let places = places(classes);
+    let mut promised = alloc::vec![0u64; classes.len()];
+    for class in classes {
+        if let Some(parent) = places.get(class.word("parent")) {
+            promised[*parent] = promised[*parent].saturating_add(class.rate("rate").as_bit());
+        }
+    }
+    let over = classes
+        .iter()
+        .zip(promised)
+        .filter(|(class, promised)| *promised > class.rate("rate").as_bit());
+    let told = over.map(|(class, promised)| {
+        let (id, own) = (class.word("id"), class.rate("rate"));
+        format!(
+            "htb gives the children of {id} {} by their own right, and {id} has {}: nobody checks that, as in Linux, and the ceil \
+             of {id} does not hold them; let their rates sum up to its own, and give each a ceil to borrow up to.",
+            format_rate(Rate::bit(promised)),
+            format_rate(own),
+        )
+    });
+    told.collect()
 }
 
 /// Has this parent somebody above it, or is it the queue itself?
