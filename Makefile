@@ -115,6 +115,11 @@ lint-web: web/node_modules/.installed
 validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
 	$(BIN)/python -m validation.wifi
+	@$(MAKE) fuzz
+
+FUZZ_SECONDS ?= 10
+fuzz: ## Rubbish for every parser of what strangers send, 10 s each: make fuzz FUZZ_SECONDS=600
+	cargo run --release --package narrows-host --example fuzz -- $(FUZZ_SECONDS)
 
 mutations: setup ## Switches off every listed law and sees which test notices; writes docs/reference/mutations.md
 	$(BIN)/python -m validation.mutations
@@ -145,4 +150,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test lint lint-web validate mutations agree twin bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test lint lint-web validate fuzz mutations agree twin bench bench-live bench-ns3 clean

@@ -32,6 +32,7 @@
 //! | [`digest`] | proof of a token |
 //! | [`remembered`] | what the kernel knows of a destination |
 //! | [`socket`] | sockets of both families; unsafe code, too |
+//! | [`strangers`] | every parser of what strangers send, in a row |
 //! | [`sys`] | calls of the kernel; the other unsafe code |
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
@@ -64,6 +65,7 @@ pub mod shell;
 pub mod shell_command;
 pub mod socket;
 pub mod space;
+pub mod strangers;
 pub mod sys;
 pub mod traffic;
 pub mod wire;

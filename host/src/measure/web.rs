@@ -69,7 +69,7 @@ impl Url {
 
 /// What an answer's head says.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-struct Head {
+pub struct Head {
     status: u16,
     length: Option<u64>,
     /// Bytes of the head itself.
@@ -78,7 +78,7 @@ struct Head {
 }
 
 /// `None` while some is missing.
-fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
+pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() > HEAD {
             Err("a head that does not end")

@@ -39,7 +39,7 @@ pub struct Page {
 }
 
 /// The path of a request and whether the connection is kept; `None` while some of it is missing.
-fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
+pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if input.len() > HEAD {
             Err(End::Garbage)
@@ -64,7 +64,7 @@ fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
 }
 
 /// Whose object and how long.
-fn object(path: &str) -> Option<(crate::wire::Cookie, u64)> {
+pub fn object(path: &str) -> Option<(crate::wire::Cookie, u64)> {
     let (cookie, bytes) = path.strip_prefix('/')?.split_once('/')?;
     let bytes = bytes.parse().ok().filter(|n| *n <= MOST)?;
     Some((from_hex(cookie)?, bytes))

@@ -1,0 +1,249 @@
+//! Whatever a stranger sends is read by one of these, each a function of bytes. A list, so that what tries them out forgets none:
+//! `examples/fuzz.rs` does so for minutes, the modules' own property tests for an instant.
+//!
+//! What is asked of each: it answers or refuses, it does not panic, and what it takes from the heap is bounded by what was sent.
+
+use crate::frame::{self, Ports};
+use crate::iperf3::{self, datagram, Params};
+use crate::latency::{irtt, stamp};
+use crate::measure::web;
+use crate::row::Row;
+use crate::serve::page;
+use crate::wire::{self, Hello, Kind, Ping, Timed, TIMED};
+use narrows_core::net::NEAR;
+use narrows_core::scenario::Tree;
+use serde_json::{json, Value};
+
+/// A parser, and what it is meant to read.
+pub struct Parser {
+    /// What it reads.
+    pub name: &'static str,
+    /// It reads that.
+    pub read: fn(&[u8]),
+    /// Bytes as they should be, from which others are made.
+    pub right: fn() -> Vec<Vec<u8>>,
+    /// The most that a byte may cost of the heap, bytes.
+    pub dear: u64,
+}
+
+/// A JSON array of digits takes a value of 32 bytes for every two, and room to grow.
+const JSON: u64 = 64;
+/// A scenario keeps where each word stood, for its mistakes.
+const TOML: u64 = 256;
+
+/// Of the network and of what the user names.
+pub const PARSERS: &[Parser] = &[
+    Parser {
+        name: "hello",
+        dear: 4,
+        read: |bytes| {
+            let _ = Hello::from_bytes(bytes);
+        },
+        right: || vec![Hello::Control.to_bytes().to_vec()],
+    },
+    Parser {
+        name: "ping",
+        dear: 4,
+        read: |bytes| {
+            let _ = Ping::from_bytes(bytes);
+        },
+        right: || {
+            let ping = |kind| Ping {
+                kind,
+                class: 3,
+                probe: 1,
+                cookie: [7; 16],
+                number: 9,
+                sent: 1,
+                received: 2,
+                answered: 3,
+                count: 4,
+            };
+            [Kind::Load, Kind::Question]
+                .map(|kind| ping(kind).to_bytes().to_vec())
+                .into()
+        },
+    },
+    Parser {
+        name: "timed",
+        dear: 4,
+        read: |bytes| {
+            let _ = Timed::from_bytes(bytes);
+        },
+        right: || {
+            let mut bytes = [0; TIMED];
+            Timed::default().write(&mut bytes);
+            vec![bytes.to_vec()]
+        },
+    },
+    Parser {
+        name: "stamp",
+        dear: 32,
+        read: |bytes| {
+            let _ = stamp::reflect(&mut bytes.to_vec(), &stamp::Reflected::default());
+        },
+        right: || {
+            // Class of service and follow-up telemetry behind a test packet.
+            let mut bytes = vec![0; 44];
+            bytes.extend([0x80, 4, 0, 4, 0xb8, 0, 0, 0, 0x80, 7, 0, 16]);
+            bytes.extend([0; 16]);
+            vec![bytes]
+        },
+    },
+    Parser {
+        name: "irtt",
+        dear: 8,
+        read: |bytes| {
+            let _ = (
+                irtt::flags(bytes),
+                irtt::token(bytes),
+                irtt::asked(bytes),
+                irtt::opened(bytes),
+            );
+        },
+        right: || {
+            let params = irtt::asked(&irtt::open(irtt::Params::default()));
+            vec![irtt::open(params.unwrap_or_default()), irtt::close(7)]
+        },
+    },
+    Parser {
+        name: "frame",
+        dear: JSON,
+        read: |bytes| {
+            if let Ok(Some((value, _))) = wire::frame(bytes, wire::ANSWER) {
+                let _ = Row::from_json(&value["row"]);
+                drop(Params::from_json(&value));
+            }
+        },
+        right: || {
+            let words = [
+                json!({ "do": "clock", "at": 12 }),
+                json!({ "do": "start", "streams": [1, 2], "sample_ms": 50 }),
+                json!({ "is": "stopped", "row": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] }),
+            ];
+            words.iter().map(wire::to_frame).collect()
+        },
+    },
+    Parser {
+        name: "iperf3",
+        dear: JSON,
+        read: |bytes| {
+            let _ = iperf3::may_be_cookie(bytes);
+            if let Ok(Some((value, _))) = iperf3::json(bytes, 1 << 16) {
+                drop(Params::from_json(&value));
+                let _ = iperf3::number(&value["time"]);
+            }
+        },
+        right: || {
+            let params: Value = json!({ "tcp": true, "omit": 0, "time": 10, "parallel": 4, "len": 131_072, "reverse": true,
+                "congestion": "bbr", "extra_data": "token", "client_version": "3.12" });
+            vec![wire::to_frame(&params), iperf3::cookie([3; 37]).to_vec()]
+        },
+    },
+    Parser {
+        name: "datagram",
+        dear: 4,
+        read: |bytes| {
+            for wide in [false, true] {
+                let _ = datagram::read(bytes, wide);
+            }
+            let _ = datagram::greeting(bytes, bytes.len());
+        },
+        right: || vec![datagram::header(77, 5_000_000_000, true).0.to_vec(), b"9876".to_vec()],
+    },
+    Parser {
+        name: "request",
+        dear: 4,
+        read: |bytes| {
+            if let Ok(Some((path, ..))) = page::request(bytes) {
+                let _ = page::object(path);
+            }
+        },
+        right: || {
+            let object = format!(
+                "GET /{}/1000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                "0a".repeat(16)
+            );
+            vec![object.into_bytes(), b"GET /metrics HTTP/1.0\r\n\r\n".to_vec()]
+        },
+    },
+    Parser {
+        name: "answer",
+        dear: 4,
+        read: |bytes| {
+            let _ = web::head(bytes);
+        },
+        right: || vec![b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: keep-alive\r\n\r\n".to_vec()],
+    },
+    Parser {
+        name: "url",
+        dear: 4,
+        read: |bytes| drop(std::str::from_utf8(bytes).map(web::Url::parse)),
+        right: || {
+            vec![
+                b"http://[2001:db8::1]:8080/a/b?c=d".to_vec(),
+                b"http://example.net".to_vec(),
+            ]
+        },
+    },
+    Parser {
+        name: "packet",
+        dear: 8,
+        read: |bytes| {
+            let ports = Ports {
+                flows: (20_000, 2),
+                probes: (7_000, 1),
+            };
+            for whole in [false, true] {
+                frame::cut(bytes, NEAR, ports, whole, |frame| {
+                    let mut head = [0; frame::HEAD];
+                    for len in [0, 1, frame.payload()] {
+                        let _ = frame.headers(len.min(frame.payload()), &mut head);
+                        let _ = frame.body(len.min(frame.payload()));
+                    }
+                });
+            }
+        },
+        right: || {
+            // A segment of 3000 bytes to port 20001 that the device is to cut at 1448; an offload header before it.
+            let mut tcp = vec![0, 1, 52, 0, 0xa8, 0x05, 20, 0, 16, 0];
+            tcp.resize(10 + 40, 0);
+            tcp[10] = 0x45;
+            tcp[12..14].copy_from_slice(&3040_u16.to_be_bytes());
+            tcp[19] = 6;
+            tcp[30..34].copy_from_slice(&[0x9c, 0x40, 0x4e, 0x21]);
+            tcp[42] = 0x50;
+            tcp.resize(10 + 40 + 3000, 0);
+            vec![tcp]
+        },
+    },
+    Parser {
+        name: "scenario",
+        dear: TOML,
+        read: |bytes| {
+            let _ = std::str::from_utf8(bytes).map(|text| Tree::from_toml(text, "stdin").is_ok());
+        },
+        right: || {
+            let text = "duration = \"60s\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \"0.5bdp\"\n\
+                        queue = { kind = \"fq_codel\", target = \"5ms\" }\n[[flow]]\ncc = \"bbr\"\ncount = 2\n";
+            vec![text.as_bytes().to_vec()]
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reads_what_it_is_meant_to_and_what_is_left_of_it() {
+        for parser in PARSERS {
+            for right in (parser.right)() {
+                for end in 0..=right.len().min(300) {
+                    (parser.read)(&right[..end]);
+                }
+                (parser.read)(&right);
+            }
+        }
+    }
+}
