@@ -20,6 +20,7 @@ from narrows import Run, __version__, _core
 from narrows.advise.command import advise, from_, record
 from narrows.errors import NarrowsError, OutputError
 from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
+from narrows.reproduce.command import reproduce
 from narrows.runs import ENGINES, Engine
 from narrows.runs import run as run_scenario
 from narrows.scenario import name_of, read
@@ -570,7 +571,10 @@ def remy(file: str, out: str) -> None:
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
-_COMMANDS = (shell, study, sweep, serve, measure, twin, convert, history, tune, with_, advise, from_, record)
+_COMMANDS = (
+    *(shell, reproduce, study, sweep, serve, measure, twin, convert, history, tune, with_),
+    *(advise, from_, record),
+)
 for _command in _COMMANDS:
     main.add_command(_command)
 

@@ -223,7 +223,7 @@ class Sweep:
         except NarrowsError:
             text = json.dumps(tree, sort_keys=True)  # It will fail, and say why.
         for seed in self.seeds:
-            yield seed, hashlib.sha256(f"{_build()} {seed} {text}".encode()).hexdigest()[:32]
+            yield seed, hashlib.sha256(f"{build()} {seed} {text}".encode()).hexdigest()[:32]
 
     def _columns(self) -> pa.Schema:
         import pyarrow as pa  # noqa: PLC0415
@@ -257,7 +257,7 @@ def _shown(schema: pa.Schema, key: str, value: object) -> object:
 
 
 @cache
-def _build() -> str:
+def build() -> str:
     """Version and build: another build may come to other figures."""
     extension = _core.__file__ or ""
     return f"{_core.__version__} {hashlib.sha256(Path(extension).read_bytes()).hexdigest()}"

@@ -1,0 +1,148 @@
+"""`narrows reproduce`: the command."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from narrows.errors import NarrowsError, OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from narrows.reproduce.checks import Outcome
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--all", "every", is_flag=True, help="Every experiment. Example: --all --quick")
+@click.option(
+    "--quick", is_flag=True, help="Fewer cells and seeds, shorter runs: about two minutes for all. Example: --quick"
+)
+@click.option(
+    "--into",
+    default="reproduced",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Directory of the results; what is there of this build is not run again. Example: --into results",
+)
+@click.option("--anew", is_flag=True, help="Run again even so. Example: --anew")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write a page. Example: --html page.html")
+@click.option(
+    "--markdown",
+    "markdown_file",
+    type=click.Path(dir_okay=False),
+    help="Write it as Markdown. Example: --markdown a.md",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .verdict"
+)
+@click.option("--check", "strict", is_flag=True, help="Exit with 1 unless 80 % are inside. Example: --check")
+def reproduce(  # noqa: PLR0917
+    name: str | None,
+    every: bool,
+    quick: bool,
+    into: str,
+    anew: bool,
+    html_file: str | None,
+    markdown_file: str | None,
+    as_json: bool,
+    strict: bool,
+) -> None:
+    """Run published experiments again: ours beside theirs, with a verdict. Without NAME: which there are.
+
+    Example: narrows reproduce share-model --quick
+    """
+    from narrows.reproduce.checks import experiments  # noqa: PLC0415 - only this command needs it
+
+    known = experiments()
+    if name is None and not every:
+        for one in known.values():
+            click.echo(f"{one.name:15} {one.title}")
+        return
+    if name is not None and every:
+        raise NarrowsError("either the name of an experiment or --all")
+    if name is not None and name not in known:
+        raise NarrowsError(f"there is no experiment `{name}`; there are {', '.join(known)}")
+    from narrows.reproduce import page  # noqa: PLC0415
+    from narrows.reproduce.running import reproduce as run  # noqa: PLC0415
+
+    outcomes = []
+    for each in [name] if name is not None else list(known):
+        with _progress(each, quiet=as_json) as told:
+            outcomes.append(run(each, quick=quick, into=into, anew=anew, told=told))
+    command = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
+    if html_file is not None:
+        _write(html_file, page.page(outcomes, command))
+    if markdown_file is not None:
+        _write(markdown_file, page.markdown(outcomes, command))
+    if as_json:
+        document = {"verdict": page.verdict(outcomes), "experiments": [one.json() for one in outcomes]}
+        click.echo(json.dumps(document))
+    else:
+        _tell(outcomes)
+    if strict and not _enough(outcomes):
+        click.get_current_context().exit(1)
+
+
+_ENOUGH = 0.8
+
+
+def _enough(outcomes: Sequence[Outcome]) -> bool:
+    inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
+    return inside >= _ENOUGH * (inside + outside)
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        with open(file, "w", encoding="utf-8") as out:  # noqa: PTH123
+            out.write(text)
+    except OSError as error:
+        raise OutputError(f"{file}: {error.strerror}") from error
+
+
+def _tell(outcomes: Sequence[Outcome]) -> None:
+    from narrows import tables  # noqa: PLC0415
+    from narrows.reproduce import page  # noqa: PLC0415
+    from narrows.show import console, table  # noqa: PLC0415
+
+    out = console()
+    for outcome in outcomes:
+        out.print(f"{outcome.experiment.title}.", style="bold")
+        out.print(f"Source: {outcome.experiment.source}.")
+        rows = [
+            [
+                tables.Cell(check.of),
+                tables.Cell(word),
+                *map(tables.Cell, (check.published, page.accepted(check), page.figure(ours), check.unit)),
+            ]
+            for check, ours, word in outcome.words()
+        ]
+        table(out, tables.Table("", ("what", "verdict"), ("published", "accepted", "ours", "unit"), rows))
+        for check, _, word in outcome.words():
+            if word == "outside" and (miss := outcome.misses.get(check.id)):
+                out.print(f"{check.of}: {miss.why} ({miss.evidence})")
+        out.print(f"{page.sentence(outcome)}\n")
+    out.print(page.verdict(outcomes), style="bold")
+
+
+@contextmanager
+def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], object]]:
+    """How many runs there were, on stderr, for a terminal, after the first second."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    begin = time.monotonic()
+
+    def told(runs: int) -> None:
+        seconds = time.monotonic() - begin
+        if seconds > 1:
+            print(f"\r{name}: {runs} runs, {runs / seconds:.1f} in a second ", end="", file=sys.stderr, flush=True)
+
+    yield told
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)

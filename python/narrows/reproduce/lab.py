@@ -1,0 +1,118 @@
+"""Where the runs of an experiment are made: on every core, counted, with a progress that a person sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from statistics import median
+from typing import Any, TypeVar
+
+from narrows import _core
+from narrows._parallel import everywhere
+from narrows.runs import Progress
+from narrows.scenario import Scenario
+
+Key = TypeVar("Key", bound=Hashable)
+Figures = dict[str, Any]
+Runs = list[Figures]
+"""A case's runs, one for each seed."""
+
+Of = Callable[[Figures], float]
+"""A figure of a run."""
+
+
+class Lab:
+    """Runs scenarios, with fewer seeds and in less virtual time where it is to be quick.
+
+    Attributes:
+        quick: Is it?
+        runs: So many were made.
+    """
+
+    def __init__(self, *, quick: bool = False, told: Callable[[int], object] = lambda _: None) -> None:
+        """`told` hears the number of runs so far."""
+        self.quick = quick
+        self.runs = 0
+        self._told = told
+
+    def seconds(self, whole: float, quick: float | None = None) -> str:
+        """A duration: a third, or what is said, where it is to be quick."""
+        return f"{(whole / 3 if quick is None else quick) if self.quick else whole:g}s"
+
+    def did(self, _: object = None) -> None:
+        """One more run was made."""
+        self.runs += 1
+        self._told(self.runs)
+
+    def play(
+        self,
+        cases: Mapping[Key, Scenario | Figures],
+        *,
+        seeds: int = 5,
+        quick_seeds: int = 2,
+        interval: str = "off",
+    ) -> dict[Key, Runs]:
+        """Every case with every seed; `interval` is that of the samples."""
+        trees = {key: one.tree() if isinstance(one, Scenario) else one for key, one in cases.items()}
+        each = range(1, (quick_seeds if self.quick else seeds) + 1)
+
+        def one(job: tuple[Key, int], keep_on: Progress) -> Figures:
+            key, seed = job
+            raw = _core.run_tree(trees[key], seed=seed, sample_interval=interval, progress=keep_on).json()
+            figures: Figures = json.loads(raw)
+            return figures
+
+        todo = [(key, seed) for key in trees for seed in each]
+        found = everywhere(todo, one, cost=lambda _: 0.0, done=self.did)
+        width = len(each)
+        return {key: found[i * width : (i + 1) * width] for i, key in enumerate(trees)}
+
+
+def mid(runs: Runs, of: Of) -> float:
+    """A figure's median over the seeds."""
+    return float(median(of(one) for one in runs))
+
+
+def goodput(number: int = 0) -> Of:
+    """Of one flow, Mbit/s."""
+    return lambda figures: float(figures["flows"][number]["goodput_mbit"] or 0.0)
+
+
+def total(figures: Figures) -> float:
+    """Of all flows, Mbit/s."""
+    return float(sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"]))
+
+
+def part(cc: str) -> Of:
+    """What a congestion control's flows have of everybody's goodput, in %."""
+
+    def of(figures: Figures) -> float:
+        own = sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"] if flow["cc"] == cc)
+        return float(100 * own / max(total(figures), 1e-9))
+
+    return of
+
+
+def fair(number: int) -> Of:
+    """What a flow has of a fair share: 1 among equals."""
+    return lambda figures: goodput(number)(figures) * len(figures["flows"]) / max(total(figures), 1e-9)
+
+
+def again(cc: str | None = None) -> Of:
+    """Segments sent again, by all or by a congestion control's flows."""
+    return lambda figures: float(sum(flow["retransmits"] for flow in figures["flows"] if cc in {None, flow["cc"]}))
+
+
+def queue_ms(figures: Figures) -> float:
+    """The queue's delay on average."""
+    return float(figures["queue"]["delay_ms"]["mean"] or 0.0)
+
+
+def finished(longest_s: float) -> Of:
+    """When a transfer was whole, in s; what never was counts as the longest."""
+
+    def of(figures: Figures) -> float:
+        value = figures["flows"][0]["fct_s"]
+        return float(longest_s if value is None else value)
+
+    return of

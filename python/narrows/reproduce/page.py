@@ -1,0 +1,156 @@
+"""Outcomes as one page: in HTML for a browser, in Markdown for the documentation. Both show the same words."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+from narrows.reproduce.checks import Check, Miss, Outcome, Word
+
+_MARKS: dict[Word, str] = {"inside": "inside", "outside": "OUTSIDE", "shown": "shown", "left out": "left out"}
+_FEW, _MANY = 10, 1000
+
+
+def figure(value: float | None) -> str:
+    """A number with three digits that count, and no more of large ones than there are.
+
+    >>> figure(0.03456), figure(94.27), figure(301234.0), figure(None), figure(-0.512)
+    ('0.0346', '94.3', '301234', '–', '−0.512')
+    """
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "never"
+    text = f"{value:.0f}" if abs(value) >= _MANY or value == int(value) else f"{value:.3g}"
+    return text.replace("-", "−")
+
+
+def accepted(check: Check) -> str:
+    """What counts as the same."""
+    if check.accept is None:
+        return "not judged"
+    least, most = (figure(end) for end in check.accept)
+    return least if least == most else f"{least} to {most}"
+
+
+def verdict(outcomes: Sequence[Outcome]) -> str:
+    """The whole in a sentence."""
+    inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
+    judged = inside + outside
+    known = sum(1 for one in outcomes for check, _, word in one.words() if word == "outside" and check.id in one.misses)
+    share = f"{100 * inside / judged:.0f} %" if judged else "none"
+    rest = f"; of the {outside} outside {known} are explained by an experiment" if outside else ""
+    return (
+        f"{inside} of {judged} published figures ({share}) are within what was accepted beforehand, of "
+        f"{len(outcomes)} experiments{rest}."
+    )
+
+
+def sentence(outcome: Outcome) -> str:
+    """One experiment."""
+    inside, outside = outcome.count("inside"), outcome.count("outside")
+    name, judged = outcome.experiment.name, inside + outside
+    return f"{name}: {inside} of {judged} inside ({outcome.runs} runs, {outcome.seconds:.0f} s)"
+
+
+def _missed(outcome: Outcome) -> list[tuple[Check, Miss | None]]:
+    return [(check, outcome.misses.get(check.id)) for check, _, word in outcome.words() if word == "outside"]
+
+
+def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> str:
+    """A page of the documentation; `up` leads from it to the root of the repository."""
+    lines = [
+        "# Published experiments, reproduced",
+        "",
+        f"Made by `{command}`. What was published and what counts as the same stand in a",
+        f"[file]({up}/python/narrows/data/experiments.toml) that was committed before the first run. A figure is a median",
+        "over seeds, of simulated runs on hosts as the experiment names them. [How to run one](../how-to/reproduce.md).",
+        "",
+        f"**{verdict(outcomes)}**",
+        "",
+        "| experiment | about | inside | outside |",
+        "|---|---|---|---|",
+    ]
+    for one in outcomes:
+        name = one.experiment.name
+        lines.append(f"| [{name}](#{name}) | {one.experiment.title} | {one.count('inside')} | {one.count('outside')} |")
+    for one in outcomes:
+        lines += [
+            "",
+            f"## {one.experiment.name}",
+            "",
+            f"{one.experiment.title}.",
+            "",
+            f"Source: {one.experiment.source}.",
+            "",
+            f"Set up: {one.experiment.setup}. {one.runs} runs.",
+            "",
+            "| what | unit | published | accepted | ours | |",
+            "|---|---|---|---|---|---|",
+        ]
+        for check, ours, word in one.words():
+            row = (check.of, check.unit, check.published, accepted(check), figure(ours), _MARKS[word])
+            lines.append(f"| {' | '.join(row)} |")
+        for check, miss in _missed(one):
+            why = f"{miss.why} ([experiment]({up}/{miss.evidence}))" if miss else "not explained yet."
+            lines += ["", f"*{check.of}*: {why}"]
+    return "\n".join(lines) + "\n"
+
+
+_STYLE = """
+:root { color-scheme: light dark; --in: #0a7d4b; --out: #b3261e; --line: #8886; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.n { text-align: right; white-space: nowrap; }
+.inside { color: var(--in); } .outside { color: var(--out); font-weight: 600; }
+@media (prefers-color-scheme: dark) { :root { --in: #4cc38a; --out: #ff8a80; } }
+small { opacity: .8; } svg { display: block; } .wide { overflow-x: auto; }
+"""
+
+
+def strip(check: Check, ours: float | None) -> str:
+    """What is accepted as a bar, ours as a dot."""
+    if check.accept is None or ours is None or math.isinf(ours):
+        return ""
+    least, most = check.accept
+    reach = (most - least) or max(abs(most), 1.0)
+    at = 30 + 60 * (ours - least) / reach
+    word = check.word(ours).removesuffix("side")
+    return (
+        '<svg width="120" height="16" role="img" aria-label="bar: accepted, dot: ours">'
+        f'<rect x="30" y="5" width="{60 if most > least else 2}" height="6" rx="3" fill="currentColor" opacity=".25"/>'
+        f'<circle cx="{min(max(at, 5), 115):.1f}" cy="8" r="4" fill="var(--{word})"/></svg>'
+    )
+
+
+def page(outcomes: Sequence[Outcome], command: str) -> str:
+    """The whole as one file that needs nothing but itself."""
+    out = [
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+        f"<title>Published experiments, reproduced</title><style>{_STYLE}</style>",
+        "<h1>Published experiments, reproduced</h1>",
+        f"<p><strong>{html.escape(verdict(outcomes))}</strong></p>",
+        f"<p><small>Made by <code>{html.escape(command)}</code>, narrows {html.escape(outcomes[0].made)}. "
+        "Tolerances were written down before the first run. Bar: what is accepted; dot: ours.</small></p>",
+    ]
+    for one in outcomes:
+        about = one.experiment
+        out.append(f'<h2 id="{about.name}">{html.escape(about.name)}</h2><p>{html.escape(about.title)}.<br>')
+        out.append(f"<small>Source: {html.escape(about.source)}.<br>Set up: {html.escape(about.setup)}.</small></p>")
+        heads = ("what", "published", "accepted", "ours", "unit", "", "verdict")
+        out.append(f'<div class="wide"><table><tr>{"".join(f"<th scope=col>{head}</th>" for head in heads)}</tr>')
+        for check, ours, word in one.words():
+            cells = (check.of, check.published, accepted(check), figure(ours), check.unit)
+            shown = "".join(
+                f'<td class="{"n" if 0 < n < len(cells) - 1 else ""}">{html.escape(cell)}</td>'
+                for n, cell in enumerate(cells)
+            )
+            mark = f'<td class="{word.replace(" ", "-")}">{_MARKS[word]}</td>'
+            out.append(f"<tr>{shown}<td>{strip(check, ours)}</td>{mark}</tr>")
+        out.append("</table></div>")
+        for check, miss in _missed(one):
+            why = f"{miss.why} ({miss.evidence})" if miss else "not explained yet."
+            out.append(f"<p><em>{html.escape(check.of)}</em>: {html.escape(why)}</p>")
+    return "\n".join(out) + "</html>\n"

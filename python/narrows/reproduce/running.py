@@ -1,0 +1,108 @@
+"""Running experiments: which function answers which, and keeping what came out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from narrows import __version__
+from narrows.errors import OutputError
+from narrows.reproduce import losses, maps, shares
+from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
+from narrows.reproduce.lab import Lab
+from narrows.reproduce.wifi import wifi
+
+ANSWERS: dict[str, Callable[[Lab], dict[str, float]]] = {
+    "grid": maps.grid,
+    "replication": maps.replication,
+    "decision-tree": maps.tree,
+    "fairness": shares.fairness,
+    "cliff": losses.cliff,
+    "bbr-article": losses.article,
+    "loss-by-law": losses.laws,
+    "bbr-faq": shares.faq,
+    "joiners": shares.joiners,
+    "loss-and-delay": losses.megabyte,
+    "mixes": shares.mixes,
+    "share-model": shares.share_model,
+    "queue-model": shares.queue_model,
+    "response": losses.response,
+    "wifi": wifi,
+}
+"""Who answers the checks of each experiment."""
+
+INTO = "reproduced"
+"""Where results are kept."""
+
+SETUPS = ("lab", "losses", "maps", "shares", "wifi")
+"""The modules that say how experiments are set up."""
+
+
+def build() -> str:
+    """Version and build of narrows, and of how experiments are set up: another may come to other figures."""
+    from narrows.sweeps.sweeping import build as of_narrows  # noqa: PLC0415
+
+    sources = resources.files("narrows").joinpath("reproduce")
+    setups = [sources.joinpath(f"{module}.py").read_bytes() for module in SETUPS]
+    return f"{of_narrows()} {hashlib.sha256(b''.join(setups)).hexdigest()[:12]}"
+
+
+def reproduce(
+    name: str,
+    *,
+    quick: bool = False,
+    into: str | PathLike[str] = INTO,
+    anew: bool = False,
+    told: Callable[[int], object] = lambda _: None,
+) -> Outcome:
+    """An experiment's outcome: what is kept of this build, else it is run.
+
+    Raises:
+        OutputError: If it cannot be kept.
+    """
+    experiment = experiments()[name]
+    file = Path(into) / f"{name}{'-quick' if quick else ''}.json"
+    made = build()
+    kept = None if anew else _kept(file, made)
+    if kept is None:
+        kept = _run(experiment, quick=quick, told=told) | {"made": made}
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{file}: {error.strerror}") from error
+    return Outcome(
+        experiment=experiment,
+        ours=kept["ours"],
+        quick=quick,
+        runs=kept["runs"],
+        seconds=kept["seconds"],
+        made=__version__,
+        misses=misses(name),
+    )
+
+
+def _run(experiment: Experiment, *, quick: bool, told: Callable[[int], object]) -> dict[str, Any]:
+    lab, begin = Lab(quick=quick, told=told), time.monotonic()
+    ours = ANSWERS[experiment.name](lab)
+    wanted = {check.id for check in experiment.checks if not (quick and check.full)}
+    return {
+        "ours": {id_: value for id_, value in ours.items() if id_ in wanted},
+        "runs": lab.runs,
+        "seconds": time.monotonic() - begin,
+    }
+
+
+def _kept(file: Path, made: str) -> dict[str, Any] | None:
+    """What was kept, if it is of this build and can be read."""
+    try:
+        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return kept if isinstance(kept, dict) and kept.get("made") == made else None

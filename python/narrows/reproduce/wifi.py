@@ -1,0 +1,126 @@
+"""Wi-Fi as it was published, with each of the three stacks; the scenarios are those of `scenarios/wifi`."""
+
+from __future__ import annotations
+
+from narrows.reproduce.lab import Figures, Lab, Of, Runs, mid
+from narrows.scenario import Flow, Ping, Scenario, Station, Wifi
+
+_MOVED = 100_000
+
+
+def _three(*flows: Flow, probes: tuple[Ping, ...] = ()) -> Scenario:
+    stations = [Station(name="fast", count=2, mcs=15), Station(name="slow", mcs=0)]
+    wifi = Wifi(standard="n", station=stations, aggregate={"frames": 19})
+    return Scenario(wifi=wifi, flows=flows, probes=probes, duration="30s", warmup="5s")
+
+
+def _scenarios() -> dict[str, Scenario]:
+    udp = {"kind": "udp", "rate": "50Mbit"}
+    laptop = Wifi(standard="n", station=[Station(name="laptop", mcs=1, rtt="10ms")])
+    thirty = Wifi(
+        standard="n",
+        band="2.4GHz",
+        station=[Station(name="fast", count=29, mcs=15), Station(name="slow", rate="1Mbit")],
+        aggregate={"frames": 19},
+    )
+    hundred = Wifi(
+        standard="n",
+        band="2.4GHz",
+        station=[Station(name="near", count=50, mcs=7), Station(name="far", count=50, rate="1Mbit")],
+    )
+    readers = Wifi(
+        standard="n",
+        station=[Station(name="reader", mcs=7, rtt="20ms"), Station(name="other", count=3, mcs=7, rtt="20ms")],
+    )
+    return {
+        "udp": _three(Flow(workload=udp, station="fast"), Flow(workload=udp, station="slow")),
+        "tcp": _three(
+            Flow("cubic", station="fast"),
+            Flow("cubic", station="slow"),
+            probes=(Ping(station="fast0"), Ping(station="slow")),
+        ),
+        "thirty": Scenario(
+            wifi=thirty,
+            flows=[Flow("cubic", station="fast"), Flow("cubic", station="slow")],
+            probes=[Ping(station="fast0")],
+            duration="30s",
+            warmup="10s",
+        ),
+        "hundred": Scenario(
+            wifi=hundred,
+            flows=[Flow("cubic", station="near"), Flow("cubic", station="far")],
+            duration="30s",
+            warmup="0s",
+        ),
+        "load": Scenario(wifi=laptop, flows=[Flow("cubic", count=4)], probes=[Ping()], duration="30s", warmup="5s"),
+        "page": Scenario(
+            wifi=readers,
+            flows=[Flow("cubic", station="other", count=4), Flow(workload="web", station="reader", start="20s")],
+            probes=[Ping(station="reader")],
+            duration="60s",
+            warmup="10s",
+        ),
+    }
+
+
+def _all(figures: Figures) -> float:
+    return float(sum(station["goodput_mbit"] for station in figures["stations"]))
+
+
+def _station(number: int) -> Of:
+    return lambda figures: float(figures["stations"][number]["goodput_mbit"])
+
+
+def _air(number: int) -> Of:
+    return lambda figures: 100 * float(figures["stations"][number]["airtime_share"])
+
+
+def _moved(figures: Figures) -> float:
+    """Flows that have moved 100 kB."""
+    return float(sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= _MOVED))
+
+
+def _page(figures: Figures) -> float:
+    return next(float(flow["workload"]["page_load_s"]["mean"]) for flow in figures["flows"] if "workload" in flow)
+
+
+def wifi(lab: Lab) -> dict[str, float]:
+    """Tables, thirty and a hundred stations, a page under load."""
+    needed = dict.fromkeys(("udp", "hundred", "load", "page"), ("before", "airtime"))
+    needed |= dict.fromkeys(("tcp", "thirty"), ("fq_mac", "airtime"))
+    cases: dict[tuple[str, str], Figures] = {}
+    for name, scenario in _scenarios().items():
+        for stack in needed[name]:
+            tree = scenario.tree()
+            tree["wifi"] = {**tree["wifi"], "stack": stack}
+            cases[name, stack] = dict(tree)
+    found = lab.play(cases, seeds=3, quick_seeds=1, interval="1s")
+
+    def of(name: str, stack: str, figure: Of) -> float:
+        runs: Runs = found[name, stack]
+        return mid(runs, figure)
+
+    def ratio(name: str, figure: Of) -> float:
+        return of(name, "airtime", figure) / of(name, "fq_mac", figure)
+
+    def ping(figures: Figures) -> float:
+        return float(figures["probes"][0]["rtt_ms"]["p99"])
+
+    return {
+        "udp-before": of("udp", "before", _all),
+        "udp-airtime": of("udp", "airtime", _all),
+        "air-before-slow": of("udp", "before", _air(2)),
+        "air-fast": of("udp", "airtime", _air(0)),
+        "air-slow": of("udp", "airtime", _air(2)),
+        "tcp-total": ratio("tcp", _all),
+        "tcp-fast": ratio("tcp", _station(0)),
+        "tcp-slow": ratio("tcp", _station(2)),
+        "tcp-fast-mbit": of("tcp", "fq_mac", _station(0)),
+        "tcp-slow-mbit": of("tcp", "fq_mac", _station(2)),
+        "thirty": ratio("thirty", _all),
+        "hundred-before": of("hundred", "before", _moved),
+        "hundred-airtime": of("hundred", "airtime", _moved),
+        "load-before": of("load", "before", ping),
+        "load-airtime": of("load", "airtime", ping),
+        "page": of("page", "before", _page) / of("page", "airtime", _page),
+    }
