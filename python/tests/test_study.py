@@ -11,11 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from narrows.cli import main
-from narrows.study import paths, queues, show, tree
+from narrows.study import paths, queues, show, tools, tree
 from narrows.study.study import Found, Rows, Study, by, share, sweeps, table
 from narrows.sweeps.rows import WAITS
 
-STUDIES = [value for module in (paths, queues, tree) for value in vars(module).values() if isinstance(value, Study)]
+STUDIES = [
+    value for module in (paths, queues, tools, tree) for value in vars(module).values() if isinstance(value, Study)
+]
 
 
 @pytest.fixture(params=STUDIES, ids=lambda study: study.name)
@@ -39,7 +41,8 @@ def made_up(study: Study) -> dict[str, Rows]:
             }
             for flow in sweep.scenario(case)["flow"]:
                 for _ in range(flow.get("count", 1)):
-                    cc = flow["cc"]["kind"] if isinstance(flow["cc"], dict) else flow["cc"]
+                    named = flow.get("cc", "udp")
+                    cc = named["kind"] if isinstance(named, dict) else named
                     rows[name].append(keys | FIGURES | {"case": case, "seed": 1, "cc": cc})
     return rows
 
@@ -50,6 +53,9 @@ FIGURES: dict[str, Any] = {
     "rtt_ms": 20.0,
     "retransmits": 3,
     "retransmit_rate": 0.01,
+    "udp_loss": 0.1,
+    "udp_delay_p95_ms": 15.0,
+    "udp_jitter_ms": 0.5,
     "jain": 1.0,
     **{f"queue_delay_{which}_ms": 5.0 for which in WAITS},
     **{f"ping_{which}_ms": 25.0 for which in WAITS},

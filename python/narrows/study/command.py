@@ -11,10 +11,12 @@ from narrows.sweeps.command import Count
 
 
 def _studies() -> dict[str, object]:
-    from narrows.study import paths, queues, tree  # noqa: PLC0415 - only this command needs them
+    from narrows.study import paths, queues, tools, tree  # noqa: PLC0415 - only this command needs them
     from narrows.study.study import Study  # noqa: PLC0415
 
-    found = [value for module in (paths, queues, tree) for value in vars(module).values() if isinstance(value, Study)]
+    found = [
+        value for module in (paths, queues, tools, tree) for value in vars(module).values() if isinstance(value, Study)
+    ]
     return {study.name: study for study in found}
 
 

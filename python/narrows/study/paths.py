@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
-from narrows.scenario import Flow, Path, Ping, Scenario
+from narrows.scenario import Flow, Path, Ping, Scenario, Station, Wifi
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by, first, mean, share, table
 
 _RATES = ("10Mbit", "20Mbit", "50Mbit", "100Mbit", "250Mbit", "500Mbit", "750Mbit", "1000Mbit")
@@ -92,13 +93,43 @@ def _fair_parts(quick: bool) -> dict[str, Part]:
     }
 
 
-def _fair_answer(rows: dict[str, Rows]) -> Answer:
-    def first_flow(of: Rows) -> float | None:
-        return float(2 * of[0]["goodput_mbit"] / sum(row["goodput_mbit"] for row in of))
+_CLOSER = "closer "
+_PAIR = "buffer"
 
+
+def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
+    """Another step of bisection between the two buffers where a congestion control's share falls through 1."""
+    steps = sum(name.startswith(_CLOSER) for name in rows)
+    if steps == (2 if quick else 5):
+        return None
+    part = _fair_parts(quick)[_PAIR]
+    between = {cc: _bracket(points) for cc, points in _shares(rows).items()}
+    cases = [
+        {"path.buffer": f"{math.sqrt(ends[0] * ends[1]):.4g}bdp", "flow[0].cc": cc}
+        for cc, ends in between.items()
+        if ends is not None
+    ]
+    return {f"{_CLOSER}{steps + 1}": Part(scenario=part.scenario, over=cases, seeds=part.seeds)} if cases else None
+
+
+def _shares(rows: dict[str, Rows]) -> dict[str, list[tuple[float, float]]]:
+    """Buffers in BDP, with a flow's share beside one of CUBIC, by its congestion control."""
+    every = [row for name, some in rows.items() if name == _PAIR or name.startswith(_CLOSER) for row in some]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for (buffer, cc), some in by(every, "path.buffer", "flow[0].cc").items():
+        value = median(_first_flow(one) for one in by(some, "seed").values())
+        found.setdefault(str(cc), []).append((float(str(buffer).removesuffix("bdp")), value))
+    return {cc: sorted(points) for cc, points in found.items()}
+
+
+def _first_flow(of: Rows) -> float:
+    return float(2 * of[0]["goodput_mbit"] / sum(row["goodput_mbit"] for row in of))
+
+
+def _fair_answer(rows: dict[str, Rows]) -> Answer:
     about: dict[str, Any] = {"unit": "of a fair share", "digits": 2, "middle": 1.0}
     by_buffer = table(
-        rows["buffer"], "path.buffer", "flow[0].cc", first_flow, row="buffer", column="cc",
+        rows["buffer"], "path.buffer", "flow[0].cc", _first_flow, row="buffer", column="cc",
         title="One flow beside one CUBIC flow", **about,
     )  # fmt: skip
     mixed = [row | {"mix": f"{row['flow[0].count']} bbr, {row['flow[1].count']} cubic"} for row in rows["numbers"]]
@@ -115,15 +146,29 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
         rows["distance"], "path.buffer", "flow[1].rtt", far, row="buffer", column="rtt added",
         title="What a far BBR flow gets for each bit of a near one, beside CUBIC", unit="times", digits=2, middle=1.0,
     )  # fmt: skip
-    crossing = _crossover([(float(b.removesuffix("bdp")), by_buffer.at(b, "bbr")) for b in by_buffer.rows])
+    crossings = {cc: _crossover(points) for cc, points in _shares(rows).items()}
+    crossing = crossings.get("bbr")
     where = f"from about {crossing:.1f} BDP of buffer on" if crossing else "in none of these buffers"
+    equal = Grid(
+        title="The buffer in which both get the same, by bisection", unit="BDP", row="cc", column="", digits=2,
+        rows=list(crossings), columns=["buffer"], cells=[[value] for value in crossings.values()],
+    )  # fmt: skip
     widest = max((value, rtt, buffer) for rtt in distance.columns for buffer in distance.rows
                  if (value := distance.at(buffer, rtt)))  # fmt: skip
     verdict = (
         f"BBR takes more than its share from CUBIC in shallow buffers, and less {where}; a BBR flow with "
         f"{widest[1]} more of distance gets {widest[0]:.1f} times what its near sister has in {widest[2]} of buffer."
     )
-    return Answer(verdict, [by_buffer, numbers, distance])
+    return Answer(verdict, [by_buffer, equal, numbers, distance])
+
+
+def _bracket(points: list[tuple[float, float]]) -> tuple[float, float] | None:
+    """The two neighbours between which shares fall through 1.
+
+    >>> _bracket([(1, 1.5), (4, 0.5), (16, 0.4)])
+    (1, 4)
+    """
+    return next(((low, high) for (low, above), (high, below) in pairwise(points) if above >= 1 > below), None)
 
 
 def _crossover(points: list[tuple[float, float]]) -> float | None:
@@ -144,6 +189,7 @@ FAIRNESS = Study(
     question="How do BBR and CUBIC share, by buffer, by number and by distance?",
     parts=_fair_parts,
     answer=_fair_answer,
+    more=_fair_more,
 )
 
 
@@ -302,6 +348,7 @@ _PLACES: dict[str, dict[str, Any]] = {
     "lossy": {"path.rate": "50Mbit", "path.rtt": "40ms", "path.buffer": "1bdp", "path.loss": "1%"},
 }
 _LIMITS_MBIT = {"policed": 20.0}
+_WIFI = "Wi-Fi"
 
 
 def _tournament_parts(quick: bool) -> dict[str, Part]:
@@ -326,7 +373,17 @@ def _tournament_parts(quick: bool) -> dict[str, Part]:
         duration="20s" if quick else "40s",
     )
     cases = [{"flow[0].cc": cc, **place} for place in _PLACES.values() for cc in laws]
-    return {"": Part(scenario=scenario, over=cases, seeds=1 if quick else 3)}
+    air = Scenario(
+        wifi=Wifi(standard="n", station=[Station(name="laptop", mcs=7, rtt="20ms")]),
+        flows=scenario.flows,
+        probes=scenario.probes,
+        duration=scenario.duration,
+    )
+    seeds = 1 if quick else 3
+    return {
+        "": Part(scenario=scenario, over=cases, seeds=seeds),
+        _WIFI: Part(scenario=air, over={"flow[0].cc": laws}, seeds=seeds),
+    }
 
 
 def _place(row: dict[str, Any]) -> str:
@@ -340,6 +397,7 @@ def _place(row: dict[str, Any]) -> str:
 
 def _tournament_answer(rows: dict[str, Rows]) -> Answer:
     rated = [row | {"place": _place(row)} for row in rows[""]]
+    rated += [row | {"place": _WIFI} for row in rows[_WIFI]]
 
     def used(of: Rows) -> float:
         limit = _LIMITS_MBIT.get(of[0]["place"], of[0]["rate_mbit"])

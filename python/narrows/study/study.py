@@ -93,6 +93,7 @@ class Study:
         parts: Its sweeps by name; smaller ones for `quick`.
         answer: Of their rows, by the same names.
         rules: Does it find rules that a program can read?
+        more: What to run next, given what there is, for those that close in on something; None when it is enough.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Study:
     parts: Callable[[bool], dict[str, Part]]
     answer: Callable[[dict[str, Rows]], Answer]
     rules: bool = False
+    more: Callable[[bool, dict[str, Rows]], dict[str, Part] | None] | None = None
 
 
 @dataclass
@@ -145,9 +147,13 @@ class Found:
 
 def sweeps(study: Study, *, quick: bool, into: str | PathLike[str] = INTO) -> dict[str, Sweep]:
     """The sweeps of a study."""
+    return _planned(study, study.parts(quick), into)
+
+
+def _planned(study: Study, parts: dict[str, Part], into: str | PathLike[str]) -> dict[str, Sweep]:
     return {
         name: sweep(part.scenario, part.over, seeds=part.seeds, title=f"{study.name} {name}".strip(), into=Path(into))
-        for name, part in study.parts(quick).items()
+        for name, part in parts.items()
     }
 
 
@@ -167,18 +173,23 @@ def run(
     import time  # noqa: PLC0415
 
     begin = time.monotonic()
-    planned = sweeps(study, quick=quick, into=into)
-    whole, before = sum(map(len, planned.values())), 0
-    rows, failures = {}, []
-    for name, one in planned.items():
+    waiting: dict[str, Sweep] | None = sweeps(study, quick=quick, into=into)
+    whole, before = 0, 0
+    rows: dict[str, Rows] = {}
+    failures = []
+    while waiting:
+        whole += sum(map(len, waiting.values()))
+        for name, one in waiting.items():
 
-        def tell(done: int, failed: int, _planned: int, before: int = before) -> None:
-            if progress:
-                progress(before + done, failed, whole)
+            def tell(done: int, failed: int, _planned: int, before: int = before, whole: int = whole) -> None:
+                if progress:
+                    progress(before + done, failed, whole)
 
-        rows[name] = one.run(on=on, progress=tell).to_pylist()
-        failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
-        before += len(one)
+            rows[name] = one.run(on=on, progress=tell).to_pylist()
+            failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
+            before += len(one)
+        parts = study.more(quick, rows) if study.more else None
+        waiting = _planned(study, parts, into) if parts else None
     return Found(study, study.answer(rows), whole, time.monotonic() - begin, failures)
 
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from narrows.errors import OutputError
-from narrows.sweeps.rows import SPREADS, WAITS, Row
+from narrows.sweeps.rows import DATAGRAMS, SPREADS, WAITS, Row
 
 SCHEMA = pa.schema(
     [
@@ -46,6 +46,7 @@ SCHEMA = pa.schema(
         ("backlog_mean_packets", pa.float64()),
         *((f"ping_{which}_ms", pa.float64()) for which in WAITS),
         ("jain", pa.float64()),
+        *((name, pa.float64()) for name in DATAGRAMS),
         ("version", pa.string()),
     ]
 )
@@ -143,11 +144,20 @@ def _each_once(parts: Iterable[Path], columns: list[str]) -> list[pa.Table]:
     """The rows of these parts, without those of runs that an earlier part had."""
     seen, tables = pa.array([], pa.string()), []
     for part in parts:
-        table = pq.read_table(part, columns=columns)
+        table = _with_all(pq.read_table(part, columns=columns), columns)
         table = table.filter(pc.invert(pc.is_in(table["key"], value_set=seen)))
         seen = pa.concat_arrays([seen, table["key"].unique()])
         tables.append(table)
     return tables
+
+
+def _with_all(table: pa.Table, columns: list[str]) -> pa.Table:
+    """With nulls in the columns that an earlier version did not know."""
+    for name in columns:
+        if name not in table.column_names:
+            field = SCHEMA.field(name)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(columns)
 
 
 @contextmanager
