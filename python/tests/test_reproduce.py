@@ -60,9 +60,9 @@ def outcome(**ours: float) -> Outcome:
 
 def test_pages_tell_what_is_outside_and_why() -> None:
     good, bad = outcome(), outcome(bbr_2=9.0, bbr_5=8.0)
-    assert page.verdict([good]).startswith("7 of 7 published figures (100 %)")
+    assert page.verdict([good]).startswith("7 of 7 published figures (100.0 %)")
     text = page.markdown([bad], "narrows reproduce queue-model")
-    assert "5 of 7 published figures (71 %)" in text
+    assert "5 of 7 published figures (71.4 %)" in text
     assert "of the 2 outside 1 are explained" in text
     assert "*BBR, N = 2: one BDP*: It rained. ([experiment](../../validation/evidence/reading.md))" in text
     assert "*BBR, N = 5*: not explained yet." in text

@@ -39,7 +39,7 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
     judged = inside + outside
     known = sum(1 for one in outcomes for check, _, word in one.words() if word == "outside" and check.id in one.misses)
-    share = f"{100 * inside / judged:.0f} %" if judged else "none"
+    share = f"{100 * inside / judged:.1f} %" if judged else "none"
     rest = f"; of the {outside} outside {known} are explained by an experiment" if outside else ""
     return (
         f"{inside} of {judged} published figures ({share}) are within what was accepted beforehand, of "
@@ -51,7 +51,7 @@ def sentence(outcome: Outcome) -> str:
     """One experiment."""
     inside, outside = outcome.count("inside"), outcome.count("outside")
     name, judged = outcome.experiment.name, inside + outside
-    return f"{name}: {inside} of {judged} inside ({outcome.runs} runs, {outcome.seconds:.0f} s)"
+    return f"{name}: {inside} of {judged} inside ({outcome.runs} runs)"
 
 
 def _missed(outcome: Outcome) -> list[tuple[Check, Miss | None]]:
