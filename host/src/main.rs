@@ -177,9 +177,9 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
         return write!(out, "{unit}").map_err(HostError::failed("stdout"));
     }
     sys::remember_signals(options.tied);
-    serve::run(&options, &mut |at| {
-        // Whoever started it waits for this line; one that closed stdout does not.
-        let _ = writeln!(out, "serving at {at}").and_then(|()| out.flush());
+    serve::run(&options, &mut |what, at| {
+        // Whoever started it waits for these lines; one that closed stdout does not.
+        let _ = writeln!(out, "{what} at {at}").and_then(|()| out.flush());
     })
 }
 
@@ -224,7 +224,6 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     sys::remember_signals(options.tied);
     let stream = options.stream;
     let json = latency::run(&options, &mut |at| {
-        let (done, end) = (at.now as f64 / 1e9, at.end as f64 / 1e9);
         let told = at.outcome;
         let median = told.rtt.below(2).unwrap_or(0) as f64 / 1000.0;
         let most = told.rtt.extremes().map_or(0, |e| e.1) as f64 / 1000.0;
@@ -233,7 +232,8 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
         !stream
             || writeln!(
                 out,
-                "progress {done:.3} {end:.3}\nlive {answered} {lost} {median:.1} {most:.1}"
+                "progress {:.4} 1\nlive {answered} {lost} {median:.1} {most:.1}",
+                at.share
             )
             .and_then(|()| out.flush())
             .is_ok()

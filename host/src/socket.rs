@@ -149,6 +149,15 @@ pub fn accept(fd: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
 
 /// A datagram socket: large buffers, and every datagram tells when it came, its traffic class, and how many were lost before.
 pub fn datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
+    datagrams_of(at, false)
+}
+
+/// The same, at an address that other sockets of this user may have, too: of two, the one with a peer gets what that peer sends.
+pub fn shared_datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
+    datagrams_of(at, true)
+}
+
+fn datagrams_of(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     /// Bytes; some 20 ms at 1 Gbit/s. The kernel cuts it to `net.core.rmem_max`, unless it obeys the forced one.
     const BUFFER: c_int = 4 << 20;
     let fd = socket(at, libc::SOCK_DGRAM)?;
@@ -168,6 +177,9 @@ pub fn datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
     }
     set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
     set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)?;
+    if shared {
+        set(&fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32)?;
+    }
     bind(&fd, at)?;
     Ok(fd)
 }
@@ -415,15 +427,26 @@ pub struct Outgoing {
     /// Traffic class, where it is not the socket's.
     pub class: Option<u8>,
     /// Its header.
-    pub head: [u8; 64],
+    pub head: [u8; HEADER],
     /// How much of that.
     pub head_len: usize,
     /// Bytes in all.
     pub len: usize,
 }
 
+/// Bytes of a header, at most.
+pub const HEADER: usize = crate::wire::TIMED;
+
 /// The rest of a datagram: as long as one can be.
 static REST: [u8; 65_536] = [0x6e; 65_536];
+
+/// A header, with room behind it.
+pub fn header(bytes: &[u8]) -> [u8; HEADER] {
+    let mut head = [0; HEADER];
+    let n = bytes.len().min(HEADER);
+    head[..n].copy_from_slice(&bytes[..n]);
+    head
+}
 
 /// Sends up to [`BATCH`] of them by one call; answers how many the kernel took. `v6`: the socket is of both families.
 pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize> {

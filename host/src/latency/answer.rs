@@ -28,6 +28,8 @@ const LEAVING: usize = 64;
 pub const OPENS: u32 = 50;
 /// The shortest interval that an irtt client is allowed, ns, and its longest test.
 const IRTT: (i64, i64) = (10_000, 3_600_000_000_000);
+/// Waiting for longer, ns, is a sleep that can be too long.
+const LONG: u64 = 200_000;
 /// Ports that are privileged.
 const PRIVILEGED: u16 = 1024;
 
@@ -103,6 +105,15 @@ impl Responder {
             opens: (0, 0),
         })
     }
+    /// What it does, in a line for whoever started it.
+    pub fn name(&self) -> &'static str {
+        match self.answers {
+            Answers::Echo => "echo",
+            Answers::Timed(_) => "board",
+            Answers::Stamp => "stamp",
+            Answers::Irtt => "irtt",
+        }
+    }
     /// Where it is.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local()
@@ -114,6 +125,8 @@ impl Responder {
         let spins = self.policy.spins();
         let mut bytes = vec![0; LARGEST + 1];
         let mut idle = None;
+        // The last long sleep: what came while the kernel held this thread asleep did not find it busy.
+        let mut slept = (0, 0);
         let mut stall_due = self.stall.map_or(u64::MAX, |stall| sys::monotonic() + stall.every);
         while !stop.load(Relaxed) {
             let waiting = *idle.get_or_insert_with(sys::monotonic);
@@ -132,6 +145,15 @@ impl Responder {
             let read = sys::monotonic();
             self.even.renew(read);
             idle = None;
+            if read - waiting > LONG {
+                slept = (waiting, read);
+            }
+            let came = self.even.of(got.stamp);
+            let ready = if slept.0 <= came && came <= slept.1 {
+                came
+            } else {
+                came.max(waiting)
+            };
             if let Some(stall) = self.stall.filter(|_| read >= stall_due) {
                 let until = read + stall.lasts;
                 while sys::monotonic() < until && !sys::stopped() {
@@ -139,7 +161,7 @@ impl Responder {
                 }
                 stall_due = until + stall.every;
             }
-            if self.answer(&mut bytes, &got, waiting, read) {
+            if self.answer(&mut bytes, &got, ready, read) {
                 done.answers.fetch_add(1, Relaxed);
             } else {
                 done.ignored.fetch_add(1, Relaxed);
@@ -148,7 +170,7 @@ impl Responder {
         Ok(())
     }
 
-    fn answer(&mut self, bytes: &mut [u8], got: &Got, waiting: u64, read: u64) -> bool {
+    fn answer(&mut self, bytes: &mut [u8], got: &Got, ready: u64, read: u64) -> bool {
         let Some(from) = got.from.or(self.peer) else {
             return false;
         };
@@ -179,7 +201,7 @@ impl Responder {
                     answer: true,
                     class: got.class,
                     received,
-                    ready: received.max(waiting),
+                    ready,
                     read,
                     count: client.count,
                     departed,

@@ -25,6 +25,8 @@ pub const MOST_SLOW: usize = 1000;
 const PULSE: u64 = 100_000_000;
 /// A slow answer takes so much longer than half of them, ns, unless a limit is given.
 const SLOW: u64 = 1_000_000;
+/// Waiting for longer, ns, is a sleep that can be too long.
+const LONG: u64 = 200_000;
 /// A question that is late by more is not asked any more, ns: the sender stood still.
 const STALE: u64 = 1_000_000_000;
 /// The largest datagram.
@@ -237,10 +239,8 @@ impl Outcome {
 /// How far it is.
 #[derive(Copy, Clone, Debug)]
 pub struct Pulse<'a> {
-    /// Since the beginning, ns.
-    pub now: u64,
-    /// Of all of it.
-    pub end: u64,
+    /// Of all of it, 0 to 1.
+    pub share: f64,
     /// What came of it so far.
     pub outcome: &'a Outcome,
 }
@@ -279,6 +279,8 @@ struct Engine<'a> {
     highest: Option<u32>,
     /// Since when the application does nothing but wait, if it does.
     idle: Option<u64>,
+    /// The last time that it did so for long: since when, until when.
+    slept: (u64, u64),
     /// The next question.
     due: Option<u64>,
     stall_due: u64,
@@ -304,6 +306,7 @@ pub fn run(
         open: 0,
         highest: None,
         idle: None,
+        slept: (0, 0),
         due: Some(began),
         stall_due: plan.stall.map_or(u64::MAX, |stall| began + stall.every),
         limit: plan.slow.unwrap_or(u64::MAX),
@@ -330,8 +333,7 @@ impl Engine<'_> {
                 pulsed = now + PULSE;
                 self.look_around();
                 let at = Pulse {
-                    now: now - began,
-                    end: self.plan.lasts,
+                    share: self.share(now - began),
                     outcome: &self.seen,
                 };
                 if !pulse(at) {
@@ -350,12 +352,14 @@ impl Engine<'_> {
                 }
             }
             let idle = *self.idle.get_or_insert(now);
+            self.slept_until(now);
             let until = match self.due {
                 Some(due) if due <= now + self.plan.lead => {
                     let mut sent = now;
                     while sent < due {
                         sent = self.line.now();
                     }
+                    self.slept_until(sent);
                     last_due = due;
                     self.ask(&mut question, due, idle, sent)?;
                     continue;
@@ -378,6 +382,7 @@ impl Engine<'_> {
             match self.line.wait(&mut answer, until, exact) {
                 Ok(Some(got)) => {
                     let read = self.line.now();
+                    self.slept_until(read);
                     self.hear(&answer[..got.len.min(answer.len())], &got, size, idle, read);
                 }
                 Ok(None) => {}
@@ -399,6 +404,13 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// How much of it is done after so long, ns.
+    fn share(&self, elapsed: u64) -> f64 {
+        let of_time = elapsed as f64 / self.plan.lasts.max(1) as f64;
+        let of_count = f64::from(self.next) / f64::from(self.plan.count.max(1));
+        of_time.max(of_count).min(1.0)
+    }
+
     /// What is usual by now.
     fn look_around(&mut self) {
         for (usual, part) in self.usual.iter_mut().zip(&self.seen.parts) {
@@ -407,6 +419,22 @@ impl Engine<'_> {
         if self.plan.slow.is_none() {
             self.limit = self.seen.response.below(2).map_or(u64::MAX, |half| half + SLOW);
         }
+    }
+
+    /// The application has done nothing but wait until now.
+    fn slept_until(&mut self, now: u64) {
+        if let Some(idle) = self.idle.filter(|idle| now - idle > LONG) {
+            self.slept = (idle, now);
+        }
+    }
+
+    /// Since when the application was free for what happened at `at`, if it has done nothing but wait since `idle`: whoever was held
+    /// asleep by its kernel and then has much to catch up with is not busy by its own fault.
+    fn free_for(&self, at: u64, idle: u64) -> u64 {
+        if self.slept.0 <= at && at <= self.slept.1 {
+            return at.min(idle);
+        }
+        idle
     }
 
     fn stall(&mut self, now: u64) {
@@ -461,7 +489,7 @@ impl Engine<'_> {
             mark,
             near: Near {
                 due,
-                rested: idle,
+                rested: self.free_for(due, idle),
                 sent,
                 ..Near::default()
             },
@@ -529,6 +557,7 @@ impl Engine<'_> {
             }
         };
         let at = answer.number as usize % RING;
+        let waiting = self.free_for(got.stamp, idle);
         let place = &mut self.ring[at];
         if place.number != answer.number || place.state == State::Free {
             self.seen.foreign += 1;
@@ -544,7 +573,7 @@ impl Engine<'_> {
         }
         place.state = State::Answered;
         place.near.arrived = got.stamp;
-        place.near.waiting = idle;
+        place.near.waiting = waiting;
         place.near.read = read;
         place.came_hardware = got.hardware;
         place.far = answer.far;
@@ -629,5 +658,155 @@ impl Engine<'_> {
             parts,
             blamed,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::null_line::{Fate, NullLine, PlayedLine};
+    use super::super::speak::{Echo, Own};
+    use super::*;
+
+    fn plan(count: u32) -> Plan {
+        Plan {
+            count,
+            warmup: 0,
+            lasts: u64::MAX,
+            ..Plan::default()
+        }
+    }
+
+    fn usual() -> Fate {
+        Fate {
+            after: Some(20_000),
+            ..Fate::default()
+        }
+    }
+
+    fn played(plan: &Plan, fate: impl FnMut(u32) -> Fate) -> (Outcome, Vec<u64>) {
+        let mut line = PlayedLine::new(fate);
+        let seen = run(plan, &mut line, &mut Echo, &mut |_| true).unwrap();
+        (seen, line.sent_at)
+    }
+
+    #[test]
+    fn questions_leave_at_absolute_times() {
+        // Every tenth answer takes nine intervals, and that delays no question.
+        let slow = |n| {
+            if n % 10 == 0 {
+                Fate {
+                    after: Some(9_000_000),
+                    ..usual()
+                }
+            } else {
+                usual()
+            }
+        };
+        let (seen, sent) = played(&plan(100), slow);
+        let late: Vec<u64> = sent
+            .iter()
+            .enumerate()
+            .map(|(n, at)| at + 1000 - sent[0] - n as u64 * 1_000_000)
+            .collect();
+        assert!(late.iter().all(|late| (900..1100).contains(late)), "{late:?}");
+        assert_eq!((seen.sent, seen.answered, seen.lost()), (100, 100, 0));
+        assert!(seen.late.extremes().unwrap().1 < 100);
+        // They came after nine others each.
+        assert_eq!((seen.reordered, seen.duplicates), (10, 0));
+        assert_eq!((seen.slow, seen.blamed[Part::Beyond as usize]), (10, 10));
+    }
+
+    #[test]
+    fn pingpong_asks_when_it_was_answered() {
+        let slow = Plan {
+            pace: Pace::PingPong,
+            interval: 0,
+            ..plan(50)
+        };
+        let (seen, sent) = played(&slow, |n| Fate {
+            after: Some(if n == 20 { 5_000_000 } else { 20_000 }),
+            ..usual()
+        });
+        assert_eq!((seen.answered, seen.rtt.extremes().unwrap().1 / 1000), (50, 5000));
+        assert!(sent
+            .windows(2)
+            .all(|two| two[1] - two[0] < 5_001_000 && two[1] - two[0] >= 20_000));
+        // A lost one is given up after its time, once.
+        let (seen, sent) = played(&slow, |n| if n == 20 { Fate::default() } else { usual() });
+        assert_eq!((seen.answered, seen.lost()), (49, 1));
+        assert!(sent[21] - sent[20] >= 1_000_000_000);
+    }
+
+    #[test]
+    fn what_comes_twice_or_wrong_or_never_is_counted() {
+        let fate = |n| match n % 20 {
+            3 => Fate {
+                again: Some(1000),
+                ..usual()
+            },
+            5 => Fate {
+                damaged: true,
+                ..usual()
+            },
+            7 => Fate::default(),
+            9 => Fate {
+                after: Some(1_500_000),
+                ..usual()
+            },
+            _ => usual(),
+        };
+        let sized = Plan { size: 64, ..plan(200) };
+        let (seen, _) = played(&sized, fate);
+        assert_eq!((seen.sent, seen.answered, seen.lost()), (200, 180, 20));
+        assert_eq!((seen.duplicates, seen.mismatches, seen.reordered), (10, 10, 10));
+    }
+
+    #[test]
+    fn a_client_that_stands_still_is_blamed_itself_and_one_woken_late_is_not() {
+        let stalls = Plan {
+            stall: Some(Stall {
+                lasts: 4_000_000,
+                every: 100_000_000,
+            }),
+            slow: Some(2_000_000),
+            ..plan(2000)
+        };
+        let (seen, _) = played(&stalls, |_| usual());
+        assert!(
+            seen.slow >= 19 && seen.blamed[Part::ClientApplication as usize] == seen.slow,
+            "{:?}",
+            seen.blamed
+        );
+        let woken = |n| Fate {
+            woken_late: if n % 100 == 50 { 4_000_000 } else { 0 },
+            ..usual()
+        };
+        let (seen, _) = played(
+            &Plan {
+                stall: None,
+                interval: 10_000_000,
+                ..stalls
+            },
+            woken,
+        );
+        assert_eq!((seen.slow, seen.blamed[Part::ClientKernel as usize]), (20, 20));
+    }
+
+    #[test]
+    fn parts_add_up_and_memory_does_not() {
+        let mut line = NullLine::default();
+        let plan = Plan {
+            pace: Pace::PingPong,
+            interval: 0,
+            ..plan(200_000)
+        };
+        let seen = run(&plan, &mut line, &mut Own { cookie: [1; 16] }, &mut |_| true).unwrap();
+        assert_eq!(
+            (seen.sent, seen.answered, seen.mismatches, seen.contradicted),
+            (200_000, 200_000, 0, 0)
+        );
+        let all: u64 = seen.parts.iter().map(Histogram::count).sum();
+        assert_eq!(all, 5 * 200_000);
+        assert!(seen.slowest.len() <= MOST_SLOW);
     }
 }

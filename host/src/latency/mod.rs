@@ -6,6 +6,7 @@
 //! | [`exchange`] | question and answer, paced, matched, counted: the engine, over any line |
 //! | [`line`] | the line that is a socket |
 //! | [`timed_socket`] | that socket, whose kernel stamps what comes and leaves; unsafe code |
+//! | [`null_line`] | lines without a network, for tests and for the engine's own price |
 //! | [`speak`], [`stamp`], [`irtt`] | protocols |
 //! | [`answer`] | who answers them |
 //! | [`blame`] | a round trip cut into whose it is |
@@ -19,6 +20,7 @@ pub mod exchange;
 pub mod histogram;
 pub mod irtt;
 pub mod line;
+pub mod null_line;
 pub mod options;
 pub mod policy;
 pub mod speak;

@@ -372,6 +372,15 @@ mod tests {
         let mut here = TimedSocket::new(any, Some(there.local().unwrap()), true, false).unwrap();
         let even = Even::new();
         let mut bytes = [0; 100];
+        // The kernel begins to stamp a moment after it is asked to: until then a datagram that comes has no stamp.
+        let late = TimedSocket::new(any, Some(there.local().unwrap()), false, false);
+        let mut late = late.unwrap();
+        for _ in 0..1000 {
+            late.send(&[0; 64], None, None).unwrap();
+            if there.wait_for(&mut bytes).unwrap().is_some_and(|got| got.stamp > 0) {
+                break;
+            }
+        }
         for number in 0..3_u8 {
             let before = sys::monotonic();
             assert_eq!(here.send(&[number; 64], None, Some(0xb8)).unwrap(), Some(number.into()));

@@ -256,7 +256,7 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
                 Outgoing {
                     to: None,
                     class: None,
-                    head: ping.to_bytes(),
+                    head: socket::header(&ping.to_bytes()),
                     head_len: PING,
                     len: DATAGRAM,
                 }

@@ -139,7 +139,7 @@ pub fn by_datagrams(
                 let datagram = Outgoing {
                     to: None,
                     class: None,
-                    head: ping.to_bytes(),
+                    head: socket::header(&ping.to_bytes()),
                     head_len: PING,
                     len: probe.size.max(PING),
                 };

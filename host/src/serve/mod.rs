@@ -7,6 +7,7 @@
 //!
 //! `docs/reference/far-end.md` documents all of it.
 
+pub mod answering;
 pub mod counters;
 pub mod door;
 pub mod iperf;
@@ -18,6 +19,7 @@ pub mod udp;
 pub mod xdp;
 
 use crate::bulk::Carriers;
+use crate::latency::answer::{Answered, Responder};
 use crate::{socket, sys, HostError};
 use counters::Counters;
 use door::{Door, Listener};
@@ -45,8 +47,8 @@ fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
     })
 }
 
-/// Serves until a signal says stop. `ready` is told where.
-pub fn run(options: &Options, ready: &mut dyn FnMut(SocketAddr)) -> Result<(), HostError> {
+/// Serves until a signal says stop. `ready` is told what is done where.
+pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result<(), HostError> {
     socket::allow_descriptors();
     let mut at = SocketAddr::new(options.bind, options.port);
     let listener = match (listen(at), options.bound) {
@@ -80,18 +82,51 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(SocketAddr)) -> Result<(), H
         counters,
         carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
         exchange: Arc::new(exchange),
+        answering: (options.policy.clone(), options.stall),
         echo,
     };
+    let mut responders = Vec::new();
+    for (answers, port) in &options.answers {
+        let at = SocketAddr::new(at.ip(), *port);
+        let responder = Responder::new(at, None, *answers, options.policy.clone(), options.stall);
+        responders.push(responder.map_err(|e| {
+            HostError::Missing(format!(
+                "{at}: {e}; a port below 1024 needs root, and nobody else may have it"
+            ))
+        })?);
+    }
     let stop = AtomicBool::new(false);
     let mut door = Door::new(listeners, &shared).map_err(HostError::failed("epoll"))?;
-    ready(at);
+    ready("serving", at);
+    for responder in &responders {
+        let at = responder
+            .local()
+            .map_err(HostError::failed("listening for datagrams"))?;
+        ready(responder.name(), at);
+    }
+    let done = Answered::default();
+    let answer = |responder: Responder| {
+        let answered = responder.run(&done, &stop);
+        // One that cannot answer ends them all: nobody would notice.
+        stop.store(true, Relaxed);
+        answered
+    };
+    let answer = &answer;
     std::thread::scope(|scope| {
         scope.spawn(|| shared.exchange.run(&stop));
-        let served = door.run(&stop);
+        let answering: Vec<_> = responders
+            .into_iter()
+            .map(|responder| scope.spawn(move || answer(responder)))
+            .collect();
+        let served = door.run(&stop).map_err(HostError::failed("waiting for clients"));
         stop.store(true, Relaxed);
+        for thread in answering {
+            thread
+                .join()
+                .map_err(|_| HostError::Broken("a thread that answers failed".into()))??;
+        }
         served
-    })
-    .map_err(HostError::failed("waiting for clients"))?;
+    })?;
     if sys::stopped() {
         return Err(HostError::Stopped);
     }

@@ -1,6 +1,10 @@
 //! The options of `narrows-host serve`, and the unit for systemd.
 
 use super::shared::Limits;
+use crate::latency::answer::Answers;
+use crate::latency::exchange::Stall;
+use crate::latency::options::stall;
+use crate::latency::policy::Policy;
 use crate::wire::PORT;
 use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Span};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -20,6 +24,12 @@ narrows-host serve [options]          the far end of `narrows measure`, and of p
   --metrics ADDR:PORT counters for Prometheus, at /metrics; none
   --xdp DEVICE        answer datagrams to one more port inside the kernel, as they come over this device; needs root
   --xdp-port N        that port; 5207
+  --echo PORT         send every datagram to this port back as it came; none
+  --stamp PORT        reflect STAMP (RFC 8762), usually at 862; none
+  --irtt PORT         answer irtt clients, usually at 2112; none
+  --board PORT        answer `narrows latency --speaks board`; none
+  --policy P          how this host serves the threads that answer; default
+  --stall SPAN@SPAN   they stand still for so long so often, to see who is blamed: 4ms@100ms
   --systemd-unit      print a unit for systemd, and end
   --tied              end with the process that started this one
 ";
@@ -43,6 +53,12 @@ pub struct Options {
     pub xdp: Option<String>,
     /// See [`Options::xdp`].
     pub xdp_port: u16,
+    /// Who else is answered, and where.
+    pub answers: Vec<(Answers, u16)>,
+    /// How threads that answer are served.
+    pub policy: Policy,
+    /// They stand still now and then.
+    pub stall: Option<Stall>,
     /// Only print the unit.
     pub unit: bool,
     /// End with the parent.
@@ -65,6 +81,9 @@ impl Default for Options {
             metrics: None,
             xdp: None,
             xdp_port: XDP_PORT,
+            answers: Vec::new(),
+            policy: Policy::default(),
+            stall: None,
             unit: false,
             tied: false,
         }
@@ -98,7 +117,8 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "--systemd-unit" => asked.unit = true,
             "--tied" => asked.tied = true,
             "--port" | "--bind" | "--token" | "--token-file" | "--rate" | "--duration" | "--clients" | "--bytes"
-            | "--metrics" | "--xdp" | "--xdp-port" => {
+            | "--metrics" | "--xdp" | "--xdp-port" | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy"
+            | "--stall" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
                 one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
             }
@@ -122,6 +142,18 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.bind = text.parse().map_err(|_| "an address, e.g. 192.0.2.1 or ::1")?;
             asked.bound = true;
         }
+        "--echo" | "--stamp" | "--irtt" | "--board" => {
+            let answers = match option {
+                "--echo" => Answers::Echo,
+                "--stamp" => Answers::Stamp,
+                "--irtt" => Answers::Irtt,
+                _ => Answers::Timed(None),
+            };
+            let port = value.parse().map_err(|_| "a port is a number up to 65535")?;
+            asked.answers.push((answers, port));
+        }
+        "--policy" => asked.policy = Policy::parse(value)?,
+        "--stall" => asked.stall = Some(stall(value)?),
         "--token" => asked.token = token(value)?,
         "--token-file" => {
             let text = std::fs::read_to_string(value).map_err(|e| e.to_string())?;

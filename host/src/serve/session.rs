@@ -10,23 +10,26 @@
 //! {do: start, streams, sample_ms}              {is: started}, then {is: samples, stream, rows} while it runs
 //! {do: stop, streams}                          {is: stopped, stream, moved, row} each
 //! {do: report}                                 {is: report, …}
+//! {do: latency, port}                          {is: latency, thread}: who asks timed questions from there has a thread of his own
 //! ```
 //!
 //! The table of streams is bounded, as are the samples that wait to be fetched: one who does not read loses rows, and the
 //! report says how many. A session without load ends after [`IDLE`]; any after the limits' duration.
 
+use super::answering::Answering;
 use super::counters::Counters;
 use super::shared::{Carried, End, Key, Seat, Shared, Speaker};
 use super::udp::Pinged;
 use crate::bulk::{Budget, Way};
 use crate::digest::{from_hex, hex, hmac, random, same};
+use crate::latency::answer::Answers;
 use crate::row::Row;
 use crate::socket::{self, Wanted};
 use crate::wire::{self, Cookie, ANSWER, REQUEST, VERSION};
 use crate::{machine, sys};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -67,6 +70,7 @@ pub struct Session {
     told: u64,
     missed: u64,
     cpu: u64,
+    answering: Option<Answering>,
 }
 
 fn say(out: &mut Vec<u8>, value: &Value) {
@@ -131,6 +135,7 @@ impl Session {
             told: now,
             missed: 0,
             cpu: sys::process_cpu(),
+            answering: None,
         })
     }
     fn join(&mut self, request: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
@@ -273,6 +278,29 @@ impl Session {
             Some("start") => self.start(request, out, now, shared),
             Some("stop") => self.stop(request, out, now, shared),
             Some("report") => self.report(out, shared),
+            Some("latency") => {
+                // One for each session: the last one asked for.
+                self.answering = None;
+                let port = number(request, "port").and_then(|port| u16::try_from(port).ok());
+                let answering = port.zip(self.cookie).map(|(port, cookie)| {
+                    let peer = SocketAddr::new(self.from, port);
+                    Answering::start(shared, peer, Answers::Timed(Some(cookie)))
+                });
+                let why = match answering {
+                    Some(Ok(answering)) => {
+                        self.answering = Some(answering);
+                        None
+                    }
+                    Some(Err(error)) => Some(error.to_string()),
+                    None => return Err(End::Garbage),
+                };
+                say(
+                    out,
+                    &json!({
+                        "is": "latency", "thread": why.is_none(), "why": why, "policy": shared.answering.0.text(),
+                    }),
+                );
+            }
             Some("forget") => {
                 let why = crate::remembered::forget(self.from).err();
                 say(out, &json!({ "is": "forgotten", "why": why }));
@@ -408,6 +436,9 @@ impl Speaker for Session {
             self.heard = now;
         }
         self.tell(out, false, now, shared);
+        if self.answering.as_mut().is_some_and(Answering::works) {
+            self.heard = now;
+        }
         if now > self.heard + IDLE {
             return Err(End::Timeout);
         }
@@ -421,6 +452,9 @@ impl Speaker for Session {
         self.cookie.map(Key::Narrows)
     }
     fn gone(&mut self, shared: &Shared) {
+        if let Some(answering) = self.answering.take() {
+            shared.counters.pings_total.fetch_add(answering.answers(), Relaxed);
+        }
         for flow in self.flows.values_mut() {
             if let Flow::Here(carried, _) = flow {
                 carried.stop(shared);

@@ -4,6 +4,8 @@ use super::counters::Counters;
 use super::udp::Exchange;
 use super::xdp::{Count, Echo};
 use crate::bulk::{Budget, Carriers, Place, Stream, Way};
+use crate::latency::exchange::Stall;
+use crate::latency::policy::Policy;
 use narrows_core::units::{Bytes, Rate, Span};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -52,6 +54,8 @@ pub struct Shared {
     pub carriers: Carriers,
     /// Datagrams.
     pub exchange: Arc<Exchange>,
+    /// How threads that answer single clients are served, and whether they stand still now and then.
+    pub answering: (Policy, Option<Stall>),
     /// Datagrams that the kernel answers.
     pub echo: Option<Echo>,
 }

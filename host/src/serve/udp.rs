@@ -13,7 +13,7 @@ use crate::bulk::{Budget, Way};
 use crate::iperf3::datagram;
 use crate::socket::{self, Datagram, Outgoing, BATCH};
 use crate::sys;
-use crate::wire::{Cookie, Kind, Ping, PING};
+use crate::wire::{Cookie, Kind, Ping, Timed, TIMED};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -189,6 +189,7 @@ struct Tables {
 /// What the thread and the clients share.
 pub struct Exchange {
     fd: OwnedFd,
+    at: SocketAddr,
     v6: bool,
     tables: Mutex<Tables>,
     counters: Arc<Counters>,
@@ -199,7 +200,8 @@ impl Exchange {
     /// At that address.
     pub fn new(at: SocketAddr, counters: Arc<Counters>) -> std::io::Result<Exchange> {
         Ok(Exchange {
-            fd: socket::datagrams(at)?,
+            fd: socket::shared_datagrams(at)?,
+            at,
             v6: at.is_ipv6(),
             tables: Mutex::default(),
             counters,
@@ -208,6 +210,10 @@ impl Exchange {
     }
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Where it is.
+    pub fn at(&self) -> SocketAddr {
+        self.at
     }
     /// Pings with that cookie are answered.
     pub fn join(&self, cookie: Cookie, session: &Arc<Pinged>) {
@@ -305,7 +311,7 @@ impl Exchange {
                 Outgoing {
                     to: Some(to),
                     class: None,
-                    head,
+                    head: socket::header(&head[..head_len]),
                     head_len,
                     len: stream.len,
                 }
@@ -367,6 +373,9 @@ impl Tables {
                 Kind::Answer => ignore(),
             };
         }
+        if let Some(timed) = Timed::from_bytes(bytes) {
+            return self.timed(&timed, datagram, at, counters).or_else(ignore);
+        }
         let known = self.streams.get(&datagram.from);
         if let Some(answer) = datagram::greeting(bytes, datagram.len) {
             // One that comes again: the answer was lost.
@@ -386,6 +395,29 @@ impl Tables {
         }
         None
     }
+    /// A timed question that did not reach the thread that was made for its client: somebody on the path has changed its address.
+    fn timed(&self, told: &Timed, datagram: &Datagram, at: u64, counters: &Counters) -> Option<Outgoing> {
+        let session = self.sessions.get(&told.cookie)?;
+        if told.answer || session.ip != datagram.from.ip() || session.budget.spent() {
+            return None;
+        }
+        session.budget.took(at, datagram.len as u64);
+        Counters::more(&counters.pings_total);
+        let now = sys::monotonic();
+        let mut head = [0; TIMED];
+        let answer = Timed {
+            answer: true,
+            class: datagram.class,
+            received: at,
+            ready: at,
+            read: now,
+            answered: now,
+            count: told.number.wrapping_add(1),
+            ..*told
+        };
+        answer.write(&mut head);
+        Some(answered(datagram, &head))
+    }
     /// A stream begins at an address: it is the next one of the test that waits for it.
     fn meet(&mut self, from: SocketAddr) -> bool {
         let Some(awaited) = self.awaited.iter().find(|awaited| awaited.ip == from.ip()) else {
@@ -404,14 +436,11 @@ impl Tables {
 
 /// As long as the question, and of its class.
 fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
-    let mut head = [0; PING];
-    let n = bytes.len().min(PING);
-    head[..n].copy_from_slice(&bytes[..n]);
     Outgoing {
         to: Some(question.from),
         class: Some(question.class),
-        head,
-        head_len: n.min(question.len),
+        head: socket::header(bytes),
+        head_len: bytes.len().min(question.len),
         len: question.len,
     }
 }

@@ -1,0 +1,184 @@
+//! Lines without a network: one that plays in virtual time, for tests; one that answers at once, for the price of the engine itself.
+
+use super::exchange::Line;
+use super::timed_socket::{Got, Left};
+use crate::wire::{Timed, TIMED};
+use std::collections::VecDeque;
+use std::io;
+
+/// Answers every timed question at once, on a clock that goes a step with each look at it: what a run over it takes is the
+/// engine's own work, without a system call.
+#[derive(Debug, Default)]
+pub struct NullLine {
+    now: u64,
+    sent: u32,
+    left: Option<Left>,
+    waiting: Option<[u8; TIMED]>,
+    len: usize,
+}
+
+/// From one look at the clock to the next, ns: about what reading a real one takes.
+const STEP: u64 = 30;
+
+impl Line for NullLine {
+    fn now(&mut self) -> u64 {
+        self.now += STEP;
+        self.now
+    }
+    fn ahead(&self) -> u64 {
+        1_700_000_000_000_000_000
+    }
+    fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>> {
+        let id = self.sent;
+        self.sent += 1;
+        self.left = Some(Left {
+            id,
+            stamp: self.now + 1,
+            hardware: 0,
+        });
+        self.len = bytes.len();
+        self.waiting = bytes.first_chunk::<TIMED>().copied();
+        Ok(Some(id))
+    }
+    fn wait(&mut self, to: &mut [u8], until: u64, _exact: bool) -> io::Result<Option<Got>> {
+        let Some(mut head) = self.waiting.take() else {
+            self.now = self.now.max(until);
+            return Ok(None);
+        };
+        if let Some(told) = Timed::from_bytes(&head) {
+            let answer = Timed {
+                answer: true,
+                received: self.now + 2,
+                ready: self.now + 2,
+                read: self.now + 3,
+                answered: self.now + 4,
+                departed: self.now.saturating_sub(100),
+                departed_number: told.number.wrapping_sub(1),
+                ..told
+            };
+            answer.write(&mut head);
+        }
+        to[..TIMED].copy_from_slice(&head);
+        to[TIMED..self.len].fill(super::speak::FILL);
+        Ok(Some(Got {
+            len: self.len,
+            from: None,
+            class: 0,
+            ttl: 64,
+            stamp: self.now + 10,
+            hardware: 0,
+            lost: 0,
+        }))
+    }
+    fn rest(&mut self, until: u64) {
+        self.now = self.now.max(until);
+    }
+    fn departure(&mut self) -> Option<Left> {
+        self.left.take()
+    }
+    fn tells_departures(&self) -> bool {
+        true
+    }
+}
+
+/// What becomes of a question on a [`PlayedLine`].
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Fate {
+    /// Its answer comes so long after it left, ns; never without.
+    pub after: Option<u64>,
+    /// And once more so long after that.
+    pub again: Option<u64>,
+    /// One byte of it is another.
+    pub damaged: bool,
+    /// The application is woken so much late for it.
+    pub woken_late: u64,
+}
+
+/// Echoes in virtual time, each question as its fate says.
+pub struct PlayedLine<F: FnMut(u32) -> Fate> {
+    /// Now.
+    pub now: u64,
+    /// When each question left.
+    pub sent_at: Vec<u64>,
+    fate: F,
+    coming: VecDeque<(u64, u64, Vec<u8>)>,
+}
+
+impl<F: FnMut(u32) -> Fate> PlayedLine<F> {
+    /// A line that begins at some time.
+    pub fn new(fate: F) -> PlayedLine<F> {
+        PlayedLine {
+            now: 1_000_000_000,
+            sent_at: Vec::new(),
+            fate,
+            coming: VecDeque::new(),
+        }
+    }
+}
+
+impl<F: FnMut(u32) -> Fate> Line for PlayedLine<F> {
+    fn now(&mut self) -> u64 {
+        self.now += STEP;
+        self.now
+    }
+    fn ahead(&self) -> u64 {
+        0
+    }
+    fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>> {
+        let id = self.sent_at.len() as u32;
+        self.sent_at.push(self.now);
+        let fate = (self.fate)(id);
+        let mut bytes = bytes.to_vec();
+        if fate.damaged {
+            if let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+            }
+        }
+        if let Some(after) = fate.after {
+            let at = self.now + after;
+            self.coming.push_back((at, at + fate.woken_late, bytes.clone()));
+            if let Some(again) = fate.again {
+                self.coming.push_back((at + again, at + again, bytes));
+            }
+        }
+        self.coming.make_contiguous().sort_by_key(|(at, ..)| *at);
+        Ok(Some(id))
+    }
+    fn wait(&mut self, to: &mut [u8], until: u64, _exact: bool) -> io::Result<Option<Got>> {
+        match self.coming.front() {
+            Some((_, woken, _)) if *woken <= until.max(self.now) => {}
+            _ => {
+                self.now = self.now.max(until);
+                return Ok(None);
+            }
+        }
+        let Some((at, woken, bytes)) = self.coming.pop_front() else {
+            return Ok(None);
+        };
+        self.now = self.now.max(woken);
+        to[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Some(Got {
+            len: bytes.len(),
+            from: None,
+            class: 0,
+            ttl: 64,
+            stamp: at,
+            hardware: 0,
+            lost: 0,
+        }))
+    }
+    fn rest(&mut self, until: u64) {
+        self.now = self.now.max(until);
+    }
+    fn departure(&mut self) -> Option<Left> {
+        let id = self.sent_at.len() as u32 - 1;
+        Some(Left {
+            id,
+            stamp: *self.sent_at.last()? + 500,
+            hardware: 0,
+        })
+    }
+    fn tells_departures(&self) -> bool {
+        true
+    }
+}
