@@ -19,6 +19,7 @@ import click
 from narrows import Run, __version__, _core
 from narrows.advise.command import advise, from_, record
 from narrows.errors import NarrowsError, OutputError
+from narrows.latency_command import latency
 from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
 from narrows.reproduce.command import reproduce
 from narrows.runs import ENGINES, Engine
@@ -572,7 +573,7 @@ def remy(file: str, out: str) -> None:
 
 
 _COMMANDS = (
-    *(shell, reproduce, study, sweep, serve, measure, twin, convert, history, tune, with_),
+    *(shell, reproduce, study, sweep, serve, measure, latency, twin, convert, history, tune, with_),
     *(advise, from_, record),
 )
 for _command in _COMMANDS:

@@ -110,6 +110,27 @@ def _measured(out: IO[bytes], progress: Callable[[float, float], object] | None)
     return None
 
 
+def stream(arguments: Sequence[str]) -> Iterator[list[str]]:
+    """The words of each line that the program tells meanwhile; the last is the name of its answer, and the answer.
+
+    Raises:
+        EngineError: If it ends without one.
+    """
+    with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
+        assert child.stdout is not None
+        answer = None
+        for line in child.stdout:
+            words = line.decode().split()
+            if words[0] == arguments[0]:
+                answer = [words[0], child.stdout.read(int(words[1])).decode()]
+                break
+            yield words
+        said = _end(child)
+    if answer is None:
+        raise EngineError(said or "the measurement ended without an answer")
+    yield answer
+
+
 @contextmanager
 def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The program at work; whatever ends this early ends it, too."""

@@ -25,6 +25,12 @@ from narrows.live import HOST
 @click.option("--metrics", help="Counters for Prometheus, at /metrics. Example: --metrics 127.0.0.1:9201")
 @click.option("--xdp", help="Answer datagrams inside the kernel, over this device; needs root. Example: --xdp eth0")
 @click.option("--xdp-port", help="To this port; 5207 without. Example: --xdp-port 7007")
+@click.option("--echo", help="Send every datagram to this port back as it came. Example: --echo 7777")
+@click.option("--stamp", help="Reflect STAMP (RFC 8762) at this port. Example: --stamp 862")
+@click.option("--irtt", help="Answer irtt clients at this port. Example: --irtt 2112")
+@click.option("--board", help="Answer `narrows latency --speaks board` at this port. Example: --board 7778")
+@click.option("--policy", help="How this host serves the threads that answer. Example: --policy spin")
+@click.option("--stall", help="They stand still now and then, to see who is blamed. Example: --stall 4ms@100ms")
 @click.option("--systemd-unit", is_flag=True, help="Print a unit for systemd, and end. Example: --systemd-unit")
 def serve(most: str | None, systemd_unit: bool, **given: str | None) -> None:
     """Be the far end of `narrows measure`, and of plain iperf3 clients, until Ctrl-C. Needs no root.

@@ -16,7 +16,7 @@ import base64
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from narrows.measurement import Measurement
 
@@ -35,11 +35,7 @@ _HALF_BITS = HALF.bit_length() - 1
 
 def log(measured: Measurement) -> str:
     """The log: a line for each phase that had pings."""
-    lines = [
-        "#[narrows: round-trip times of pings, unit: microseconds]",
-        "#[Histogram log format version 1.3]",
-        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
-    ]
+    lines = head("round-trip times of pings", "microseconds")
     for phase in measured.phases:
         values = [rtt for rtt in measured.rtts([(phase.from_s, phase.to_s)]) if rtt is not None]
         if values:
@@ -49,6 +45,15 @@ def log(measured: Measurement) -> str:
                 f"{phase.to_s - phase.from_s:.3f},{most:.3f},{encode(round(1000 * v) for v in values)}"
             )
     return "\n".join(lines) + "\n"
+
+
+def head(what: str, unit: str) -> list[str]:
+    """The first lines of a log."""
+    return [
+        f"#[narrows: {what}, unit: {unit}]",
+        "#[Histogram log format version 1.3]",
+        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
+    ]
 
 
 def place(value_us: int) -> int:
@@ -63,7 +68,18 @@ def place(value_us: int) -> int:
 
 def encode(values_us: Iterable[int]) -> str:
     """A histogram of these values, packed, in base64."""
-    counts = Counter(place(min(max(0, value), HIGHEST_US)) for value in values_us)
+    return _packed(Counter(place(min(max(0, value), HIGHEST_US)) for value in values_us), HIGHEST_US)
+
+
+def encode_counts(counts: Mapping[int, int], highest: int = 1000 * HIGHEST_US) -> str:
+    """A histogram of so many of each value, packed, in base64; values are in any unit, `highest` in the same."""
+    placed: Counter[int] = Counter()
+    for value, count in counts.items():
+        placed[place(min(max(0, value), highest))] += count
+    return _packed(placed, highest)
+
+
+def _packed(counts: Counter[int], highest: int) -> str:
     words = bytearray()
     last = -1
     for at in sorted(counts):
@@ -72,7 +88,7 @@ def encode(values_us: Iterable[int]) -> str:
             words += _varint(-zeros if zeros > 1 else 0)
         words += _varint(counts[at])
         last = at
-    header = struct.pack(">IIIIQQd", _COOKIE, len(words), 0, DIGITS, 1, HIGHEST_US, 1.0)
+    header = struct.pack(">IIIIQQd", _COOKIE, len(words), 0, DIGITS, 1, highest, 1.0)
     packed = zlib.compress(header + bytes(words))
     return base64.b64encode(struct.pack(">II", _PACKED, len(packed)) + packed).decode()
 

@@ -1,0 +1,81 @@
+"""What a latency test costs: the engine without a network, and tens of millions of exchanges over loopback.
+
+    python bench/latency.py                     the null test, then 10 million exchanges; some minutes
+    python bench/latency.py --count 1000000     fewer
+
+The null test runs the engine over a line that answers at once, without a system call: what is left is the engine's own. Over
+loopback both ends ask again and again instead of sleeping (`--policy spin`), and the memory of the near end is looked at
+all the while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from narrows.live import HOST
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def resident_kb(pid: int) -> int:
+    """Of a process; 0 when it has gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    line = next((line for line in status.splitlines() if line.startswith("VmRSS")), "VmRSS 0")
+    return int(line.split()[1])
+
+
+def exchanges(count: int) -> str:
+    """Over loopback; a line of what came of it."""
+    serving = subprocess.Popen(
+        [HOST, "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", "--policy", "spin", "--duration", "1h"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with serving, tempfile.TemporaryFile("w+") as out:
+        try:
+            assert serving.stdout is not None
+            port = serving.stdout.readline().rsplit(":", 1)[1].strip()
+            words = ["--count", str(count), "--pace", "pingpong", "--policy", "spin"]
+            began = time.monotonic()
+            with subprocess.Popen([HOST, "latency", "127.0.0.1", "--port", port, *words], stdout=out) as asking:
+                time.sleep(1)
+                seen = [resident_kb(asking.pid)]
+                while asking.poll() is None:
+                    seen.append(resident_kb(asking.pid))
+                    time.sleep(0.2)
+            took = time.monotonic() - began
+        finally:
+            serving.terminate()
+        out.seek(0)
+        told = json.load(out)
+    kept = [kb for kb in seen if kb]
+    rtt = told["rtt_us"]
+    figures = ", ".join(f"{key.replace('_', '.')} {rtt[key]}" for key in ("p50", "p99", "p99_9", "p99_99", "p99_999"))
+    return (
+        f"{told['answered']} of {told['sent']} answered in {took:.0f} s; µs: min {rtt['min']}, {figures}, "
+        f"max {rtt['max']}; {kept[0]} kB resident after a second, {max(kept)} at most"
+    )
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000_000)
+    parser.add_argument("--no-null", action="store_true", help="leave the null test out")
+    asked = parser.parse_args()
+    if not asked.no_null:
+        example = ["cargo", "run", "--quiet", "--release", "-p", "narrows-host", "--example", "latency_null", "--"]
+        print("null:", subprocess.check_output([*example, str(asked.count)], cwd=ROOT, text=True).strip(), flush=True)
+    print("loopback:", exchanges(asked.count))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+//! The price of the latency engine itself: exchanges over a line without a network, a clock that costs nothing, no system call.
+//!
+//! `cargo run --release -p narrows-host --example latency_null -- 10000000`
+
+use narrows_host::latency::exchange::{run, Pace, Plan};
+use narrows_host::latency::null_line::NullLine;
+use narrows_host::latency::speak::Own;
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .unwrap_or(0)
+}
+
+fn main() {
+    let count = std::env::args()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(10_000_000);
+    let plan = Plan {
+        count,
+        lasts: u64::MAX,
+        pace: Pace::PingPong,
+        interval: 0,
+        warmup: 0,
+        ..Plan::default()
+    };
+    let (mut least, mut most) = (u64::MAX, 0);
+    let began = std::time::Instant::now();
+    let mut looks = 0_u64;
+    let seen = run(
+        &plan,
+        &mut NullLine::default(),
+        &mut Own { cookie: [0; 16] },
+        &mut |_| {
+            // The null clock runs slower than a real one: not each look.
+            looks += 1;
+            if looks % 16 == 0 {
+                let kb = resident_kb();
+                (least, most) = (least.min(kb), most.max(kb));
+            }
+            true
+        },
+    );
+    let took = began.elapsed();
+    let answered = seen.map_or(0, |seen| seen.answered);
+    println!(
+        "{answered} exchanges: {:.0} ns each; {least} to {most} kB resident",
+        took.as_nanos() as f64 / f64::from(count)
+    );
+}

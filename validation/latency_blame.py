@@ -1,0 +1,274 @@
+"""Whose delay is it? A stall of 4 ms is made at each of the five places in turn, and `narrows latency` must say which.
+
+    python -m validation.latency_blame             200 stalls at each place, two minutes, root: docs/reference/latency-proof.md
+    python -m validation.latency_blame --trials 20 fewer, on the terminal
+
+Three hosts (network namespaces) in a row: near, a router, far. Nothing is told to the instrument and nothing is pretended:
+
+- an application stalls by standing still when it has something to do (`--stall`, at either end);
+- a kernel on its way out, by its own queue: a token bucket before the device is filled by somebody else's packets, and the
+  question (or answer) waits behind them;
+- a kernel on its way in, by not running its application: a thread of the highest class takes the processor to which
+  the application is bound, after the packet has come;
+- the wire, by the same token bucket in the router.
+
+Each stall is made at a random phase of the questions, which leave each millisecond. Of the answers around it the one that took
+longest is asked whose delay it was; a stall that no slow answer shows counts as blamed wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from narrows.live import HOST
+from validation.stored import Json
+
+STALL_S = 0.004
+BETWEEN_S = 0.025
+"""From one stall to the next, about."""
+
+SLOW = "2ms"
+WITHIN_S = 0.012
+"""Answers whose questions were due so soon after a stall began, or just before it, are its own."""
+
+RATE_BYTES_S = 10_000_000
+BURST = 20_000
+FILL = BURST + int(RATE_BYTES_S * STALL_S)
+"""What empties the bucket and then keeps it busy for the stall."""
+
+WANTED = 0.95
+TRIALS = 200
+
+_NEWNET = 0x40000000
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stall is made, and how.
+
+    Attributes:
+        name: For the table.
+        right: Who must be blamed.
+        how: In words.
+        fill: The host whose queue is filled, if that is how.
+        hog: The processor that is taken, if that is how.
+        near: More options of the near end.
+        far: More options of the far end.
+    """
+
+    name: str
+    right: str
+    how: str
+    fill: str = ""
+    hog: int | None = None
+    near: tuple[str, ...] = ()
+    far: tuple[str, ...] = ()
+
+
+_EACH = f"4ms@{BETWEEN_S * 1000:.0f}ms"
+PLACES = (
+    Place("client application", "client_application", "it stands still", near=("--stall", _EACH)),
+    Place("client kernel, out", "client_kernel", "its queue is full", fill="near"),
+    Place("client kernel, in", "client_kernel", "its processor is taken", hog=0),
+    Place("wire", "wire", "the router's queue is full", fill="mid"),
+    Place("server kernel, out", "server_kernel", "its queue is full", fill="far"),
+    Place("server kernel, in", "server_kernel", "its processor is taken", hog=1),
+    Place("server application", "server_application", "it stands still", far=("--stall", _EACH)),
+)
+
+
+def run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, text=True)
+
+
+def lacking() -> str:
+    """What this machine or this user would need, or nothing."""
+    if os.geteuid() != 0:
+        return "network namespaces with token buckets need root"
+    if (os.cpu_count() or 1) < 2:  # noqa: PLR2004
+        return "two processors: one for each end"
+    return ""
+
+
+@contextlib.contextmanager
+def hosts() -> Iterator[dict[str, int]]:
+    """Near, mid and far, by the number of the process that holds each; they go with it."""
+    with contextlib.ExitStack() as held:
+        pids = {}
+        own = os.readlink("/proc/self/ns/net")
+        for name in ("near", "mid", "far"):
+            child = subprocess.Popen(["unshare", "-n", "sleep", "600"])
+            held.callback(child.wait)
+            held.callback(child.kill)
+            while os.readlink(f"/proc/{child.pid}/ns/net") == own:
+                time.sleep(0.01)
+            pids[name] = child.pid
+        into = {name: ["nsenter", "-t", str(pid), "-n"] for name, pid in pids.items()}
+        for name, to, address, there in (
+            ("near", "a", "198.51.100.1", "198.51.100.2"), ("far", "b", "203.0.113.1", "203.0.113.2"),
+        ):  # fmt: skip
+            run(*into[name], "ip", "link", "add", "e0", "type", "veth", "peer", "name", to, "netns", str(pids["mid"]))
+            run(*into[name], "ip", "addr", "add", f"{address}/24", "dev", "e0")
+            run(*into["mid"], "ip", "addr", "add", f"{there}/24", "dev", to)
+            for host, device in ((name, "lo"), (name, "e0"), ("mid", to)):
+                run(*into[host], "ip", "link", "set", device, "up")
+            run(*into[name], "ip", "route", "add", "default", "via", there)
+            run(*into["mid"], "ip", "neigh", "add", address, "lladdr", _hardware(into[name]), "dev", to)
+        run(*into["mid"], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for host, device in (("near", "e0"), ("mid", "b"), ("far", "e0")):
+            # Nobody has this address: what fills the queue ends at the other side's door.
+            nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
+            run(*into[host], "ip", "neigh", "add", nobody, "lladdr", "02:00:00:00:00:99", "dev", device)
+            bucket = ("tbf", "rate", f"{8 * RATE_BYTES_S}bit", "burst", str(BURST), "limit", "1000000")
+            run(*into[host], "tc", "qdisc", "add", "dev", device, "root", *bucket)
+        yield pids
+
+
+def _hardware(into: list[str]) -> str:
+    done = subprocess.run([*into, "cat", "/sys/class/net/e0/address"], check=True, capture_output=True, text=True)
+    return done.stdout.strip() or "02:00:00:00:00:01"
+
+
+def socket_in(pid: int) -> socket.socket:
+    """A datagram socket of that host; this thread comes back."""
+    with open("/proc/self/ns/net", encoding="ascii") as here, open(f"/proc/{pid}/ns/net", encoding="ascii") as there:
+        if _LIBC.setns(there.fileno(), _NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        try:
+            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+            return made
+        finally:
+            _LIBC.setns(here.fileno(), _NEWNET)
+
+
+def filler(pids: dict[str, int], host: str) -> Callable[[], None]:
+    """Fills that host's queue when it is called."""
+    nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
+    sender = socket_in(pids[host])
+    load = bytes(FILL)
+    return lambda: sender.sendto(load, (nobody, 9))
+
+
+def hog(processor: int) -> Callable[[], None]:
+    """Takes that processor from everybody when it is called, and gives it back."""
+
+    def take() -> None:
+        os.sched_setaffinity(0, {processor})
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(99))
+        end = time.perf_counter() + STALL_S
+        while time.perf_counter() < end:
+            pass
+
+    def taken() -> None:
+        # The class goes with the thread.
+        thread = threading.Thread(target=take)
+        thread.start()
+        thread.join()
+
+    return taken
+
+
+def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Json:
+    """Makes so many stalls at one place; answers who was blamed how often."""
+    count = int(trials * BETWEEN_S * 1.3 / 0.001) + 1500
+    far = ["nsenter", "-t", str(pids["far"]), "-n", "taskset", "-c", "1", str(HOST), "serve"]
+    near = ["nsenter", "-t", str(pids["near"]), "-n", "taskset", "-c", "0", str(HOST), "latency", "203.0.113.1"]
+    command = [*near, "--count", str(count), "--slow", SLOW, *place.near]
+    with subprocess.Popen([*far, "--tied", *place.far], stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stdout is not None
+            serving.stdout.readline()
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
+                began = stalls(pids, place, trials, seed)
+                told = json.loads(asking.communicate(timeout=120)[0])
+        finally:
+            serving.terminate()
+    blamed = Counter(_whose(told, began) if began else _own(told, trials))
+    return {"place": place.name, "right": place.right, "how": place.how, "blamed": dict(blamed), "trials": trials}
+
+
+def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
+    """Makes them; answers when each began, s since 1970. Those that an end makes itself are not made here."""
+    if not place.fill and place.hog is None:
+        return []
+    stall = filler(pids, place.fill) if place.fill else hog(place.hog or 0)
+    draw = random.Random(seed)
+    time.sleep(0.5)
+    began = []
+    for _ in range(trials):
+        time.sleep(BETWEEN_S * draw.uniform(0.7, 1.3))
+        began.append(time.time())
+        stall()
+    return began
+
+
+def _slow(told: Json) -> list[tuple[float, float, str]]:
+    """When each slow answer's question was due, how long it took, whose delay it was."""
+    kept = told["slow"]["kept"]
+    return [(datetime.fromisoformat(s["at"]).timestamp(), s["response_us"], s["blamed"]) for s in kept]
+
+
+def _whose(told: Json, began: list[float]) -> Iterator[str]:
+    slow = _slow(told)
+    for at in began:
+        near = [s for s in slow if at - STALL_S < s[0] < at + WITHIN_S]
+        yield max(near, key=lambda s: s[1])[2] if near else "nobody"
+
+
+def _own(told: Json, trials: int) -> Iterator[str]:
+    """Of an end that stalls by itself, slow answers next to each other are of one stall."""
+    groups: list[list[tuple[float, float, str]]] = []
+    for one in sorted(_slow(told)):
+        if not groups or one[0] - groups[-1][-1][0] > BETWEEN_S / 2:
+            groups.append([])
+        groups[-1].append(one)
+    found = [max(group, key=lambda s: s[1])[2] for group in groups[:trials]]
+    yield from found
+    yield from ["nobody"] * (trials - len(found))
+
+
+def row(found: Json) -> str:
+    """A line of the table."""
+    right = found["blamed"].get(found["right"], 0)
+    others = ", ".join(f"{who} {n}" for who, n in sorted(found["blamed"].items()) if who != found["right"])
+    return f"| {found['place']} | {found['how']} | {right} of {found['trials']} | {others or '–'} |"
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--only", help="a place")
+    asked = parser.parse_args()
+    if missing := lacking():
+        print(missing, file=sys.stderr)
+        return 2
+    right = True
+    print("| stall of 4 ms at | how | blamed rightly | blamed otherwise |\n|---|---|---|---|")
+    with hosts() as pids:
+        for place in PLACES:
+            if asked.only in {None, place.name}:
+                found = trial(pids, place, asked.trials)
+                right &= found["blamed"].get(place.right, 0) >= WANTED * asked.trials
+                print(row(found), flush=True)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
