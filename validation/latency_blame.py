@@ -1,19 +1,19 @@
-"""Whose delay is it? A stall of 4 ms is made at each of the five places in turn, and `narrows latency` must say which.
+"""Whose delay is it? A stall of 4 ms is made at each of the five places in turn; `narrows latency` must say which.
 
-    python -m validation.latency_blame             200 stalls at each place, two minutes, root: docs/reference/latency-proof.md
-    python -m validation.latency_blame --trials 20 fewer, on the terminal
+    python -m validation.latency_blame              200 stalls at each place, two minutes, root
+    python -m validation.latency_blame --trials 20  fewer
 
-Three hosts (network namespaces) in a row: near, a router, far. Nothing is told to the instrument and nothing is pretended:
+Three hosts (network namespaces) in a row: near, a router, far. Nothing is told to the instrument, nothing is pretended:
 
 - an application stalls by standing still when it has something to do (`--stall`, at either end);
-- a kernel on its way out, by its own queue: a token bucket before the device is filled by somebody else's packets, and the
-  question (or answer) waits behind them;
-- a kernel on its way in, by not running its application: a thread of the highest class takes the processor to which
-  the application is bound, after the packet has come;
+- a kernel on its way out, by its own queue: a token bucket before the device is filled by somebody else's packets, and
+  the question (or answer) waits behind them;
+- a kernel on its way in, by not running its application: a thread of the highest class takes the processor to which the
+  application is bound;
 - the wire, by the same token bucket in the router.
 
-Each stall is made at a random phase of the questions, which leave each millisecond. Of the answers around it the one that took
-longest is asked whose delay it was; a stall that no slow answer shows counts as blamed wrongly.
+Each stall is made at a random phase of the questions, which leave each millisecond. Of the answers around it the one
+that took longest is asked whose delay it was; a stall that no slow answer shows counts as blamed wrongly.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from narrows.live import HOST
 from validation.stored import Json
@@ -93,6 +94,7 @@ PLACES = (
 
 
 def run(*words: str) -> None:
+    """Runs a command that must not fail."""
     subprocess.run(words, check=True, capture_output=True, text=True)
 
 
@@ -110,12 +112,12 @@ def hosts() -> Iterator[dict[str, int]]:
     """Near, mid and far, by the number of the process that holds each; they go with it."""
     with contextlib.ExitStack() as held:
         pids = {}
-        own = os.readlink("/proc/self/ns/net")
+        own = Path("/proc/self/ns/net").readlink()
         for name in ("near", "mid", "far"):
             child = subprocess.Popen(["unshare", "-n", "sleep", "600"])
             held.callback(child.wait)
             held.callback(child.kill)
-            while os.readlink(f"/proc/{child.pid}/ns/net") == own:
+            while Path(f"/proc/{child.pid}/ns/net").readlink() == own:
                 time.sleep(0.01)
             pids[name] = child.pid
         into = {name: ["nsenter", "-t", str(pid), "-n"] for name, pid in pids.items()}
@@ -126,9 +128,8 @@ def hosts() -> Iterator[dict[str, int]]:
             run(*into[name], "ip", "addr", "add", f"{address}/24", "dev", "e0")
             run(*into["mid"], "ip", "addr", "add", f"{there}/24", "dev", to)
             for host, device in ((name, "lo"), (name, "e0"), ("mid", to)):
-                run(*into[host], "ip", "link", "set", device, "up")
+                run(*into[host], "ip", "link", "set", "dev", device, "up")
             run(*into[name], "ip", "route", "add", "default", "via", there)
-            run(*into["mid"], "ip", "neigh", "add", address, "lladdr", _hardware(into[name]), "dev", to)
         run(*into["mid"], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         for host, device in (("near", "e0"), ("mid", "b"), ("far", "e0")):
             # Nobody has this address: what fills the queue ends at the other side's door.
@@ -139,14 +140,10 @@ def hosts() -> Iterator[dict[str, int]]:
         yield pids
 
 
-def _hardware(into: list[str]) -> str:
-    done = subprocess.run([*into, "cat", "/sys/class/net/e0/address"], check=True, capture_output=True, text=True)
-    return done.stdout.strip() or "02:00:00:00:00:01"
-
-
 def socket_in(pid: int) -> socket.socket:
     """A datagram socket of that host; this thread comes back."""
-    with open("/proc/self/ns/net", encoding="ascii") as here, open(f"/proc/{pid}/ns/net", encoding="ascii") as there:
+    own, other = Path("/proc/self/ns/net"), Path(f"/proc/{pid}/ns/net")
+    with own.open(encoding="ascii") as here, other.open(encoding="ascii") as there:
         if _LIBC.setns(there.fileno(), _NEWNET) != 0:
             raise OSError(ctypes.get_errno(), "setns")
         try:
@@ -162,7 +159,11 @@ def filler(pids: dict[str, int], host: str) -> Callable[[], None]:
     nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
     sender = socket_in(pids[host])
     load = bytes(FILL)
-    return lambda: sender.sendto(load, (nobody, 9))
+
+    def fill() -> None:
+        sender.sendto(load, (nobody, 9))
+
+    return fill
 
 
 def hog(processor: int) -> Callable[[], None]:

@@ -3,16 +3,15 @@
     python -m validation.latency_tools             two minutes, root, irtt and sockperf installed
     python -m validation.latency_tools --rounds 3  fewer
 
-Two hosts (network namespaces) with a veth pair between them, either bare or with a far end that holds each answer back
-for some milliseconds, as a path would. In each round the tools take turns, a second each, so that a busy machine
-is busy for all of them alike; what is compared is the median over the rounds of each quantile. They agree when they differ by at most
-5 % or 20 µs.
+Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a second each, so that
+a busy machine is busy for all of them alike; what is compared is the median over the rounds of each quantile. They
+agree when they differ by at most 5 % or 20 µs.
 
-- sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither understands the other's.
-  It prints half of the round trip unless asked otherwise.
-- irtt each 5 ms, beside ours that asks the same irtt server each 5 ms. irtt takes its stamp after its call that sends has
-  returned, so that what that call takes is missing from its round trips; it tells the call's length, which is added back
-  in a row of its own.
+- sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither understands the
+  other's. It prints half of the round trip unless asked otherwise.
+- irtt each 5 ms, beside ours that asks the same irtt server each 5 ms. irtt takes its stamp after its call that sends
+  has returned, so that what that call takes is missing from its round trips; it tells the call's length, which is added
+  back in a row of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from narrows.live import HOST
 from validation.stored import Json
@@ -50,12 +50,12 @@ def two() -> Iterator[tuple[list[str], list[str]]]:
     """Words that bring a command to the near and to the far host."""
     with contextlib.ExitStack() as held:
         into = []
-        own = os.readlink("/proc/self/ns/net")
+        own = Path("/proc/self/ns/net").readlink()
         for _ in range(2):
             child = subprocess.Popen(["unshare", "-n", "sleep", "600"])
             held.callback(child.wait)
             held.callback(child.kill)
-            while os.readlink(f"/proc/{child.pid}/ns/net") == own:
+            while Path(f"/proc/{child.pid}/ns/net").readlink() == own:
                 time.sleep(0.01)
             into.append(["nsenter", "-t", str(child.pid), "-n"])
         pair = ["ip", "link", "add", "e0", "type", "veth", "peer", "name", "e0", "netns", into[1][2]]
@@ -105,7 +105,13 @@ def irtt(near: list[str]) -> tuple[Json, float]:
 
 def rounds(near: list[str], count: int) -> dict[str, list[Json]]:
     """Everybody's turn, so often."""
-    seen: dict[str, list[Json]] = {"sockperf": [], "ours, ping-pong": [], "irtt": [], "irtt and its call": [], "ours": []}
+    seen: dict[str, list[Json]] = {
+        "sockperf": [],
+        "ours, ping-pong": [],
+        "irtt": [],
+        "irtt and its call": [],
+        "ours": [],
+    }
     second = ("--duration", "1s")
     for _ in range(count):
         seen["sockperf"].append(sockperf(near))
@@ -135,7 +141,7 @@ def main() -> int:
     with two() as (near, far), contextlib.ExitStack() as servers:
         for command in (
             [str(HOST), "serve", "--tied", "--echo", str(OURS_PORT)],
-            ["irtt", "server", "-i", "1ms"],
+            ["irtt", "server", "-i", "0"],
             ["sockperf", "server", "-i", FAR, "-p", str(SOCKPERF_PORT)],
         ):
             child = subprocess.Popen([*far, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""How long one answer takes, and whose delay it is: what `narrows-host latency` measured, in words, tables and pictures.
+"""How long one answer takes, and whose delay it is: what `narrows-host latency` measured, for people to read.
 
 Only shows: every figure is the program's own. Times are µs in JSON, in tables and in sentences, from 10 ms on ms in
 sentences. A percentile that its sample cannot carry (fewer than ten answers beyond it) is `None` and is shown as "–".
@@ -221,15 +221,17 @@ def slowest(told: Json, most: int = _SHOWN) -> Table:
     rows = []
     for slow in sorted(kept, key=lambda slow: slow["t_s"]):
         at = f"slow.kept.{told['slow']['kept'].index(slow)}"
-        rows.append([
-            Cell(PARTS[slow["blamed"]].removeprefix("the "), f"{at}.blamed"),
-            Cell(slow["at"], f"{at}.at"),
-            Cell(str(slow["number"]), f"{at}.number"),
-            Cell(f"{slow['t_s']:.6f}", f"{at}.t_s"),
-            Cell(_cell(slow["response_us"]), f"{at}.response_us"),
-            Cell(_cell(slow["rtt_us"]), f"{at}.rtt_us"),
-            Cell(_cell(slow["late_us"]), f"{at}.late_us"),
-        ])
+        rows.append(
+            [
+                Cell(PARTS[slow["blamed"]].removeprefix("the "), f"{at}.blamed"),
+                Cell(slow["at"], f"{at}.at"),
+                Cell(str(slow["number"]), f"{at}.number"),
+                Cell(f"{slow['t_s']:.6f}", f"{at}.t_s"),
+                Cell(_cell(slow["response_us"]), f"{at}.response_us"),
+                Cell(_cell(slow["rtt_us"]), f"{at}.rtt_us"),
+                Cell(_cell(slow["late_us"]), f"{at}.late_us"),
+            ]
+        )
     left = told["slow"]["count"] - len(rows)
     more = f"; {left:,} more" if left > 0 else ""
     head = ("number", "after s", "due to answer µs", "round trip µs", "sent late µs")
@@ -332,7 +334,7 @@ def hlog(several: Sequence[tuple[str, Json]]) -> str:
     for name, told in several:
         tag = "".join(c if c.isalnum() else "_" for c in name)
         rtt = told["rtt_us"]
-        packed = encode_counts({ns: count for ns, count in rtt["histogram_ns"]})
+        packed = encode_counts(dict(rtt["histogram_ns"]))
         lines.append(f"Tag={tag},0.000,{told['lasted_s']:.3f},{rtt['max'] / 1000:.3f},{packed}")
     return "\n".join(lines) + "\n"
 

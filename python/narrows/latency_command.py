@@ -117,7 +117,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Ask HOST again and again over UDP: how long does one answer take, and whose delay is it?
 
-    With `narrows serve` there, each round trip is split into what the two applications, their kernels and the wire took.
+    With `narrows serve` there, each round trip is split into what both applications, their kernels and the wire took.
 
     Example: narrows latency server.example
 

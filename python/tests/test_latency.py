@@ -1,4 +1,4 @@
-"""How long an answer takes: every protocol over loopback, far ends that misbehave, other people's tools, and whose delay it is.
+"""How long an answer takes: every protocol over loopback, far ends that misbehave, others' tools, whose delay it is.
 
 irtt (Debian's `irtt`) and tshark are judges; where one is not installed its test says so. No time is asserted but in
 order of magnitude: the machine may be busy.
@@ -56,8 +56,8 @@ def asked(port: int, *words: str | int) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def known(told: dict[str, Any]) -> list[str]:
-    return [name for name, part in told["parts_us"].items() if part]
+def known(told: dict[str, Any]) -> set[str]:
+    return {name for name, part in told["parts_us"].items() if part}
 
 
 def test_each_protocol_tells_what_it_can() -> None:
@@ -77,7 +77,7 @@ def test_each_protocol_tells_what_it_can() -> None:
                 counted = [told[key] for key in ("sent", "answered", "lost", "duplicates", "mismatches", "foreign")]
                 assert counted == [300, 300, 0, 0, 0, 0], (speaks, told)
                 assert told["contradicted"] == 0
-                assert known(told) == told_apart, speaks
+                assert known(told) == set(told_apart), speaks
                 # What the parts take on average is what an answer takes from when its question was due.
                 whole = sum(told["parts_us"][part]["mean"] for part in told_apart)
                 assert whole == pytest.approx(told["response_us"]["mean"], rel=0.02, abs=2), speaks
@@ -92,7 +92,7 @@ def test_each_protocol_tells_what_it_can() -> None:
 def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
     with answering("--echo", "0") as ports:
         told = asked(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
-        assert known(told) == ["client_application", "beyond"]
+        assert known(told) == {"client_application", "beyond"}
     command = [HOST, "latency", "127.0.0.1", "--speaks", "echo", "--port", str(free_port()), "--count", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
@@ -136,7 +136,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
 
     def odd(n: int, question: bytes) -> list[bytes]:
         # The first twenty are not counted.
-        match (n - 20) % 50:
+        match (n - 20) % 50 if n >= 20 else -1:
             case 10:
                 return [question, question]
             case 20:
@@ -208,8 +208,8 @@ def stamp_reflector(server: socket.socket, stop: threading.Event) -> None:
         head = struct.pack(">IQHH", own, answered, 0x0101, session)
         base = head + struct.pack(">QIQHHB3x", received, sequence, sent, error, 0, 64)
         assert len(base) == 44
-        server.sendto(base + tlvs, client)
         last = (own, ntp())
+        server.sendto(base + tlvs, client)
         own += 1
 
 
@@ -226,7 +226,7 @@ def test_a_stamp_reflector_made_from_the_rfc_is_understood() -> None:
             thread.join()
     assert (told["answered"], told["mismatches"], told["contradicted"]) == (300, 0, 0)
     assert told["class"]["there"] >> 2 == 46
-    assert known(told) == ["client_application", "client_kernel", "wire", "server"]
+    assert known(told) == {"client_application", "client_kernel", "wire", "server"}
     assert told["far_count"] == 320
 
 
@@ -268,7 +268,7 @@ def test_tshark_reads_our_stamp(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [row[0] for row in rows[::2]] == [str(n) for n in range(40)], done.stdout
     assert [row[1] for row in rows[1::2]] == [str(n) for n in range(40)]
-    assert {row[2] for row in rows} == {"1"}
+    assert {row[2].split(",")[0] for row in rows} == {"1"}
     # No malformed packet, nothing that it does not understand.
     done = subprocess.run([*command[:5], "-Y", "_ws.malformed"], capture_output=True, text=True, check=False)
     assert done.stdout == ""
@@ -299,7 +299,7 @@ def test_an_irtt_client_is_answered() -> None:
 
 def test_an_irtt_server_is_asked() -> None:
     port = free_port()
-    with subprocess.Popen([irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "1ms"], stdout=subprocess.DEVNULL) as far:
+    with subprocess.Popen([irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "0"], stdout=subprocess.DEVNULL) as far:
         try:
             told = asked(port, "--speaks", "irtt", "--count", 200, "--interval", "2ms", "--size", "300B")
         finally:
@@ -312,8 +312,8 @@ def test_an_irtt_server_is_asked() -> None:
 def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
     with answering() as ports:
         done = cli(
-            "latency", "127.0.0.1", "--port", ports["serving"], "--count", 1500, "--interval", "200us", "--out", "a.json",
-            "--hlog", "a.hlog", "--report", "a.html", "--plot", "a.png",
+            "latency", "127.0.0.1", "--port", ports["serving"], "--count", 1500, "--interval", "200us",
+            "--out", "a.json", "--hlog", "a.hlog", "--report", "a.html", "--plot", "a.png",
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, *rest = done.stdout.splitlines()

@@ -15,7 +15,7 @@ use super::stamp::{self, Reflected};
 use super::timed_socket::{Even, Got, Left, TimedSocket};
 use crate::wire::{Cookie, Timed, TIMED};
 use crate::{digest, sys, HostError};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -59,7 +59,8 @@ pub struct Answered {
 struct Client {
     seen: u64,
     count: u32,
-    followed: Option<(u32, u64)>,
+    /// Answers that have left and were not told yet: several leave at once after they were held back together.
+    followed: VecDeque<(u32, u64)>,
     irtt: Option<irtt::Session>,
 }
 
@@ -196,7 +197,7 @@ impl Responder {
                     client.count.wrapping_add(1)
                 };
                 let received = self.even.of(got.stamp);
-                let (departed_number, departed) = client.followed.unwrap_or_default();
+                let (departed_number, departed) = client.followed.pop_front().unwrap_or_default();
                 let answer = Timed {
                     answer: true,
                     class: got.class,
@@ -227,7 +228,8 @@ impl Responder {
                     count,
                     ttl: got.ttl,
                     class: got.class,
-                    followed: client.followed,
+                    // The extension has room for the last one only.
+                    followed: client.followed.pop_back(),
                 };
                 client.count = count.wrapping_add(1);
                 let Some(class) = stamp::reflect(datagram, &told) else {
@@ -308,7 +310,10 @@ impl Responder {
                     let even = self.even.of(stamp);
                     if let Some(client) = self.clients.get_mut(&key) {
                         let at = if self.answers == Answers::Stamp { stamp } else { even };
-                        client.followed = Some((number, at));
+                        if client.followed.len() == LEAVING {
+                            client.followed.pop_front();
+                        }
+                        client.followed.push_back((number, at));
                     }
                 }
             }

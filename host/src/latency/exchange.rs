@@ -632,7 +632,17 @@ impl Engine<'_> {
         if !self.counts(place.number) {
             return;
         }
-        let (parts, right) = split(&place.near, &place.far);
+        let (mut parts, mut right) = split(&place.near, &place.far);
+        if !right && place.far.departed != 0 {
+            // A far end that stamps after the answer has arrived already: not known is better than wrong.
+            (parts, right) = split(
+                &place.near,
+                &Far {
+                    departed: 0,
+                    ..place.far
+                },
+            );
+        }
         if !right {
             self.seen.contradicted += 1;
             return;
@@ -641,6 +651,10 @@ impl Engine<'_> {
             if let Some(took) = part {
                 all.record(took);
             }
+        }
+        if self.seen.answered.is_power_of_two() {
+            // Soon at first, then more and more rarely.
+            self.look_around();
         }
         let took = place.near.read.saturating_sub(place.near.due);
         if took < self.limit {

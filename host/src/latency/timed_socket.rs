@@ -375,7 +375,8 @@ mod tests {
         // The kernel begins to stamp a moment after it is asked to: until then a datagram that comes has no stamp.
         let late = TimedSocket::new(any, Some(there.local().unwrap()), false, false);
         let mut late = late.unwrap();
-        for _ in 0..1000 {
+        for _ in 0..5000 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
             late.send(&[0; 64], None, None).unwrap();
             if there.wait_for(&mut bytes).unwrap().is_some_and(|got| got.stamp > 0) {
                 break;
