@@ -10,6 +10,7 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row each
     <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes to; or those `beyond`
     <!-- made: ladder sources -->   when each came, and where that stands
+    <!-- made: kernels -->         which release of Linux brought what `narrows tune` asks about
     <!-- end -->
 
 In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
@@ -33,6 +34,7 @@ from conftest import NARROWS, ROOT
 import narrows as nw
 from narrows import _core, ladder
 from narrows.scenario import from_tree
+from narrows.tune.kernels import FEATURES
 
 RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
 TOLD = "the page is out of date; NARROWS_GOLDEN=write make test writes it"
@@ -101,10 +103,11 @@ def with_output(text: str) -> str:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory of its own, with the checkout's scenarios and sweeps."""
+    """A directory of its own, with the checkout's scenarios and sweeps, and hosts of many systems."""
     with tempfile.TemporaryDirectory() as name:
         for folder in ("scenarios", "sweeps"):
             (Path(name) / folder).symlink_to(ROOT / folder)
+        (Path(name) / "hosts").symlink_to(ROOT / "python/tests/data/hosts")
         yield Path(name)
 
 
@@ -120,12 +123,20 @@ def _printed(part: str, place: Path) -> str:
     return f"{command}\n" + "".join(f"{line.rstrip()}\n" for line in told.stdout.splitlines())
 
 
+def _kernels() -> str:
+    rows = [
+        f"| {f.since[0]}.{f.since[1]} | {f.what} | {f.source} |"
+        for f in sorted(FEATURES.values(), key=lambda f: f.since)
+    ]
+    return "\n".join(["", "| since Linux | what | commit |", "|---|---|---|", *rows, "", ""])
+
+
 def _made(what: str, *of: str) -> str:
     if what == "params":
         (kind,) = (k for k in LISTED[of[0]] if k["name"] == of[1])
         return _params(kind["params"])
-    if what == "rules":
-        return _rules(LISTED["rules"])
+    if what in {"rules", "kernels"}:
+        return _rules(LISTED["rules"]) if what == "rules" else _kernels()
     if what == "keys":
         keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
         return (

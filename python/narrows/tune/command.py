@@ -50,6 +50,10 @@ def _path(rate: str | None, rtt: str | None) -> Any:  # noqa: ANN401 - its modul
     return Path(rate_mbit=numbers["rate_mbit"], rtt_ms=numbers["rtts_ms"][0])
 
 
+def _kbit(rate: str | None) -> int | None:
+    return None if rate is None else round(1000 * _path(rate, "1ms").rate_mbit)
+
+
 def _one_source(**sources: str | None) -> None:
     given = [f"--{name}" for name, value in sources.items() if value is not None]
     if len(given) > 1:
@@ -126,6 +130,9 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting. Example: --set net.ipv4.tcp_sack=1"
 )
+@click.option("--sqm", metavar="NAME", help="On OpenWrt: shape this interface with cake. Example: --sqm eth0")
+@click.option("--down", help="Of that shaper, a little below the line's. Example: --down 90Mbit")
+@click.option("--up", help="The same towards the network. Example: --up 18Mbit")
 @click.option("--replace", is_flag=True, help="Even a queue discipline that somebody set up. Example: --replace")
 @click.option("--install", is_flag=True, help="On OpenWrt: missing packages, too. Example: --install")
 @_ssh
@@ -146,6 +153,9 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     ecn: str | None,
     mtu_probing: bool,
     settings: tuple[str, ...],
+    sqm: str | None,
+    down: str | None,
+    up: str | None,
     replace: bool,
     install: bool,
     ssh: str | None,
@@ -178,6 +188,9 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         mtu_probing=mtu_probing,
         path=_path(rate, rtt),
         settings=settings,
+        sqm=sqm,
+        down_kbit=_kbit(down),
+        up_kbit=_kbit(up),
         replace=replace,
         install=install,
         netns=netns,

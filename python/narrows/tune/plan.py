@@ -83,6 +83,10 @@ class Ask:
     path: Path = field(default_factory=Path)
     settings: Sequence[str] = ()
     """`key=value`."""
+    sqm: str | None = None
+    """On OpenWrt: this interface, to the slow side, is shaped to these rates."""
+    down_kbit: int | None = None
+    up_kbit: int | None = None
     replace: bool = False
     install: bool = False
     netns: str | None = None
@@ -148,6 +152,7 @@ def plan(facts: Facts, ask: Ask) -> Plan:
     made.congestion_control()
     made.queues()
     made.settings()
+    made.shaper()
     made.routes()
     made.files()
     made.tell()
@@ -168,7 +173,15 @@ def _check(facts: Facts, ask: Ask) -> None:
         raise NarrowsError("--to says for which destination; say which congestion control, too: --cc bbr")
     if ask.devices and ask.qdisc in {None, "keep"}:
         raise NarrowsError("--dev says which interface; say which queue discipline, too: --qdisc fq")
-    if not (ask.cc or ask.qdisc or ask.ecn or ask.mtu_probing or ask.settings or ask.path.bdp_bytes):
+    if (ask.sqm is None) != (ask.down_kbit is None) or (ask.down_kbit is None) != (ask.up_kbit is None):
+        raise NarrowsError("--sqm, --down and --up belong together: --sqm eth0 --down 90Mbit --up 18Mbit")
+    if ask.sqm is not None and not DEVICE.fullmatch(ask.sqm):
+        raise NarrowsError(f"--sqm {ask.sqm!r}: this is not the name of an interface")
+    if ask.sqm is not None and not facts.openwrt:
+        raise NarrowsError(
+            f"--sqm is for OpenWrt's shaper, and this is {facts.system}; cake-qos or sqm-scripts have others"
+        )
+    if not (ask.sqm or ask.cc or ask.qdisc or ask.ecn or ask.mtu_probing or ask.settings or ask.path.bdp_bytes):
         raise NarrowsError("nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms")
     if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
         raise NarrowsError(
@@ -430,6 +443,50 @@ class _Making:
             else:
                 self.kept[key] = f"{now[0]} {now[1]} {most}"
                 self.done.append(f"{key} may grow to {most} bytes")
+
+    # OpenWrt's shaper
+
+    def shaper(self) -> None:
+        facts, ask = self.facts, self.ask
+        if ask.sqm is None:
+            return
+        if facts.interfaces and facts.interface(ask.sqm) is None:
+            known = ", ".join(one.name for one in facts.interfaces if not one.loopback)
+            raise NarrowsError(f"--sqm {ask.sqm}: there is no such interface; there are: {known}")
+        cake = facts.has_module("sch_cake") in {"builtin", "loaded", "loadable"}
+        for name in ["sqm-scripts"] if cake else ["kmod-sched-cake", "sqm-scripts"]:
+            if name in facts.packages:
+                continue
+            tool = ["apk", "add"] if "/usr/bin/apk" in facts.there else ["opkg", "install"]
+            if ask.install:
+                self.plan.change("package", name, "absent", "installed", "it holds the shaper")
+            else:
+                self.need("package", name, [*tool, name], f"there is no {name} here; --install says so")
+        if facts.sqm and not ask.replace:
+            self.leave("/etc/config/sqm", "somebody set it up", "--replace, to add a shaper of narrows' beside it")
+            return
+        wanted = {
+            "": "queue",
+            ".interface": ask.sqm,
+            ".download": str(ask.down_kbit),
+            ".upload": str(ask.up_kbit),
+            ".qdisc": "cake",
+            ".script": "piece_of_cake.qos",
+            ".enabled": "1",
+        }
+        for key, value in wanted.items():
+            why = (
+                "its own section of /etc/config/sqm"
+                if not key
+                else "as measured, in kbit/s"
+                if "load" in key
+                else "a shaper"
+            )
+            self.plan.change("uci", f"sqm.narrows{key}", None, value, why)
+        self.done.append(f"{ask.sqm} is shaped by cake to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s up")
+        self.plan.effects.append(
+            "Shaping costs processor: look whether this router can do that rate (`top` under load)."
+        )
 
     # Routes
 

@@ -192,8 +192,12 @@ def _uci(change: dict[str, Any]) -> Parts:
     new = _q(_must(_UCI_VALUE, change["to"], "uci"))
     state = f'[ "$(uci -q get {_q(key)})" = {new} ] && return 1; return 0'
     make = f"uci set {_q(key)}={new} && uci commit {config}"
+    if key.endswith(".enabled"):
+        make += f" && /etc/init.d/{config} enable && /etc/init.d/{config} restart"
     if change["from"] is None:
         back = f"uci -q delete {_q(key)}; uci commit {config}"
+        if key.endswith(".enabled"):
+            back = f"{back}; /etc/init.d/{config} restart"
     else:
         back = f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change['from'], 'uci'))} && uci commit {config}"
     return key, state, make, back
