@@ -172,7 +172,7 @@ def thirty(seeds: int) -> list[str]:
         "## Thirty stations: what the factor depends on",
         "",
         "`thirty-stations.toml` with other rates of the 29, and with the limit of aggregates that the standard has and",
-        "ath9k has not. In turn the slow one fills the hardware with its single frames whenever it comes to its turn; the",
+        "ath9k has not. In turn the slow one fills the hardware with single frames whenever it comes to its turn; the",
         "faster the others could be, the more that costs. Published: 2.14 and 17.76 Mbit/s, without the others' rates.",
         "",
         "| MCS of the 29 | aggregates | fq_mac, Mbit/s | time of the slow one | airtime, Mbit/s | factor |",

@@ -6,6 +6,8 @@
 //!   near device ◀── NEAR ┘              └ FAR ◀── far device
 //! ```
 //!
+//! Of a Wi-Fi there is one far device for each station, at the ports from FAR on.
+//!
 //! **Time is virtual.** A packet enters at the time at which it is read; everything after that is the path's arithmetic, and
 //! a packet that is due is written when this thread is awake. Being late delays packets, but the next one is computed from
 //! when the last one should have left, so the rate is kept; how late packets are is measured, each of them.
@@ -18,19 +20,20 @@
 use crate::clock::Clock;
 use crate::frame::{self, Frame, Ports, HEAD};
 use crate::instruments::Lateness;
+use crate::medium::Medium;
 use crate::record::Record;
 use crate::sys;
 use narrows_core::capture::Where;
-use narrows_core::figures::{QueueFigures, QueueMeter, Samples, Verdict, Verdicts, FIGURE_INTERVAL};
+use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples, Verdict, Verdicts, FIGURE_INTERVAL};
 use narrows_core::net::access::Access;
-use narrows_core::net::path::Path;
-use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::net::wifi::Usage;
+use narrows_core::net::{Out, Port, FAR, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::queue::Why;
 use narrows_core::units::{Rate, Span, Time};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Up to this rate every packet has its own wake-up.
@@ -59,6 +62,10 @@ pub struct Farther {
 struct Watch {
     arrivals: Vec<(Port, Frame)>,
     queues: Vec<QueueMeter>,
+    /// Where pings wait on Wi-Fi after the warm-up, by the number of their probe; the first is the owner of that number.
+    levels: Vec<LevelMeter>,
+    first_probe: u16,
+    warmup: Time,
     verdicts: Verdicts,
     record: Option<Record>,
 }
@@ -76,17 +83,23 @@ impl Watch {
 impl Out<Frame> for Watch {
     fn entered(&mut self, now: Time, port: Port, packet: &Frame) {
         if let Some(record) = &mut self.record {
-            record.packet(now, Where::Enters(port), packet);
+            record.packet(now, Where::Enters(port.min(FAR)), packet);
         }
     }
     fn arrived(&mut self, now: Time, port: Port, packet: Frame) {
         if let Some(record) = &mut self.record {
-            record.packet(now, Where::Leaves(port), &packet);
+            record.packet(now, Where::Leaves(port.min(FAR)), &packet);
         }
         self.arrivals.push((port, packet));
     }
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Frame) {
         self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
+        if !self.levels.is_empty() && packet.port() == NEAR && now >= self.warmup {
+            let probe = packet.owner().and_then(|owner| owner.checked_sub(self.first_probe));
+            if let Some(levels) = probe.and_then(|probe| self.levels.get_mut(usize::from(probe))) {
+                levels.departed(hop, now.since(packet.enqueued_at()));
+            }
+        }
     }
     fn dropped(&mut self, now: Time, hop: u8, packet: Frame, why: Why) {
         self.queues[usize::from(hop)].dropped(why);
@@ -118,9 +131,9 @@ pub struct Manner {
     pub whole: bool,
 }
 
-/// A path, its lines, its meters.
+/// A path or a Wi-Fi, its lines, its meters.
 pub struct Emulator {
-    path: Path<Frame>,
+    path: Medium,
     access: Access<Frame>,
     farther: Vec<Farther>,
     watch: Watch,
@@ -135,6 +148,10 @@ pub struct Emulator {
 pub struct Seen {
     /// Of every hop.
     pub queues: Vec<QueueFigures>,
+    /// What each station had of the medium.
+    pub used: Vec<Usage>,
+    /// Where pings waited, by probe.
+    pub levels: Vec<LevelMeter>,
     /// Of the queues and their classes.
     pub samples: Samples,
     /// How late packets were.
@@ -144,21 +161,23 @@ pub struct Seen {
 /// One run of it.
 struct Passage<'a> {
     e: &'a mut Emulator,
-    devices: [&'a OwnedFd; 2],
+    devices: &'a [&'a OwnedFd],
     clock: Clock,
     due: VecDeque<(Time, Port, Frame)>,
     buffer: Vec<u8>,
+    fds: Vec<RawFd>,
     samples: Samples,
     next_figures: Time,
     next_rows: Time,
-    closed: Option<Vec<QueueFigures>>,
+    closed: Option<(Vec<QueueFigures>, Vec<Usage>)>,
     lateness: Lateness,
 }
 
 impl Emulator {
     /// Of `path` with meters for its hops; figures end at `end`, samples are taken at `interval`.
-    pub fn new(path: Path<Frame>, queues: Vec<QueueMeter>, end: Time, interval: Option<Span>, rate: Rate) -> Emulator {
-        let exact = rate <= EXACT;
+    pub fn new(path: Medium, queues: Vec<QueueMeter>, end: Time, interval: Option<Span>, rate: Rate) -> Emulator {
+        let air = matches!(path, Medium::Air(_));
+        let exact = rate <= EXACT || air;
         Emulator {
             path,
             access: Access::default(),
@@ -166,13 +185,17 @@ impl Emulator {
             watch: Watch {
                 arrivals: Vec::new(),
                 queues,
+                levels: Vec::new(),
+                first_probe: 0,
+                warmup: Time::ZERO,
                 verdicts: Verdicts::default(),
                 record: None,
             },
             ports: Ports::default(),
             manner: Manner {
                 tick: (!exact).then_some(TICK),
-                join: !exact,
+                // What an aggregate brings is due at one instant.
+                join: !exact || air,
                 whole: false,
             },
             end,
@@ -189,6 +212,11 @@ impl Emulator {
             self.farther.push(Farther { receiver, there, back });
         }
         self
+    }
+    /// Measures where the pings of the probes wait, on Wi-Fi and after the warm-up.
+    pub fn levels(&mut self, warmup: Time) {
+        self.watch.levels = vec![LevelMeter::default(); usize::from(self.ports.probes.1)];
+        (self.watch.first_probe, self.watch.warmup) = (self.ports.flows.1, warmup);
     }
     /// Tells the first `most` packets that are dropped, marked or lost one by one.
     pub fn keep_verdicts(&mut self, most: usize) {
@@ -210,8 +238,8 @@ impl Emulator {
     pub fn manner(&mut self) -> &mut Manner {
         &mut self.manner
     }
-    /// Passes packets between the devices at NEAR and FAR until it is told to stop.
-    pub fn run(&mut self, devices: [&OwnedFd; 2], clock: Clock, stop: &AtomicBool) -> io::Result<Seen> {
+    /// Passes packets between the devices, that at NEAR and those at the ports that follow, until it is told to stop.
+    pub fn run(&mut self, devices: &[&OwnedFd], clock: Clock, stop: &AtomicBool) -> io::Result<Seen> {
         sys::prefer(-20);
         let lateness = Lateness::new(sys::real_time(20), self.rate);
         let mut passage = Passage {
@@ -219,6 +247,7 @@ impl Emulator {
             clock,
             due: VecDeque::new(),
             buffer: vec![0; frame::VNET + 65_536],
+            fds: devices.iter().map(|device| device.as_raw_fd()).collect(),
             samples: Samples::default(),
             next_figures: Time::ZERO + FIGURE_INTERVAL,
             next_rows: self.interval.map_or(Time::MAX, |i| Time::ZERO + i),
@@ -238,8 +267,11 @@ impl Passage<'_> {
         self.close();
         self.samples.verdicts = std::mem::take(&mut self.e.watch.verdicts);
         self.lateness.cpu(sys::thread_cpu());
+        let (queues, used) = self.closed.unwrap_or_default();
         Seen {
-            queues: self.closed.unwrap_or_default(),
+            queues,
+            used,
+            levels: std::mem::take(&mut self.e.watch.levels),
             samples: self.samples,
             lateness: self.lateness,
         }
@@ -260,13 +292,13 @@ impl Passage<'_> {
         }
         let until = next.min(now + LONGEST);
         match self.e.manner.tick {
-            Some(tick) if self.e.path.hops().any(|hop| !hop.is_empty()) => {
+            Some(tick) if self.e.path.waits() => {
                 let at = Time::from_ns((now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
                 self.clock.sleep_until(at);
                 self.lateness.woke(at, self.clock.now());
             }
             _ => {
-                sys::wait_readable(&self.devices.map(AsRawFd::as_raw_fd), until.since(now).as_ns())?;
+                sys::wait_readable(&self.fds, until.since(now).as_ns())?;
                 self.lateness.woke(until, self.clock.now());
             }
         }
@@ -337,7 +369,7 @@ impl Passage<'_> {
     /// Reads what the hosts have sent; true when there may be more.
     fn take(&mut self, now: Time) -> io::Result<bool> {
         let mut more = false;
-        for port in [NEAR, FAR] {
+        for port in NEAR..=self.e.path.far_hosts() as Port {
             for turn in 1..=TURN {
                 let Some(n) = sys::read(self.devices[usize::from(port)], &mut self.buffer)? else {
                     break;
@@ -352,14 +384,19 @@ impl Passage<'_> {
                     manner,
                     ..
                 } = &mut *self.e;
+                let mut known = true;
                 let taken = frame::cut(&self.buffer[..n], port, *ports, manner.whole, |frame| {
+                    known = path.knows(&frame);
+                    if !known {
+                        return;
+                    }
                     let farther = frame.owner().and_then(|owner| farther.get(usize::from(owner)));
                     match farther.filter(|f| f.receiver == port).and_then(|f| f.back) {
                         Some(line) => access.push(now, line, frame),
                         None => path.push(now, port, frame, watch),
                     }
                 });
-                if !taken {
+                if !taken || !known {
                     self.lateness.foreign += 1;
                 }
             }
@@ -399,17 +436,18 @@ impl Passage<'_> {
     /// Looks at the queues.
     fn look(&mut self, now: Time) {
         let (figures, rows) = (self.next_figures == now, self.next_rows == now);
-        let hops = self.e.path.hops().zip(&mut self.e.watch.queues);
-        for (number, (hop, meter)) in (0_u32..).zip(hops) {
+        let path = &self.e.path;
+        for (queue, meter) in self.e.watch.queues.iter_mut().enumerate() {
+            let number = queue as u32;
             if figures {
-                meter.sample(now, hop.backlog(), |class| hop.queue().backlog_of(class));
+                meter.sample(now, path.backlog(queue), |class| path.backlog_of(queue, class));
             }
             if rows {
                 let (drops, marks) = (meter.drops(), meter.marks());
                 let rows = &mut self.samples;
-                rows.queue.push_backlog(now, number, hop.backlog(), drops, marks);
+                rows.queue.push_backlog(now, number, path.backlog(queue), drops, marks);
                 for class in 0..meter.classes() {
-                    let backlog = hop.queue().backlog_of(class);
+                    let backlog = path.backlog_of(queue, class);
                     rows.classes.push_backlog(now, number, class as u32, backlog);
                 }
             }
@@ -429,11 +467,9 @@ impl Passage<'_> {
         if self.closed.is_some() {
             return;
         }
-        for (hop, meter) in self.e.path.hops().zip(&mut self.e.watch.queues) {
-            meter.counted(hop.queue());
-        }
+        let used = self.e.path.counted(&mut self.e.watch.queues);
         let queues = &self.e.watch.queues;
-        self.closed = Some(queues.iter().map(QueueMeter::figures).collect());
+        self.closed = Some((queues.iter().map(QueueMeter::figures).collect(), used));
         if self.e.interval.is_some() {
             for (number, queue) in (0..).zip(queues) {
                 queue.delays(number, &mut self.samples.delays);

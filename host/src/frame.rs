@@ -222,6 +222,10 @@ impl Frame {
     pub fn owner(&self) -> Option<u16> {
         self.whole.owner
     }
+    /// The port of the host that it is addressed to, by the last byte of the address; `None` for what is for nobody.
+    pub fn to_port(&self) -> Option<Port> {
+        self.whole.packet()[19].checked_sub(1)
+    }
     /// Is it a TCP segment? Its headers are then TCP's, too.
     pub fn is_tcp(&self) -> bool {
         self.whole.tcp

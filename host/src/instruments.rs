@@ -3,7 +3,7 @@
 use crate::frame::Frame;
 use crate::traffic::Writes;
 use narrows_core::figures::Histogram;
-use narrows_core::net::{Port, FAR};
+use narrows_core::net::{Port, NEAR};
 use narrows_core::packet::Packet as _;
 use narrows_core::units::{Rate, Span, Time};
 use serde_json::{json, Value};
@@ -58,7 +58,7 @@ impl Lateness {
         let late = now.since(at);
         self.late.record(late);
         self.most = self.most.max(late);
-        if port == FAR {
+        if port != NEAR {
             let size = frame.size().get();
             self.window(at).0 += size;
             self.window(now).1 += size;

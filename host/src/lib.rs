@@ -10,6 +10,7 @@
 //! | [`notify`] | its calls of `socket`, answered here; unsafe code |
 //! | [`netlink`] | the few messages that furnish it |
 //! | [`emulator`] | real packets through the path of the core, in virtual time |
+//! | [`medium`] | that path, or an access point and its stations |
 //! | [`frame`] | a real packet as the core sees it; super-packets cut and joined |
 //! | [`traffic`] | flows: kernel sockets, and what TCP_INFO says of them |
 //! | [`probe`] | pings and who answers them |
@@ -51,6 +52,7 @@ pub mod latency;
 pub mod live;
 pub mod machine;
 pub mod measure;
+pub mod medium;
 pub mod netlink;
 pub mod notify;
 pub mod probe;

@@ -5,6 +5,7 @@ use crate::emulator::{Emulator, Seen};
 use crate::error::HostError;
 use crate::frame::{Frame, Ports};
 use crate::instruments::{confess, Conditions};
+use crate::medium::Medium;
 use crate::probe::{Echoes, Pinging, Probes};
 use crate::ready;
 use crate::record::{Record, Writer};
@@ -12,8 +13,8 @@ use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
 use narrows_core::capture::Capture;
-use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeMeter, QueueMeter, Run};
-use narrows_core::net::path::{self, Path};
+use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeFigures, ProbeMeter, Run, StationFigures};
+use narrows_core::net::path;
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
@@ -21,6 +22,7 @@ use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
 use narrows_core::units::{Span, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -70,22 +72,34 @@ pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
 }
 
-fn other(port: Port) -> Port {
-    NEAR + FAR - port
+/// The port behind which a flow or probe has its far end: FAR, or that of its station.
+fn far(station: Option<u8>) -> Port {
+    FAR + station.unwrap_or(0)
 }
 
-fn sender_of(flow: &FlowSpec) -> Port {
+/// Where a flow is sent from, and where to.
+fn ends(flow: &FlowSpec) -> (Port, Port) {
     match flow.direction {
-        Direction::Down => NEAR,
-        Direction::Up => FAR,
+        Direction::Down => (NEAR, far(flow.station)),
+        Direction::Up => (far(flow.station), NEAR),
     }
 }
 
-/// What both hosts are, but for their addresses.
+/// How many hosts there are beside that at NEAR.
+fn far_hosts(scenario: &Scenario) -> Port {
+    scenario.wifi.as_ref().map_or(1, |wifi| wifi.stations.len() as Port)
+}
+
+/// What all hosts are, but for their addresses.
 pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     let host = &scenario.host;
-    let peer = |ecn| Peer {
-        address: address(other(port), ecn),
+    let others = if port == NEAR {
+        FAR..=far_hosts(scenario)
+    } else {
+        NEAR..=NEAR
+    };
+    let peer = |port, ecn| Peer {
+        address: address(port, ecn),
         ecn,
         iw: host.iw,
     };
@@ -96,7 +110,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     };
     SpaceSpec {
         addresses: vec![address(port, false), address(port, true)],
-        peers: vec![peer(false), peer(true)],
+        peers: others.flat_map(|port| [peer(port, false), peer(port, true)]).collect(),
         sysctls: vec![
             ("ipv6/conf/all/disable_ipv6", "1".into()),
             ("ipv6/conf/default/disable_ipv6", "1".into()),
@@ -128,7 +142,7 @@ pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
 
 /// Flows with a start moved as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
-    let port = sender_of(flow);
+    let (from, to) = ends(flow);
     let mut rng = Rng::named(scenario.seed, &format!("start/{}", flow.id));
     let jitter = Span::ns(rng.below(scenario.start_jitter.as_ns()));
     let place = number as u16;
@@ -136,8 +150,8 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         number: number as u32,
         id: flow.id.clone(),
         cc: flow.cc.kind.clone(),
-        from: SocketAddrV4::new(address(port, false), SENDERS + place),
-        to: SocketAddrV4::new(address(other(port), flow.ecn != EcnEnds::Off), RECEIVERS + place),
+        from: SocketAddrV4::new(address(from, false), SENDERS + place),
+        to: SocketAddrV4::new(address(to, flow.ecn != EcnEnds::Off), RECEIVERS + place),
         dscp: flow.dscp,
         start: Time::ZERO + flow.start + jitter,
         stop: flow.stop.map(|at| Time::ZERO + at),
@@ -152,22 +166,13 @@ pub(crate) fn emulator(
     registry: &Registry<Frame>,
     options: &Options,
 ) -> Result<Emulator, HostError> {
-    let (seed, spec) = (scenario.seed, &scenario.path);
-    let warmup = Time::ZERO + scenario.warmup;
-    let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
-    let places = path::places(spec, seed, scenario.host.hz);
-    for ((hop, place), name) in places.iter().zip(path::hop_names(spec)) {
-        let kind = &hop.queue.kind;
-        let unknown = || HostError::Unlike(format!("no queue discipline is called \"{kind}\""));
-        let made = registry.make_queue(&hop.queue, place).ok_or_else(unknown)?;
-        meters.push(QueueMeter::new(name, kind.clone(), made.classes(), warmup));
-        disciplines.push(made);
-    }
+    let spec = &scenario.path;
+    let (path, meters) = Medium::new(scenario, registry)?;
     let delays = scenario.flows.iter().map(|flow| {
         let forward = spec.forward_part(flow.rtt);
         let back = flow.rtt - forward;
         match flow.direction {
-            Direction::Down => (FAR, forward, back),
+            Direction::Down => (far(flow.station), forward, back),
             Direction::Up => (NEAR, back, forward),
         }
     });
@@ -176,10 +181,12 @@ pub(crate) fn emulator(
         probes: (ECHOES, scenario.probes.len() as u16),
     };
     let end = Time::ZERO + scenario.duration;
-    let path = Path::new(spec, disciplines, seed);
-    let mut emulator =
-        Emulator::new(path, meters, end, options.sample_interval, spec.bottleneck().target()).flows(ports, delays);
+    let rate = spec.bottleneck().target();
+    let mut emulator = Emulator::new(path, meters, end, options.sample_interval, rate).flows(ports, delays);
     emulator.manner().whole = spec.offload;
+    if scenario.wifi.is_some() {
+        emulator.levels(Time::ZERO + scenario.warmup);
+    }
     emulator.keep_verdicts(options.verdicts);
     Ok(emulator)
 }
@@ -196,7 +203,9 @@ pub fn run(
     ready::check_scenario(scenario, registry, options.sample_interval)?;
     let mut emulator = emulator(scenario, registry, options)?;
     let writer = recorded(&mut emulator, scenario, record)?;
-    let spaces = [Space::new(&space(scenario, NEAR))?, Space::new(&space(scenario, FAR))?];
+    let ports = NEAR..=far_hosts(scenario);
+    let spaces: Result<Vec<Space>, HostError> = ports.map(|port| Space::new(&space(scenario, port))).collect();
+    let spaces = spaces?;
     let stop = AtomicBool::new(false);
     let parts = Parts {
         scenario,
@@ -230,7 +239,11 @@ pub(crate) fn recorded(
     let Some(file) = record else { return Ok(None) };
     let (sink, writer) = Writer::create(file).map_err(HostError::failed("the capture"))?;
     let capture = Capture::new(&scenario.title, sink);
-    emulator.record(Record::new(capture, path::hop_names(&scenario.path)));
+    let hops = match &scenario.wifi {
+        Some(wifi) => wifi.stack.levels().map(String::from).into(),
+        None => path::hop_names(&scenario.path),
+    };
+    emulator.record(Record::new(capture, hops));
     Ok(Some(writer))
 }
 
@@ -244,7 +257,7 @@ pub(crate) fn end_record(emulator: &mut Emulator, writer: Option<Writer>) -> Res
 
 struct Parts<'a> {
     scenario: &'a Scenario,
-    spaces: &'a [Space; 2],
+    spaces: &'a [Space],
     stop: &'a AtomicBool,
     interval: Option<Span>,
 }
@@ -311,13 +324,14 @@ impl<'p> Parts<'p> {
         };
         let mut hosts = Vec::new();
         // Receivers first, so that nobody knocks in vain.
-        for port in [FAR, NEAR] {
+        for port in (NEAR..=far_hosts(scenario)).rev() {
             let (mut out, mut incoming) = (Vec::new(), Vec::new());
             for (number, flow) in scenario.flows.iter().enumerate() {
                 let flow_out = outgoing(scenario, number, flow);
-                if sender_of(flow) == port {
+                let (from, to) = ends(flow);
+                if from == port {
                     out.push(flow_out);
-                } else {
+                } else if to == port {
                     incoming.push(Incoming {
                         at: flow_out.to,
                         dscp: flow.dscp,
@@ -346,18 +360,25 @@ impl<'p> Parts<'p> {
                 interval: probe.interval,
                 dscp: probe.dscp,
                 from: SocketAddrV4::new(address(NEAR, false), PINGERS + i),
-                to: SocketAddrV4::new(address(FAR, false), ECHOES + i),
+                to: SocketAddrV4::new(address(far(probe.station), false), ECHOES + i),
             })
             .collect();
         let mut probes = None;
         if !pings.is_empty() {
-            let echoed = pings.clone();
-            let echoes = self.start(
-                scope,
-                FAR,
-                move || Echoes::new(&echoed),
-                move |echoes, _| echoes.run(stop),
-            )?;
+            let mut echoes = Vec::new();
+            for port in FAR..=far_hosts(scenario) {
+                let here = |ping: &&Pinging| *ping.to.ip() == address(port, false);
+                let echoed: Vec<Pinging> = pings.iter().filter(here).copied().collect();
+                if echoed.is_empty() {
+                    continue;
+                }
+                echoes.push(self.start(
+                    scope,
+                    port,
+                    move || Echoes::new(&echoed),
+                    move |echoes, _| echoes.run(stop),
+                )?);
+            }
             let end = watching.end;
             let pingers = self.start(
                 scope,
@@ -369,10 +390,13 @@ impl<'p> Parts<'p> {
         }
 
         let clock = Clock::starting_in(AHEAD);
-        let devices = [&self.spaces[0].device, &self.spaces[1].device];
-        let passing = scope.spawn(move || emulator.run(devices, clock, stop));
+        let devices: Vec<&OwnedFd> = self.spaces.iter().map(|space| &space.device).collect();
+        let passing = scope.spawn(move || emulator.run(&devices, clock, stop));
         let hosts: Vec<_> = hosts.into_iter().map(|host| host.begin(clock)).collect();
-        let pinging = probes.map(|(echoes, pingers)| (echoes.begin(clock), pingers.begin(clock)));
+        let pinging = probes.map(|(echoes, pingers)| {
+            let echoes: Vec<_> = echoes.into_iter().map(|echoes| echoes.begin(clock)).collect();
+            (echoes, pingers.begin(clock))
+        });
         let busy = || {
             hosts.iter().any(|thread| !thread.is_finished())
                 || pinging.as_ref().is_some_and(|(_, pingers)| !pingers.is_finished())
@@ -395,8 +419,8 @@ impl<'p> Parts<'p> {
             .map_err(HostError::failed("passing packets"));
         let probes = match pinged {
             Some((meters, echoes)) => {
-                let echoed = joined(echoes);
-                meters.and_then(|meters| echoed.map(|()| meters))
+                let echoed: Result<Vec<()>, HostError> = echoes.into_iter().map(joined).collect();
+                meters.and_then(|meters| echoed.map(|_| meters))
             }
             None => Ok(Vec::new()),
         };
@@ -416,6 +440,8 @@ impl<'p> Parts<'p> {
         let scenario = self.scenario;
         let Seen {
             queues,
+            used,
+            levels,
             mut samples,
             lateness,
         } = passed;
@@ -440,8 +466,13 @@ impl<'p> Parts<'p> {
             .collect();
         let warmup = Time::ZERO + scenario.warmup;
         let mut figures = Vec::new();
+        let mut levels = levels.into_iter();
         for ((i, meter), spec) in (0_u32..).zip(&probes).zip(&scenario.probes) {
-            figures.push(meter.figures(spec.kind, warmup));
+            let waited = scenario.wifi.as_ref().zip(levels.next());
+            figures.push(ProbeFigures {
+                delay_ms: waited.map(|(wifi, levels)| levels.figures(wifi.stack)),
+                ..meter.figures(spec.kind, warmup)
+            });
             if self.interval.is_some() {
                 meter.samples(i, &mut samples.pings);
                 meter.delays(i, warmup, &mut samples.delays);
@@ -465,10 +496,10 @@ impl<'p> Parts<'p> {
             scenario: scenario.clone(),
             seed: scenario.seed,
             fairness: Fairness::of(&flows),
+            stations: StationFigures::of(scenario, &used, &queues, &flows),
             flows,
             queue: queues[scenario.path.narrowest()].clone(),
             queues,
-            stations: Vec::new(),
             probes: figures,
             samples,
             notices: Vec::new(),

@@ -18,6 +18,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 pub const MOST_FLOWS: usize = 1000;
 /// The most probes.
 pub const MOST_PROBES: usize = 100;
+/// The most stations of a Wi-Fi.
+pub const MOST_STATIONS: usize = 60;
 /// The most rows that a run may sample.
 pub const MOST_ROWS: u64 = 5_000_000;
 /// The least interval of samples.
@@ -31,8 +33,15 @@ pub fn check_scenario(
 ) -> Result<(), HostError> {
     let unlike = |text: String| Err(HostError::Unlike(text));
     let host = &scenario.host;
-    if scenario.wifi.is_some() {
-        return unlike("wifi: the live engine does not offer a Wi-Fi; write --engine sim".into());
+    if let Some(wifi) = scenario
+        .wifi
+        .as_ref()
+        .filter(|wifi| wifi.stations.len() > MOST_STATIONS)
+    {
+        return unlike(format!(
+            "wifi: {} stations; a live run has at most {MOST_STATIONS}, each a host of its own; take some out, or write --engine sim",
+            wifi.stations.len()
+        ));
     }
     if host.nic.is_some() {
         return unlike("host.nic: the live engine's hosts have no interface of a rate of its own; take nic out".into());

@@ -171,6 +171,10 @@ pub fn run(
             return Err(HostError::Missing(text));
         }
     }
+    if scenario.wifi.is_some() {
+        let text = "wifi: a shell has two hosts and a path between them; write [path], or `narrows run --engine live`";
+        return Err(HostError::Unlike(text.into()));
+    }
     let mut scenario = scenario.clone();
     (scenario.flows, scenario.probes) = (Vec::new(), Vec::new());
     (scenario.duration, scenario.warmup) = (FOREVER, Span::ZERO);
@@ -190,7 +194,7 @@ pub fn run(
         let passing = {
             let (emulator, stop) = (&mut emulator, &stop);
             let devices = [&spaces[0].device, &spaces[1].device];
-            scope.spawn(move || emulator.run(devices, clock, stop))
+            scope.spawn(move || emulator.run(&devices, clock, stop))
         };
         let ended = programs(scope, &spaces, front, beside, &passing);
         stop.store(true, Ordering::Relaxed);

@@ -3,13 +3,12 @@
 use crate::packet::Packet;
 use crate::world::Watch;
 use crate::SimError;
-use narrows_core::figures::{FlowFigures, QueueFigures, QueueMeter, StationFigures};
+use narrows_core::figures::{level_meters, FlowFigures, QueueFigures, QueueMeter, StationFigures, UsageMeter};
 use narrows_core::net::path::{self, Path};
-use narrows_core::net::wifi::{Setup, Stack, Usage, Wifi};
+use narrows_core::net::wifi::{Setup, Usage, Wifi};
 use narrows_core::net::{Network, Out, Port, NEAR};
-use narrows_core::queue::{Backlog, Place, QueueKind};
+use narrows_core::queue::{Backlog, QueueKind};
 use narrows_core::registry::Registry;
-use narrows_core::rng::Rng;
 use narrows_core::scenario::{Scenario, WifiSpec};
 use narrows_core::units::Time;
 
@@ -24,11 +23,9 @@ pub(crate) struct Air {
     wifi: Wifi<Packet>,
     /// The station of each flow, and of each probe after them.
     stations: Vec<u8>,
-    warmup: Time,
-    /// What the stations had had by then.
-    before: Option<Vec<Usage>>,
-    /// And at the end.
-    after: Vec<Usage>,
+    meter: UsageMeter,
+    /// What the stations had, once the run is over.
+    used: Vec<Usage>,
 }
 
 impl Medium {
@@ -38,17 +35,7 @@ impl Medium {
         let kind = |name: &str| registry.queue(name).ok_or_else(|| SimError::UnknownQueue(name.into()));
         if let Some(wifi) = &scenario.wifi {
             let medium = Medium::air(scenario, wifi, kind(&wifi.qdisc.kind)?);
-            let names: Vec<String> = wifi.stations.iter().map(|station| station.name.clone()).collect();
-            let stack = wifi.stack;
-            let of = |level: usize| match level {
-                0 if stack == Stack::Before => wifi.qdisc.kind.as_str(),
-                0 => stack.name(),
-                1 if stack == Stack::Before => "fifo",
-                _ => wifi.standard_name(),
-            };
-            let levels = stack.levels().into_iter().enumerate();
-            let meter = |(i, name): (usize, &str)| QueueMeter::new(name.into(), of(i).into(), names.clone(), warmup);
-            return Ok((medium, levels.map(meter).collect()));
+            return Ok((medium, level_meters(wifi, warmup)));
         }
         let (spec, seed) = (&scenario.path, scenario.seed);
         let (mut disciplines, mut queues) = (Vec::new(), Vec::new());
@@ -66,36 +53,14 @@ impl Medium {
 
     /// The Wi-Fi of a scenario. `kind` is its qdisc's.
     fn air(scenario: &Scenario, wifi: &WifiSpec, kind: &QueueKind<Packet>) -> Medium {
-        let (make, params) = (kind.make, wifi.qdisc.params.clone());
-        let (seed, hz) = (scenario.seed, scenario.host.hz);
-        let rate = scenario.path.bottleneck().rate;
-        let setup = Setup {
-            band: wifi.band,
-            stack: wifi.stack,
-            driver: wifi.driver,
-            limits: wifi.limits,
-            mac_memory: wifi.mac_memory(),
-            peers: wifi.peers(),
-            route: Box::new(|packet: &Packet| usize::from(packet.station())),
-            qdisc: Box::new(move |host, category| {
-                let name = format!("wifi/{host}/{category}/queue");
-                let place = Place {
-                    limit: None,
-                    rate,
-                    hz,
-                    seed: Rng::named(seed, &name).next_u64(),
-                };
-                make(&params, &place)
-            }),
-        };
         let flows = scenario.flows.iter().map(|flow| flow.station);
         let stations = flows.chain(scenario.probes.iter().map(|probe| probe.station));
+        let route = Box::new(|packet: &Packet| usize::from(packet.station()));
         Medium::Air(Box::new(Air {
-            wifi: Wifi::new(setup, seed),
+            wifi: Wifi::new(Setup::of(scenario, wifi, kind, route), scenario.seed),
             stations: stations.map(|station| station.unwrap_or(0)).collect(),
-            warmup: Time::ZERO + scenario.warmup,
-            before: None,
-            after: Vec::new(),
+            meter: UsageMeter::new(Time::ZERO + scenario.warmup),
+            used: Vec::new(),
         }))
     }
 
@@ -123,9 +88,9 @@ impl Medium {
         match self {
             Medium::Path(path) => path.poll(now, out),
             Medium::Air(air) => {
-                if now >= air.warmup && air.before.is_none() {
-                    air.wifi.poll(air.warmup, out);
-                    air.before = Some(air.wifi.usage().to_vec());
+                if let Some(warmup) = air.meter.due(now) {
+                    air.wifi.poll(warmup, out);
+                    air.meter.begins(air.wifi.usage());
                 }
                 air.wifi.poll(now, out);
             }
@@ -148,7 +113,7 @@ impl Medium {
                     meter.counted(hop.queue());
                 }
             }
-            Medium::Air(air) => air.after = air.wifi.usage().to_vec(),
+            Medium::Air(air) => air.used = air.meter.used(air.wifi.usage()),
         }
     }
     /// What waits in a queue.
@@ -170,21 +135,9 @@ impl Medium {
     }
     /// The figures of each station; none of a path. `queues` are its levels'.
     pub fn stations(&self, scenario: &Scenario, queues: &[QueueFigures], flows: &[FlowFigures]) -> Vec<StationFigures> {
-        let (Medium::Air(air), Some(wifi)) = (self, &scenario.wifi) else {
-            return Vec::new();
-        };
-        let before = air.before.iter().flatten().copied();
-        let before = before.chain(std::iter::repeat(Usage::default()));
-        let usage = air.after.iter().zip(before);
-        let used: Vec<Usage> = usage.map(|(now, before)| now.since(&before)).collect();
-        let mut goodput = vec![0.0; wifi.stations.len()];
-        for (flow, station) in flows
-            .iter()
-            .zip(&air.stations)
-            .filter(|(flow, _)| flow.goodput_mbit.is_finite())
-        {
-            goodput[usize::from(*station)] += flow.goodput_mbit;
+        match self {
+            Medium::Path(_) => Vec::new(),
+            Medium::Air(air) => StationFigures::of(scenario, &air.used, queues, flows),
         }
-        StationFigures::of(wifi, scenario.duration - scenario.warmup, &used, queues, &goodput)
     }
 }

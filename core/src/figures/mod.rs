@@ -63,7 +63,7 @@ pub use samples::{
 
 pub use workload::{Figure, Named, WorkloadFigures};
 
-pub use stations::{AggregateFigures, LevelDelays, LevelMeter, StationFigures};
+pub use stations::{level_meters, AggregateFigures, LevelDelays, LevelMeter, StationFigures, UsageMeter};
 pub use verdicts::{Verdict, Verdicts, VERDICTS, WHYS};
 
 use crate::units::Span;

@@ -1,9 +1,9 @@
 //! What each station of a `[wifi]` had: of the medium, and where its packets waited.
 
-use super::{six_digits, Quantiles, QueueFigures};
+use super::{six_digits, FlowFigures, Quantiles, QueueFigures, QueueMeter};
 use crate::net::wifi::{Stack, Usage, AIR, DRIVER, STACK, UP};
-use crate::scenario::WifiSpec;
-use crate::units::Span;
+use crate::scenario::{Scenario, WifiSpec};
+use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
@@ -66,6 +66,51 @@ pub struct LevelDelays {
     pub air: Option<Quantiles>,
 }
 
+/// A meter for each level of a stack, with the stations as classes.
+pub fn level_meters(wifi: &WifiSpec, warmup: Time) -> Vec<QueueMeter> {
+    let names: Vec<String> = wifi.stations.iter().map(|station| station.name.clone()).collect();
+    let of = |level: u8| match (level, wifi.stack) {
+        (STACK, Stack::Before) => wifi.qdisc.kind.as_str(),
+        (STACK, stack) => stack.name(),
+        (DRIVER, Stack::Before) => "fifo",
+        _ => wifi.standard_name(),
+    };
+    let meter = |(level, name): (u8, &str)| QueueMeter::new(name.into(), of(level).into(), names.clone(), warmup);
+    (0..).zip(wifi.stack.levels()).map(meter).collect()
+}
+
+/// What the stations have had of the medium after the warm-up.
+#[derive(Clone, Debug)]
+pub struct UsageMeter {
+    warmup: Time,
+    before: Option<Vec<Usage>>,
+}
+
+impl UsageMeter {
+    /// From `warmup` on.
+    pub fn new(warmup: Time) -> UsageMeter {
+        UsageMeter { warmup, before: None }
+    }
+    /// Time has come to `now`: where the medium is to be polled and `begins` to be told, if that has not happened.
+    pub fn due(&self, now: Time) -> Option<Time> {
+        (self.before.is_none() && now >= self.warmup).then_some(self.warmup)
+    }
+    /// The warm-up is over.
+    pub fn begins(&mut self, usage: &[Usage]) {
+        self.before = Some(usage.to_vec());
+    }
+    /// The run is.
+    pub fn used(&self, usage: &[Usage]) -> Vec<Usage> {
+        let before = self.before.iter().flatten().copied();
+        let before = before.chain(core::iter::repeat(Usage::default()));
+        usage
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.since(&before))
+            .collect()
+    }
+}
+
 /// Where the pings of one probe wait on their way to a station.
 #[derive(Clone, Debug, Default)]
 pub struct LevelMeter {
@@ -101,15 +146,21 @@ impl LevelDelays {
 }
 
 impl StationFigures {
-    /// Of every station. `used` is what each had of the medium within `time`, `levels` the figures of the levels with the stations as their
-    /// classes, `goodput` Mbit/s by station.
+    /// Of every station of a scenario. `used` is what each had of the medium, `levels` the figures of the levels with the
+    /// stations as their classes, `flows` the figures of the scenario's flows.
     pub fn of(
-        wifi: &WifiSpec,
-        time: Span,
+        scenario: &Scenario,
         used: &[Usage],
         levels: &[QueueFigures],
-        goodput: &[f64],
+        flows: &[FlowFigures],
     ) -> Vec<StationFigures> {
+        let Some(wifi) = &scenario.wifi else { return Vec::new() };
+        let time = scenario.duration - scenario.warmup;
+        let mut goodput = alloc::vec![0.0; wifi.stations.len()];
+        let measured = flows.iter().zip(&scenario.flows);
+        for (flow, spec) in measured.filter(|(flow, _)| flow.goodput_mbit.is_finite()) {
+            goodput[usize::from(spec.station.unwrap_or(0))] += flow.goodput_mbit;
+        }
         let figures = |(i, usage): (usize, &Usage)| {
             let delay = |level: u8| {
                 let classes = levels.get(usize::from(level)).map(|queue| &queue.classes);

@@ -33,9 +33,12 @@ pub mod phy;
 
 pub use medium::Wifi;
 
-use crate::queue::{Backlog, QueueDiscipline};
+use crate::queue::{Backlog, Place, QueueDiscipline, QueueKind};
+use crate::rng::Rng;
+use crate::scenario::{Scenario, WifiSpec};
 use crate::units::{Bytes, Span};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use ampdu::Limits;
 use edca::{Edca, ACCESS_POINT, STATION};
@@ -125,6 +128,34 @@ pub struct Setup<P> {
     pub route: Route<P>,
     /// The qdiscs of the old stack.
     pub qdisc: MakeQdisc<P>,
+}
+
+impl<P: 'static> Setup<P> {
+    /// As a scenario says; `kind` is its qdisc's.
+    pub fn of(scenario: &Scenario, wifi: &WifiSpec, kind: &QueueKind<P>, route: Route<P>) -> Setup<P> {
+        let (make, params) = (kind.make, wifi.qdisc.params.clone());
+        let (seed, hz) = (scenario.seed, scenario.host.hz);
+        let rate = scenario.path.bottleneck().rate;
+        Setup {
+            band: wifi.band,
+            stack: wifi.stack,
+            driver: wifi.driver,
+            limits: wifi.limits,
+            mac_memory: wifi.mac_memory(),
+            peers: wifi.peers(),
+            route,
+            qdisc: Box::new(move |host, category| {
+                let name = format!("wifi/{host}/{category}/queue");
+                let place = Place {
+                    limit: None,
+                    rate,
+                    hz,
+                    seed: Rng::named(seed, &name).next_u64(),
+                };
+                make(&params, &place)
+            }),
+        }
+    }
 }
 
 /// What a station has had of the medium.
