@@ -94,6 +94,24 @@ def test_a_share_of_one_is_what_equals_have() -> None:
     assert share("cubic")(rows) == pytest.approx(2 / 3)
 
 
+def test_fairness_closes_in_on_the_buffer_where_shares_are_equal() -> None:
+    assert paths.FAIRNESS.more is not None
+    rows = [
+        {"path.buffer": buffer, "flow[0].cc": "bbr", "seed": 1, "goodput_mbit": goodput}
+        for buffer, own in (("1bdp", 3.0), ("4bdp", 1.0))
+        for goodput in (own, 2.0)
+    ]
+    known: dict[str, Rows] = {"buffer": rows}
+    steps = []
+    while parts := paths.FAIRNESS.more(True, known):
+        ((name, part),) = parts.items()
+        (case,) = part.over
+        assert isinstance(case, dict)
+        steps.append(case["path.buffer"])
+        known[name] = [case | {"seed": 1, "goodput_mbit": goodput} for goodput in (1.0, 2.0)]
+    assert steps == ["2bdp", "1.414bdp"]
+
+
 def test_the_command_knows_them_all_and_answers_one(tmp_path: Path) -> None:
     listed = CliRunner().invoke(main, ["study"])
     assert [line.split()[0] for line in listed.output.splitlines()] == [study.name for study in STUDIES]

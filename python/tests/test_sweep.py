@@ -30,7 +30,7 @@ from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.sweeps.crews import Local
 from narrows.sweeps.design import Design
 from narrows.sweeps.file import load
-from narrows.sweeps.store import Store
+from narrows.sweeps.store import SCHEMA, Store
 from narrows.sweeps.worker import Case, Outcome, work
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
@@ -365,3 +365,13 @@ def test_a_list_of_cases_is_a_design(file: Path, tmp_path: Path) -> None:
     rows = load(file, tmp_path / "out").run(on=Local(1))
     assert rows["path.rate"].to_pylist() == ["2Mbit", "2Mbit", None, None]
     assert rows["rtt_ms"].to_pylist() == [20, 20, 40, 40]
+
+
+def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (tmp_path / "runs").mkdir()
+    old = pa.schema([field for field in SCHEMA if not field.name.startswith("udp_")])
+    pq.write_table(pa.Table.from_pylist([{"key": "old"}], schema=old), tmp_path / "runs/part-0.parquet")
+    store.add([{"key": "new", "udp_loss": 0.5}])
+    found = dict(zip(*(store.runs()[name].to_pylist() for name in ("key", "udp_loss")), strict=True))
+    assert found == {"old": None, "new": 0.5}

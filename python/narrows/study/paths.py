@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows.scenario import Flow, Path, Ping, Scenario, Station, Wifi
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by, first, mean, share, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _RATES = ("10Mbit", "20Mbit", "50Mbit", "100Mbit", "250Mbit", "500Mbit", "750Mbit", "1000Mbit")
 _RTTS = ("5ms", "10ms", "25ms", "50ms", "75ms", "100ms", "150ms", "200ms")
@@ -411,18 +414,52 @@ def _tournament_answer(rows: dict[str, Rows]) -> Answer:
     verdict = "Not beaten in both goodput and delay by any other, on most paths: " + ", ".join(
         f"{cc} ({count} of {len(goodput.columns)})" for cc, count in best[:4]
     )
-    return Answer(f"{verdict}.", [goodput, delay])
+    return Answer(f"{verdict}.", [goodput, delay], picture=lambda figure: _pareto(figure, goodput, delay))
+
+
+def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
+    """Whom on a path nobody beats in one while being no worse in the other."""
+    points = {cc: (goodput.at(cc, path), -delay.at(cc, path)) for cc in goodput.rows}
+    return [
+        cc
+        for cc, (rate, wait) in points.items()
+        if not any(r >= rate and w >= wait and (r, w) != (rate, wait) for r, w in points.values())
+    ]
 
 
 def _front(goodput: Grid, delay: Grid) -> list[tuple[str, int]]:
-    """On how many paths nobody is better in one and no worse in the other."""
+    """On how many paths nobody beats a congestion control."""
     counts = dict.fromkeys(goodput.rows, 0)
     for path in goodput.columns:
-        points = {cc: (goodput.at(cc, path), -delay.at(cc, path)) for cc in goodput.rows}
-        for cc, (rate, wait) in points.items():
-            beaten = any(r >= rate and w >= wait and (r, w) != (rate, wait) for r, w in points.values())
-            counts[cc] += not beaten
+        for cc in _unbeaten(goodput, delay, path):
+            counts[cc] += 1
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+_ACROSS = 4
+
+
+def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
+    """A field for each path: goodput over the ping beside it; who is not beaten is joined by a line and named."""
+    down = math.ceil(len(goodput.columns) / _ACROSS)
+    figure.set_size_inches(3.0 * _ACROSS, 2.6 * down + 0.6)
+    figure.suptitle(f"{TOURNAMENT.question} Up and left is better; named: beaten by nobody in both")
+    places = list(figure.subplots(down, _ACROSS, squeeze=False).flat)
+    for place, path in zip(places, goodput.columns, strict=False):
+        best = _unbeaten(goodput, delay, path)
+        for cc in goodput.rows:
+            x, y = delay.at(cc, path), goodput.at(cc, path)
+            place.plot(x, y, "o", markersize=4, color="#0072b2" if cc in best else "#aaaaaa")
+            if cc in best:
+                place.annotate(cc, (x, y), textcoords="offset points", xytext=(3, -7), fontsize=6)
+        front = sorted((delay.at(cc, path), goodput.at(cc, path)) for cc in best)
+        place.plot([x for x, _ in front], [y for _, y in front], color="#0072b2", linewidth=0.8, zorder=0)
+        place.set_title(path, fontsize=8)
+        place.set_xlabel("ping p95, ms", fontsize=7)
+        place.set_ylabel("goodput, %", fontsize=7)
+        place.tick_params(labelsize=6)
+    for place in places[len(goodput.columns) :]:
+        place.set_visible(False)
 
 
 TOURNAMENT = Study(

@@ -144,17 +144,19 @@ def _each_once(parts: Iterable[Path], columns: list[str]) -> list[pa.Table]:
     """The rows of these parts, without those of runs that an earlier part had."""
     seen, tables = pa.array([], pa.string()), []
     for part in parts:
-        table = _with_all(pq.read_table(part, columns=columns), columns)
+        table = _read(part, columns)
         table = table.filter(pc.invert(pc.is_in(table["key"], value_set=seen)))
         seen = pa.concat_arrays([seen, table["key"].unique()])
         tables.append(table)
     return tables
 
 
-def _with_all(table: pa.Table, columns: list[str]) -> pa.Table:
-    """With nulls in the columns that an earlier version did not know."""
+def _read(part: Path, columns: list[str]) -> pa.Table:
+    """These columns of a part, with nulls where an earlier version did not know one."""
+    there = set(pq.read_schema(part).names)
+    table = pq.read_table(part, columns=[name for name in columns if name in there])
     for name in columns:
-        if name not in table.column_names:
+        if name not in there:
             field = SCHEMA.field(name)
             table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     return table.select(columns)
