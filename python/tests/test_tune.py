@@ -154,6 +154,15 @@ def test_a_name_in_etc_hides_the_same_one_in_usr_lib() -> None:
     assert "decides it at boot: fq |" in told(hidden, "boot-files")
 
 
+def test_what_networkd_sets_is_told() -> None:
+    file = "etc/systemd/network/10-lan.network"
+    lines = f"@ files networkd\n|{file}:[Match]\n|{file}:Name=enp3s0\n|{file}:[CAKE]\n|{file}:Bandwidth=90M\n"
+    assert f"/{file} it sets a queue discipline (CAKE)" in told(
+        read("ubuntu-22.04", ("@ files links\n", lines + "@ files links\n")), "boot-networkd"
+    )
+    assert found(read("ubuntu-22.04"), "boot-networkd") == []
+
+
 def test_half_of_a_change_is_an_error() -> None:
     file = ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n")
     assert "the kernel uses cubic" in told(read("debian-12", file), "cc-files")
@@ -319,6 +328,9 @@ def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
 def test_mq_gets_a_name_so_that_its_classes_can_be_changed() -> None:
     found = changes(read("ubuntu-24.04"), qdisc="fq", devices=["enp3s0"])
     assert found["qdisc:enp3s0:root"][1] == {"kind": "mq", "handle": "1:", "options": {}}
+    assert [name for name in found if name.startswith("qdisc:enp3s0:1")] == [
+        f"qdisc:enp3s0:1:{n}" for n in (1, 2, 3, 4)
+    ]
     assert [found[f"qdisc:enp3s0:1:{n}"] for n in (1, 2, 3, 4)] == [
         (None, {"kind": "fq", "handle": None, "options": {}})
     ] * 4
@@ -559,6 +571,31 @@ def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> No
 
 
 @shells
+def test_a_script_changes_each_queue_of_a_card_and_the_kernels_own_come_back(sh: list[str], tmp_path: File) -> None:
+    run = f"{' '.join(sh)} {tmp_path}/plan.sh"
+    show = "tc qdisc show dev i0 | sort"
+    out = in_namespaces(
+        # What a card with three queues has by default; ifb is the one virtual device that has, too.
+        "ip link add i0 numtxqueues 3 type ifb && ip link set i0 up || { echo no ifb; exit 0; }\n"
+        "mount -t tmpfs none /etc/udev 2> /dev/null && mkdir /etc/udev/rules.d || { echo no udev; exit 0; }\n"
+        f"echo == before; {show}; echo ==\n$NARROWS tune plan --qdisc bfifo --dev i0 --sh {tmp_path}/plan.sh > "
+        f"/dev/null\n"
+        f"{run} apply\necho == after; {show}; cat /etc/udev/rules.d/*; echo ==\n{run} revert\necho == end; "
+        f"{show}; echo ==\n"
+    )
+    if "== before" not in out:
+        pytest.skip(f"this machine has {out.strip()}")
+    before, after, end = (
+        re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE)[0] for name in ("before", "after", "end")
+    )
+    if "qdisc mq 0: root" not in before:
+        pytest.skip(f"here it has something else by default: {before}")
+    assert before == end
+    assert len(re.findall(r"qdisc bfifo [0-9a-f]+: parent 1:[123] ", after)) == 3
+    assert "parent 1:3 bfifo" in after
+
+
+@shells
 def test_a_script_that_fails_puts_everything_back(sh: list[str], tmp_path: File) -> None:
     here, other = other_cc()
     made = {"title": "x", "needs": [], "netns": None, "changes": [
@@ -598,6 +635,26 @@ def test_an_audit_sees_its_own_namespace() -> None:
     assert "tbf, which somebody set up" in findings["qdisc", "v0"]["what"]
     assert not any(subject == "eth0" for _, subject in findings)
     assert here != other
+
+
+def test_an_audit_counts_what_connections_really_use() -> None:
+    if not shutil.which("ss"):
+        pytest.skip("ss is not installed")
+    _, other = other_cc()
+    text = (
+        "import socket, subprocess\n"
+        "held = []\n"
+        "listener = socket.create_server(('127.0.0.1', 0))\n"
+        "for _ in range(3):\n"
+        "    near = socket.socket()\n"
+        f"    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'{other}')\n"
+        "    near.connect(listener.getsockname())\n"
+        "    held += [near, listener.accept()]\n"
+        f"print(subprocess.run(['{NARROWS}', 'tune', 'audit', '--json'], capture_output=True, text=True).stdout)\n"
+    )
+    out = in_namespaces(f'{sys.executable} -c "$TEXT"', TEXT=text)
+    (finding,) = [f for f in json.loads(out)["findings"] if f["id"] == "cc-sockets"]
+    assert f"3 {other}" in finding["what"]
 
 
 def test_a_namespace_by_its_name(tmp_path: File, cli: Cli) -> None:

@@ -14,7 +14,7 @@ HEAD = "# Written by narrows tune; `narrows tune revert` takes it away.\n"
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NETWORK_FILE = re.compile(r"/(?:etc|run|usr/lib|lib)/systemd/network/([A-Za-z0-9_.@-]+\.network)")
-_SECTIONS = {
+SECTIONS = {
     "fq": "FairQueueing",
     "fq_codel": "FairQueueingControlledDelay",
     "cake": "CAKE",
@@ -58,12 +58,12 @@ def qdisc_file(facts: Facts, one: Interface, kind: str) -> File | None:
     """What gives one interface its queue discipline at boot."""
     several = one.root is not None and one.root.kind == "mq"
     name = _network(facts, one)
-    if name is not None and kind in _SECTIONS and not several:
-        text = f"{HEAD}[{_SECTIONS[kind]}]\nParent=root\n"
+    if name is not None and kind in SECTIONS and not several:
+        text = f"{HEAD}[{SECTIONS[kind]}]\nParent=root\n"
         return f"/etc/systemd/network/{name}.d/99-narrows.conf", text, "0644"
     commands = ["root handle 1: mq" if several else f"root {kind}"]
     if several:
-        commands += [f"parent 1:{leaf.parent.rpartition(':')[2]} {kind}" for leaf in one.leaves]
+        commands += [f"parent 1:{leaf.parent.rpartition(':')[2]} {kind}" for leaf in reversed(one.leaves)]
     if facts.openwrt:
         text = "#!/bin/sh\n" + HEAD + f'[ "$ACTION" = ifup ] && [ "$DEVICE" = {one.name} ] || exit 0\n'
         text += "".join(f"tc qdisc replace dev {one.name} {command}\n" for command in commands)

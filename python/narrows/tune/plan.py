@@ -362,7 +362,8 @@ class _Making:
             self.plan.change(
                 "qdisc", target, _was(root), again, "only classes of a named mq can be changed", persist=file
             )
-        for leaf in leaves:
+        for leaf in sorted(leaves, key=lambda leaf: int(leaf.parent.rpartition(":")[2] or "0", 16)):
+            why = f"a queue of an interface that is up keeps the {leaf.kind} it has, whatever the default is"
             parent = f"{handle}{leaf.parent.rpartition(':')[2]}"
             before = None if root.attached_by_kernel else _was(leaf)
             self.plan.change("qdisc", {"dev": one.name, "parent": parent}, before, _wanted(kind), why, persist=file)

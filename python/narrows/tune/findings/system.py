@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from narrows.tune import kernels
 from narrows.tune.facts import Facts
 from narrows.tune.findings.finding import Finding, Path
+from narrows.tune.persist import SECTIONS
+from narrows.words import listed
 
 _CONTAINERS = ("docker", "podman", "lxc", "lxc-libvirt", "systemd-nspawn", "openvz", "rkt", "wsl", "container-other")
 """As systemd-detect-virt names them."""
@@ -64,6 +66,27 @@ def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
                 fix="`narrows tune plan` says which package would bring it",
                 source="/lib/modules, the kernel's configuration",
             )
+
+
+def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
+    """systemd-networkd gives interfaces queue disciplines, and routes congestion controls, of its own."""
+    for file, lines in sorted(facts.networkd.items()):
+        sections = [line.strip("[]") for line in lines if line.startswith("[")]
+        kinds = [section for section in sections if section in SECTIONS.values()]
+        chosen = [line.partition("=")[2] for line in lines if line.startswith("TCPCongestionControlAlgorithm=")]
+        if not kinds and not chosen:
+            continue
+        told = [f"a queue discipline ({', '.join(kinds)})"] if kinds else []
+        told += [f"a route's congestion control ({', '.join(chosen)})"] if chosen else []
+        yield Finding(
+            id="boot-networkd",
+            severity="note",
+            subject=f"/{file}",
+            what=f"it sets {listed(told)}",
+            why="networkd sets it again whenever it configures the interface, whatever was set by hand or is "
+            "the default",
+            source="systemd.network(5)",
+        )
 
 
 def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
@@ -179,4 +202,4 @@ def hypervisor(facts: Facts) -> str | None:
     return "a hypervisor" if any(line.startswith("flags") and " hypervisor" in line for line in facts.cpu) else None
 
 
-RULES = (files, modules, openwrt, router, machine)
+RULES = (files, modules, networkd, openwrt, router, machine)
