@@ -1,6 +1,6 @@
 """The ladder: what Linux 3.3 to 4.13 did about the queue in a sender's own host, one release after the other.
 
-One host sends through its own interface of 100 Mbit/s: something large without end, and now and then something small.
+One host sends through its own interface of 100 Mbit/s: something large without end, and now and then a page.
 On each rung one thing more is as in the release that brought it. The scenarios are scenarios/ladder in the repository.
 """
 
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from narrows import plot
 from narrows.words import number
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from matplotlib.figure import Figure
 
 Figures = dict[str, Any]
 
@@ -77,8 +82,6 @@ RUNGS = (
 )  # fmt: skip
 """From the bottom."""
 
-_SMALL, _FIRST_S, _EVERY_S = 10, 6.0, 2.2
-
 _PATH = 'rate   = "1Gbit"\nrtt    = "20ms"\nbuffer = "1000p"\n'
 _BEYOND = 'rate   = "20Mbit"\nrtt    = "20ms"\nbuffer = "4bdp"\n'
 
@@ -91,14 +94,13 @@ def scenario(rung: int, *, beyond: bool = False) -> str:
         host |= below.host
         cc = below.cc or cc
     own = "".join(f"{key:<8} = {value}\n" for key, value in host.items())
-    small = "".join(
-        f'\n[[flow]]\ncc    = "{cc}"\nid    = "small{i}"\nstart = "{_FIRST_S + _EVERY_S * i:.1f}s"\nsize  = "100kB"\n'
-        for i in range(_SMALL)
-    )
     return (
         f'duration = "30s"\nwarmup   = "5s"\n\n[path]\n{_BEYOND if beyond else _PATH}\n'
         '[host]\nlike     = "linux-4.15"\nrmem     = "128KiB…6MiB"\nwmem     = "16KiB…4MiB"\nnic      = "100Mbit"\n'
-        f'{own}\n[[flow]]\ncc = "{cc}"\nid = "large"\n{small}'
+        f'{own}\n[[flow]]\ncc = "{cc}"\nid = "large"\n\n'
+        "# A browser on the other side: look-up, handshakes, 30 objects on six connections.\n"
+        f'[[flow]]\ncc       = "{cc}"\nid       = "page"\nstart    = "6s"\n'
+        'workload = { kind = "web", objects = 30, total = "300kB", pages = 10, think = "1s" }\n'
         '\n[[probe]]\nkind = "ping"\n\n# Type of service "low delay", as ssh asks for.\n'
         '[[probe]]\nkind = "ping"\ndscp = 4\n'
     )
@@ -129,7 +131,7 @@ class Row:
     ping: float
     ping_p95: float
     low_delay_p95: float
-    small: float
+    page: float
     large_mbit: float
     large_rtt: float
     again: int
@@ -138,14 +140,13 @@ class Row:
 
 def row(figures: Figures) -> Row:
     """Of one run."""
-    large, *small = figures["flows"]
+    large, page = figures["flows"]
     ping, low_delay = (probe["rtt_ms"] for probe in figures["probes"])
-    took = [figures["scenario"]["duration_s"] if flow["fct_s"] is None else flow["fct_s"] for flow in small]
     return Row(
         ping=ping["p50"],
         ping_p95=ping["p95"],
         low_delay_p95=low_delay["p95"],
-        small=1000 * median(took),
+        page=1000 * page["workload"]["page_load_s"]["p50"],
         large_mbit=large["goodput_mbit"],
         large_rtt=large["rtt_ms"]["mean"],
         again=sum(flow["retransmits"] for flow in figures["flows"]),
@@ -153,11 +154,44 @@ def row(figures: Figures) -> Row:
     )
 
 
+def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Figure:
+    """The rungs from the top: what a ping waits beyond the path's own 20 ms and what a page takes; logarithmic scales.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed.
+        OutputError: If the file cannot be written.
+    """
+    mpl = plot.matplotlib()
+    from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
+
+    format_ = plot.check(file) if file is not None else None
+    names = [f"{rung.name} ({rung.date[-4:]})" for rung in RUNGS]
+    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
+        figure = New(figsize=(8, 3.2), layout="constrained")
+        axes: Any = figure.subplots(1, 2, sharey=True)
+        for at, title, values in (
+            (axes[0], "ping in its own host, 95 %: ms beyond the path", [of.ping_p95 - 20 for of in rows]),
+            (axes[1], "a page of 30 objects: ms", [of.page for of in rows]),
+        ):
+            bars = at.barh(names, values, color="#3b6ea5")
+            at.bar_label(bars, [number(value, 0 if value >= 100 else 1) for value in values], padding=3)  # noqa: PLR2004
+            at.set_xscale("log")
+            at.set_xlim(0.5 * min(values), 4 * max(values))
+            at.set_xticks([], minor=True)
+            at.set_xticks([])
+            at.set_title(title, loc="left")
+            at.spines[["top", "right"]].set_visible(False)
+        axes[0].invert_yaxis()
+        if file is not None:
+            plot.write(figure, file, format_)
+    return figure
+
+
 HEADS = (
     "ping, half",
     "ping, 95 %",
     "low delay, 95 %",
-    "100 kB",
+    "page",
     "large Mbit/s",
     "large RTT",
     "sent again",
@@ -170,7 +204,7 @@ def cells(of: Row) -> tuple[str, ...]:
     """Of a table."""
     return (
         *(number(x, 0 if x >= 100 else 1) for x in (of.ping, of.ping_p95, of.low_delay_p95)),  # noqa: PLR2004
-        number(of.small, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again), str(of.dropped),
+        number(of.page, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again), str(of.dropped),
     )  # fmt: skip
 
 
@@ -178,7 +212,7 @@ def told(name: str, of: Row) -> str:
     """A row as a sentence."""
     return (
         f"{name}: ping {number(of.ping)} ms, 95 % within {number(of.ping_p95)} ms, of low delay within "
-        f"{number(of.low_delay_p95)} ms; 100 kB take {number(of.small, 0)} ms; the large one gets "
+        f"{number(of.low_delay_p95)} ms; a page takes {number(of.page, 0)} ms; the large one gets "
         f"{number(of.large_mbit)} Mbit/s at a round trip of {number(of.large_rtt)} ms; {of.again} sent again."
     )
 
@@ -214,7 +248,8 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
             "The ladder",
             (
                 "A host sends through its own interface of 100 Mbit/s, which is the narrow place; the path takes 20 ms."
-                " Something large is sent without end, 100 kB now and then. 95 % of the pings take no longer than:",
+                " Something large is sent without end, now and then somebody fetches a page of 30 objects."
+                " 95 % of the pings take no longer than:",
                 *(bar(rung.name, of) for rung, of in zip(RUNGS, home, strict=True)),
             ),
             (),
@@ -239,8 +274,8 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
             "A queue for each, and a law",
             (
                 "fq_codel gives each flow a queue of its own and drops where packets wait too long: "
-                f"{number(codel.ping_p95)} ms, and 100 kB in {number(codel.small, 0)} ms instead of "
-                f"{number(before.small, 0)}. Its price are {codel.dropped} drops in the sender's own host, of packets "
+                f"{number(codel.ping_p95)} ms, and a page in {number(codel.page, 0)} ms instead of "
+                f"{number(before.page, 0)}. Its price are {codel.dropped} drops in the sender's own host, of packets "
                 "that had got nowhere.",
                 "Small queues ask TCP itself not to hand down what would only wait: "
                 f"{small.dropped} drops. 128 KiB of each connection are 10 ms here; at a tenth of the rate they "
