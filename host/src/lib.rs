@@ -26,6 +26,7 @@
 //! | [`measure`] | the near end |
 //! | [`latency`] | how long one answer takes, and whose delay it is |
 //! | [`bulk`] | load over TCP, for both ends |
+//! | [`tune`] | changing a host, and taking it back |
 //! | [`wire`], [`iperf3`] | what the ends say to each other: ours, and iperf3's |
 //! | [`row`] | a flow at one instant |
 //! | [`bpf`] | programs for the kernel's own machine; unsafe code |
@@ -70,6 +71,7 @@ pub mod space;
 pub mod strangers;
 pub mod sys;
 pub mod traffic;
+pub mod tune;
 pub mod wire;
 pub mod with;
 

@@ -5,7 +5,8 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
 use narrows_host::{
-    doctor, latency, machine, measure, process, ready, serve, shell_command, sys, with, HostError, Options, Progress,
+    doctor, latency, machine, measure, process, ready, serve, shell_command, sys, tune, with, HostError, Options,
+    Progress,
 };
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -248,6 +249,23 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
 }
 
+/// What drifted is no mistake, but no success either.
+fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
+    let done = tune::options::read(args).map_err(HostError::Unlike).and_then(tune::run);
+    match done {
+        Ok((json, yes)) => {
+            // It is done whether or not anybody reads of it.
+            let _ = writeln!(std::io::stdout(), "{json}");
+            if yes {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        Err(error) => answer(Err(error)),
+    }
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
@@ -276,23 +294,20 @@ fn main() -> ExitCode {
         Some("serve") => return answer(serve_command(args)),
         Some("measure") => return answer(measure_command(args)),
         Some("latency") => return answer(latency_command(args)),
+        Some("tune") => return tune_command(args),
         Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
             return say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n"));
         }
         Some("--help" | "-h") => {
             return say(&format!(
-                "{USAGE}
-{}
-{}
-{}
-{}
-{}",
+                "{USAGE}\n{}\n{}\n{}\n{}\n{}\n{}",
                 shell_command::USAGE,
                 with::USAGE,
                 serve::options::USAGE,
                 measure::options::USAGE,
-                latency::options::USAGE
+                latency::options::USAGE,
+                tune::options::USAGE
             ));
         }
         _ => {

@@ -1,4 +1,5 @@
-//! The five messages by which a namespace is furnished, as rtnetlink(7) lays them out: a header, a fixed part, attributes.
+//! The messages by which a namespace is furnished and a host is asked and changed, as rtnetlink(7) and sock_diag(7) lay them out:
+//! a header, a fixed part, attributes.
 //!
 //! Written by hand because they are so few: the crates that know all of rtnetlink take a minute to build.
 
@@ -33,27 +34,34 @@ pub struct Link {
 pub struct Netlink(OwnedFd);
 
 /// One message in the making.
-struct Message {
+#[derive(Clone, Debug)]
+pub struct Message {
     kind: u16,
     bytes: Vec<u8>,
 }
 
 impl Message {
-    fn new(kind: u16, fixed: &[&[u8]]) -> Message {
+    /// Of a kind, with its fixed part.
+    pub fn new(kind: u16, fixed: &[&[u8]]) -> Message {
         let mut bytes = vec![0; HEADER];
         fixed.iter().for_each(|part| bytes.extend_from_slice(part));
         Message { kind, bytes }
     }
     /// An attribute: its length, its kind, its value, padded to four bytes.
-    fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
+    pub fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
         self.bytes.extend((value.len() as u16 + 4).to_ne_bytes());
         self.bytes.extend(kind.to_ne_bytes());
         self.bytes.extend_from_slice(value);
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
         self
     }
-    fn number(self, kind: u16, value: u32) -> Message {
+    /// An attribute that is a number.
+    pub fn number(self, kind: u16, value: u32) -> Message {
         self.attribute(kind, &value.to_ne_bytes())
+    }
+    /// What is behind its header.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[HEADER..]
     }
     fn number_if(self, kind: u16, value: Option<u32>) -> Message {
         match value {
@@ -63,10 +71,39 @@ impl Message {
     }
 }
 
+/// The attributes in `bytes`: kind without its flags, and value. What is cut short ends them.
+pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
+    /// `NLA_TYPE_MASK`: without the bits for nested ones and for the order of bytes.
+    const KIND: u16 = 0x3fff;
+    let mut found = Vec::new();
+    while let Some(head) = bytes.first_chunk::<4>() {
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let Some(value) = bytes.get(4..length) else { break };
+        found.push((u16::from_ne_bytes([head[2], head[3]]) & KIND, value));
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
+}
+
+/// The value of the attribute of a kind.
+pub fn attribute<'a>(found: &[(u16, &'a [u8])], kind: u16) -> Option<&'a [u8]> {
+    found.iter().find(|(k, _)| *k == kind).map(|(_, value)| *value)
+}
+
+/// A text of the kernel's, without its zero.
+pub fn text(value: &[u8]) -> String {
+    let end = value.iter().position(|c| *c == 0).unwrap_or(value.len());
+    String::from_utf8_lossy(&value[..end]).into_owned()
+}
+
 impl Netlink {
     /// Begins.
     pub fn new() -> io::Result<Netlink> {
-        sys::netlink().map(Netlink)
+        sys::netlink(libc::NETLINK_ROUTE).map(Netlink)
+    }
+    /// Begins to ask about sockets.
+    pub fn diag() -> io::Result<Netlink> {
+        sys::netlink(libc::NETLINK_SOCK_DIAG).map(Netlink)
     }
     /// Brings a device up, changed so far as it is told.
     pub fn up(&mut self, index: u32, link: &Link) -> io::Result<()> {
@@ -115,15 +152,61 @@ impl Netlink {
             .attribute(libc::RTA_METRICS, &metrics.bytes[HEADER..]);
         self.ask(message)
     }
-    /// Asks for something to be done, and waits until it is.
-    fn ask(&mut self, message: Message) -> io::Result<()> {
-        let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    fn send(&mut self, message: Message, flags: i32) -> io::Result<()> {
         let mut bytes = message.bytes;
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
         bytes[4..6].copy_from_slice(&message.kind.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&(flags as u16).to_ne_bytes());
-        sys::send(&self.0, &bytes)?;
+        bytes[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+        sys::send(&self.0, &bytes).map(drop)
+    }
+    /// Asks for a list: what each answer has behind its header.
+    pub fn list(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
+        /// No answer is larger: the kernel fills pages.
+        const LARGEST: usize = 1 << 16;
+        self.send(message, libc::NLM_F_DUMP)?;
+        let mut found = Vec::new();
+        let mut answer = vec![0; LARGEST];
+        loop {
+            let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
+            let mut rest = &answer[..n];
+            if rest.is_empty() {
+                return Err(cut_short());
+            }
+            while let Some(head) = rest.first_chunk::<HEADER>() {
+                let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
+                let body = rest.get(HEADER..length).ok_or_else(cut_short)?;
+                match i32::from(u16::from_ne_bytes([head[4], head[5]])) {
+                    libc::NLMSG_DONE => return Ok(found),
+                    libc::NLMSG_ERROR => {
+                        let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                        return Err(io::Error::from_raw_os_error(-code));
+                    }
+                    _ => found.push(body.to_vec()),
+                }
+                rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
+    /// Asks for one thing: what the answer has behind its header.
+    pub fn one(&mut self, message: Message) -> io::Result<Vec<u8>> {
+        self.send(message, 0)?;
+        let mut answer = [0; 4096];
+        let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
+        let body = answer[..n].get(HEADER..).ok_or_else(cut_short)?;
+        if i32::from(u16::from_ne_bytes([answer[4], answer[5]])) == libc::NLMSG_ERROR {
+            let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+            return Err(io::Error::from_raw_os_error(-code));
+        }
+        Ok(body.to_vec())
+    }
+    /// Asks for something to be done, made where it is not there and replaced where it is, and waits until it is.
+    pub fn ask(&mut self, message: Message) -> io::Result<()> {
+        self.tell(message, libc::NLM_F_CREATE | libc::NLM_F_REPLACE)
+    }
+    /// Asks for something to be done in the way that `flags` say, and waits until it is.
+    pub fn tell(&mut self, message: Message, flags: i32) -> io::Result<()> {
+        self.send(message, libc::NLM_F_ACK | flags)?;
         let mut answer = [0; 4096];
         let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
         // Behind the header: what went wrong, or 0.
@@ -132,12 +215,13 @@ impl Netlink {
                 0 => Ok(()),
                 code => Err(io::Error::from_raw_os_error(-code)),
             },
-            None => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the kernel's answer is cut short",
-            )),
+            None => Err(cut_short()),
         }
     }
+}
+
+fn cut_short() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is cut short")
 }
 
 #[cfg(test)]
@@ -156,5 +240,15 @@ mod tests {
         expected.extend(6_u16.to_ne_bytes());
         expected.extend(9_u32.to_ne_bytes());
         assert_eq!(message.bytes, expected);
+        let read = attributes(&message.bytes[HEADER + 4..]);
+        assert_eq!(read, [(5, &b"e0\0"[..]), (6, &9_u32.to_ne_bytes()[..])]);
+        assert_eq!(attribute(&read, 5).map(text), Some("e0".to_string()));
+    }
+
+    #[test]
+    fn attributes_that_are_cut_short_end_the_list() {
+        assert_eq!(attributes(&[9, 0, 1, 0, 7]), []);
+        assert_eq!(attributes(&[0, 0, 1, 0]), []);
+        assert_eq!(attributes(&[4, 0, 1, 0, 3]), [(1, &[][..])]);
     }
 }

@@ -257,16 +257,10 @@ pub fn write(fd: &OwnedFd, head: &[u8], payload: &[u8]) -> io::Result<usize> {
     length(unsafe { libc::writev(fd.as_raw_fd(), parts.as_ptr(), 2) })
 }
 
-/// A netlink socket of routes in this thread's namespace.
-pub fn netlink() -> io::Result<OwnedFd> {
+/// A netlink socket of a protocol in this thread's namespace.
+pub fn netlink(protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
-    owned(unsafe {
-        libc::socket(
-            libc::AF_NETLINK,
-            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-            libc::NETLINK_ROUTE,
-        )
-    })
+    owned(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })
 }
 
 /// Sends one message.
@@ -328,6 +322,13 @@ pub fn remember_signals(tied: bool) {
         // SAFETY: takes numbers only.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     }
+}
+
+/// Of those, SIGTERM alone is remembered; what is done about the others stays.
+pub fn remember_end() {
+    // SAFETY: the handler only stores to an atomic.
+    unsafe { libc::signal(libc::SIGTERM, stop as extern "C" fn(c_int) as libc::sighandler_t) };
+    STOPPED.store(false, Ordering::Relaxed);
 }
 
 /// Has one of the signals come?

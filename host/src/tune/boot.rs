@@ -1,0 +1,117 @@
+//! Will it be so after the next boot? Settings are read from several directories, and the last file wins (sysctl.d(5)).
+
+use super::plan::What;
+use super::sysctl;
+use super::world::World;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Of files with one name the first directory's counts; then files go by name.
+const FOLDERS: [&str; 5] = [
+    "etc/sysctl.d",
+    "run/sysctl.d",
+    "usr/local/lib/sysctl.d",
+    "usr/lib/sysctl.d",
+    "lib/sysctl.d",
+];
+/// `sysctl --system` of procps reads it behind all others; systemd does not read it at all.
+const LAST: &str = "etc/sysctl.conf";
+
+/// `key = value` lines, keys with dots.
+fn settings(text: &str) -> Vec<(String, String)> {
+    let line = |line: &str| {
+        let line = line.trim().trim_start_matches('-');
+        let (key, value) = line.split_once('=')?;
+        let comment = line.starts_with('#') || line.starts_with(';');
+        (!comment).then(|| (key.trim().replace('/', "."), sysctl::plain(value)))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The files in the order in which they are read.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for folder in FOLDERS {
+        for file in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".conf") {
+                found.entry(name).or_insert(file.path());
+            }
+        }
+    }
+    let mut list: Vec<PathBuf> = found.into_values().collect();
+    list.push(root.join(LAST));
+    list
+}
+
+/// Sentences about files that come behind ours and say otherwise.
+pub fn overridden<'a>(changes: impl Iterator<Item = &'a What>, world: &World) -> Vec<String> {
+    let files = files(&world.root);
+    let mut notes = Vec::new();
+    for change in changes {
+        let What::File(path, Some(to)) = change else { continue };
+        let ours = world.root.join(path.trim_start_matches('/'));
+        let Some(at) = files.iter().position(|f| *f == ours) else {
+            continue;
+        };
+        for (key, value) in settings(&to.text) {
+            for file in &files[at + 1..] {
+                let text = fs::read_to_string(file).unwrap_or_default();
+                let said = settings(&text).into_iter().rfind(|(k, v)| *k == key && *v != value);
+                if let Some((_, other)) = said {
+                    let file = file.strip_prefix(&world.root).unwrap_or(file).display().to_string();
+                    notes.push(format!(
+                        "/{file} is read after {path} and says {key} = {other}: after a boot it will be that, not {value}. \
+                         Take the line out there"
+                    ));
+                }
+            }
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Text;
+    use super::*;
+
+    #[test]
+    fn a_later_file_that_says_otherwise_is_named() {
+        let root = std::env::temp_dir().join(format!("narrows-boot-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        for folder in ["etc/sysctl.d", "usr/lib/sysctl.d"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let own = "net.core.default_qdisc = fq\nnet.ipv4.tcp_congestion_control = bbr\n";
+        fs::write(root.join("etc/sysctl.d/99-narrows.conf"), own).unwrap();
+        fs::write(
+            root.join("usr/lib/sysctl.d/50-default.conf"),
+            "net.core.default_qdisc = fq_codel\n",
+        )
+        .unwrap();
+        fs::write(
+            root.join("etc/sysctl.d/99-z.conf"),
+            "# a\n-net/core/default_qdisc=cake\n",
+        )
+        .unwrap();
+        fs::write(root.join("etc/sysctl.conf"), "net.ipv4.tcp_congestion_control = bbr\n").unwrap();
+        let world = World {
+            root: root.clone(),
+            ..World::default()
+        };
+        let text = Text {
+            text: own.to_string(),
+            mode: 0o644,
+        };
+        let change = What::File("/etc/sysctl.d/99-narrows.conf".to_string(), Some(text));
+        let notes = overridden([&change].into_iter(), &world);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].starts_with("/etc/sysctl.d/99-z.conf is read after"),
+            "{notes:?}"
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+}

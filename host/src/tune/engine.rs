@@ -1,0 +1,531 @@
+//! Apply, confirm, revert, verify: the order of things.
+//!
+//! ```text
+//!   apply:   read what is ── refuse what would be odd ── journal ── change, read back ── prove ── (boot files) ── journal
+//!   revert:  journal ── files, settings, routes, disciplines, modules: each put back and read back ── journal away
+//! ```
+//!
+//! Whatever fails takes all of it back. Killed at any point, `revert` does.
+
+use super::journal::{boot, Entry, Journal, Phase, Store};
+use super::plan::{Change, Plan, What};
+use super::world::World;
+use super::{boot as files, diag, place, sysctl, watch};
+use crate::{sys, HostError};
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+
+/// What to do about a value that somebody has changed since.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Foreign {
+    /// Do nothing at all and say so.
+    Refuse,
+    /// Leave it, put back the others.
+    Leave,
+    /// Put it back, too.
+    Overwrite,
+}
+
+type Answer = Result<Value, HostError>;
+
+fn broken(e: std::io::Error) -> HostError {
+    HostError::Broken(e.to_string())
+}
+
+/// What is as people read it.
+fn shown(change: &Change, value: &Value) -> Value {
+    match &change.what {
+        What::Module(_) => json!(if *value == json!(true) { "loaded" } else { "absent" }),
+        What::Sysctl(..) | What::Allowed(_) => json!(sysctl::plain(value.as_str().unwrap_or_default())),
+        What::Qdisc(..) => {
+            let of = |q: &Value| {
+                format!(
+                    "{} {} {}",
+                    q["kind"].as_str().unwrap_or("?"),
+                    q["handle"].as_str().unwrap_or("?"),
+                    q["parent"].as_str().unwrap_or("?")
+                )
+            };
+            json!(value["queues"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(of)
+                .collect::<Vec<_>>())
+        }
+        What::Route(..) if value.is_null() => json!("no such route"),
+        What::Route(..) => json!(value["cc"].as_str().unwrap_or("no congestion control of its own")),
+        What::File(..) => json!(if value["absent"] == json!(true) {
+            "absent"
+        } else {
+            "there"
+        }),
+    }
+}
+
+/// Reads what is, and refuses what would be odd; nothing is changed. Answers the changes to be made and those that need none.
+fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostError> {
+    let (mut entries, mut already, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    for change in &plan.changes {
+        let before = match change.live(world) {
+            Ok(before) => before,
+            Err(e) => {
+                wrong.push(e.to_string());
+                continue;
+            }
+        };
+        if change.reached(&before) {
+            already.push(json!(change.id));
+            continue;
+        }
+        wrong.extend(
+            change
+                .expected(&before)
+                .err()
+                .map(|text| format!("{text}; make the plan anew")),
+        );
+        wrong.extend(made_by_somebody(change, &before, world));
+        let beside = change.beside();
+        entries.push(Entry {
+            change: change.clone(),
+            before,
+        });
+        if let Some(beside) = beside {
+            let before = beside.live(world).map_err(broken)?;
+            entries.push(Entry { change: beside, before });
+        }
+    }
+    if wrong.is_empty() {
+        Ok((entries, already))
+    } else {
+        Err(HostError::Unlike(wrong.join("\n")))
+    }
+}
+
+fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<String> {
+    let What::Qdisc(device, steps, _) = &change.what else {
+        return None;
+    };
+    let tree = super::qdisc::Tree::from_json(before)?;
+    let made: Vec<String> = tree
+        .made(steps)
+        .iter()
+        .map(|q| format!("{} {}", q.kind, super::qdisc::shown(q.handle)))
+        .collect();
+    if made.is_empty() {
+        return None;
+    }
+    if !world.replace {
+        return Some(format!(
+            "{device}: somebody made {} there on purpose; it is replaced only with --replace",
+            made.join(", ")
+        ));
+    }
+    if tree.filters > 0 {
+        return Some(format!(
+            "{device}: {} has filters, which could not be put back; take it away yourself",
+            made[0]
+        ));
+    }
+    let odd = tree.classes.iter().find(|c| c.kind != "htb");
+    odd.map(|c| {
+        format!(
+            "{device}: {} has classes, which could not be put back; take it away yourself",
+            c.kind
+        )
+    })
+}
+
+/// Applies a plan. `within`: seconds in which somebody must confirm it.
+pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
+    // Nothing is made on a host, not even a directory, before it is clear that something is to be changed.
+    let below = match Store::open(world, false)? {
+        Some(store) => coverable(store.read()?)?,
+        None => None,
+    };
+    let (entries, already) = look(plan, world)?;
+    if entries.is_empty() {
+        return Ok(json!({ "done": [], "already": already, "nothing_to_do": true, "steps": world.steps.get() }));
+    }
+    let store =
+        Store::open(world, true)?.ok_or_else(|| HostError::Broken("the journal's directory vanished".to_string()))?;
+    if coverable(store.read()?)?.map(|j| j.id) != below.as_ref().map(|j| j.id.clone()) {
+        return Err(HostError::Unlike(
+            "another narrows tune was at work; look again and apply again".to_string(),
+        ));
+    }
+    let mut journal = Journal::new(plan.title.clone(), plan.netns.clone());
+    journal.entries = entries;
+    journal.below = below.map(Box::new);
+    journal.deadline = within.map(|s| (place::since_boot() as f64 / 1e9 + s, boot()));
+    store.write(Some(&journal))?;
+    let told = match carry_out(&store, &mut journal, world, within) {
+        Ok(told) => told,
+        Err(error) => return Err(rolled_back(&store, &journal, world, error)),
+    };
+    Ok(merged(told, json!({ "already": already, "steps": world.steps.get() })))
+}
+
+fn coverable(below: Option<Journal>) -> Result<Option<Journal>, HostError> {
+    match below {
+        None => Ok(None),
+        Some(j) if j.phase == Phase::Unconfirmed => Err(HostError::Unlike(
+            "what was applied before still waits: narrows tune confirm, or narrows tune revert".to_string(),
+        )),
+        Some(j) if j.phase != Phase::Applied => Err(HostError::Unlike(
+            "an earlier change was cut short; narrows tune revert puts everything back first".to_string(),
+        )),
+        Some(j) if !j.may_be_covered() => Err(HostError::Unlike(
+            "too many plans lie over one another; narrows tune revert, then one plan for all".to_string(),
+        )),
+        Some(j) => Ok(Some(j)),
+    }
+}
+
+fn merged(mut a: Value, b: Value) -> Value {
+    if let (Some(a), Value::Object(b)) = (a.as_object_mut(), b) {
+        a.extend(b);
+    }
+    a
+}
+
+fn carry_out(store: &Store, journal: &mut Journal, world: &World, within: Option<f64>) -> Answer {
+    if within.is_some() {
+        watch::start(world, journal)?;
+        world.step();
+    }
+    let mut done = make(journal, false, world)?;
+    let proof = prove(journal)?;
+    if within.is_none() {
+        done.extend(make(journal, true, world)?);
+    }
+    journal.phase = if within.is_some() {
+        Phase::Unconfirmed
+    } else {
+        Phase::Applied
+    };
+    store.write(Some(journal))?;
+    let notes = files::overridden(journal.entries.iter().map(|e| &e.change.what), world);
+    Ok(json!({
+        "done": done,
+        "proof": proof,
+        "still": still(journal),
+        "overridden": notes,
+        "unconfirmed_s": within,
+        "id": journal.id,
+    }))
+}
+
+/// Makes the changes of a phase, and reads each back.
+fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, HostError> {
+    let mut done = Vec::new();
+    for entry in journal.entries.iter().filter(|e| e.change.boot == boot) {
+        if sys::stopped() {
+            return Err(HostError::Stopped);
+        }
+        let change = &entry.change;
+        change.make(world).map_err(broken)?;
+        let after = change.live(world).map_err(broken)?;
+        if !change.reached(&after) {
+            let text = format!("{}: was set, and is {} all the same", change.id, shown(change, &after));
+            return Err(HostError::Broken(text));
+        }
+        done.push(json!({ "id": change.id, "before": shown(change, &entry.before), "after": shown(change, &after) }));
+    }
+    Ok(done)
+}
+
+/// The default congestion control that a journal sets.
+fn default_cc(journal: &Journal) -> Option<&str> {
+    journal.entries.iter().find_map(|e| match &e.change.what {
+        What::Sysctl(key, _, to) if key == sysctl::CC => Some(to.as_str()),
+        _ => None,
+    })
+}
+
+/// A new connection, and whether the modules are in use by it.
+fn prove(journal: &Journal) -> Answer {
+    let Some(cc) = default_cc(journal) else {
+        return Ok(Value::Null);
+    };
+    let fresh = diag::fresh().map_err(|e| HostError::Broken(format!("a new connection, to prove it: {e}")))?;
+    let listed = fresh.listed.as_deref();
+    if fresh.socket != cc || listed.is_some_and(|listed| listed != cc) {
+        let seen = listed.unwrap_or(&fresh.socket);
+        return Err(HostError::Broken(format!("a new connection uses {seen}, not {cc}")));
+    }
+    let module = format!("tcp_{cc}");
+    Ok(json!({ "cc": fresh.socket, "listed": listed, "module": module, "module_users": super::module::users(&module) }))
+}
+
+/// Connections that began before and keep what they have.
+fn still(journal: &Journal) -> Value {
+    let Some(cc) = default_cc(journal) else {
+        return json!([]);
+    };
+    let mut old: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for connection in diag::connections().unwrap_or_default() {
+        if connection.cc != cc {
+            old.entry(connection.cc).or_default().push(connection.inode);
+        }
+    }
+    let holders = if old.is_empty() {
+        BTreeMap::new()
+    } else {
+        diag::holders()
+    };
+    let row = |(cc, inodes): (String, Vec<u32>)| {
+        let mut programs: BTreeMap<&String, u64> = BTreeMap::new();
+        for name in inodes.iter().filter_map(|inode| holders.get(inode)).flatten() {
+            *programs.entry(name).or_default() += 1;
+        }
+        let programs: Vec<Value> = programs
+            .iter()
+            .map(|(name, n)| json!({ "program": name, "connections": n }))
+            .collect();
+        json!({ "cc": cc, "connections": inodes.len(), "programs": programs })
+    };
+    Value::Array(old.into_iter().map(row).collect())
+}
+
+/// Takes back one apply that went wrong; answers why it did.
+fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) -> HostError {
+    let below = journal.below.as_deref();
+    let undone = undo(journal, world, Foreign::Overwrite).and_then(|notes| store.write(below).map(|()| notes));
+    match (undone, why) {
+        (Ok(_), HostError::Stopped) => HostError::Stopped,
+        (Ok(_), why) => HostError::Broken(format!("{why}\n    everything was put back")),
+        (Err(worse), why) => HostError::Broken(format!(
+            "{why}\n    and not everything could be put back: {worse}; narrows tune revert"
+        )),
+    }
+}
+
+/// The entries of a journal in the order in which they are undone.
+fn backwards(journal: &Journal) -> Vec<&Entry> {
+    let mut list: Vec<(u8, usize, &Entry)> = journal
+        .entries
+        .iter()
+        .enumerate()
+        .map(|(i, e)| (e.change.rank(), i, e))
+        .collect();
+    list.sort_by_key(|(rank, at, _)| (*rank, usize::MAX - at));
+    list.into_iter().map(|(_, _, entry)| entry).collect()
+}
+
+/// Has somebody else changed it since? What it is now.
+fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Value>, HostError> {
+    let live = match entry.change.live(world) {
+        Ok(live) => live,
+        // An interface that has gone took its disciplines with it.
+        Err(e) if gone(&entry.change, &e) => return Ok(None),
+        Err(e) => return Err(broken(e)),
+    };
+    let change = &entry.change;
+    // Of a device's disciplines a part may be done, and that is ours.
+    let halfway = matches!(journal.phase, Phase::Applying | Phase::Reverting) && matches!(change.what, What::Qdisc(..));
+    let vanished = matches!(change.what, What::Route(..)) && live.is_null();
+    let ours = halfway || vanished || change.same(&live, &entry.before) || change.reached(&live);
+    Ok((!ours).then_some(live))
+}
+
+fn gone(change: &Change, error: &std::io::Error) -> bool {
+    matches!(change.what, What::Qdisc(..)) && matches!(error.kind(), std::io::ErrorKind::NotFound)
+        || matches!(change.what, What::Qdisc(..)) && error.to_string().contains("No such device")
+}
+
+/// Somebody else's work is not trampled: nothing at all is done then.
+fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
+    let mut list = Vec::new();
+    for entry in &journal.entries {
+        if let Some(live) = foreign(entry, journal, world)? {
+            let change = &entry.change;
+            let (is, was) = (shown(change, &live), shown(change, &entry.before));
+            list.push(format!(
+                "{}: is {is} now, which narrows did not make; it was {was}",
+                change.id
+            ));
+        }
+    }
+    if list.is_empty() {
+        return Ok(());
+    }
+    let list = list.join("\n");
+    Err(HostError::Broken(format!(
+        "{list}\n    nothing was put back; with --force it is, over that"
+    )))
+}
+
+/// Puts everything of one journal back; answers what is to be said about it.
+fn undo(journal: &Journal, world: &World, mode: Foreign) -> Result<Vec<String>, HostError> {
+    let (mut notes, mut wrong, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in backwards(journal) {
+        match foreign(entry, journal, world) {
+            Ok(Some(live)) => changed.push((entry, live)),
+            Ok(None) => {}
+            Err(e) => wrong.push(e.to_string()),
+        }
+    }
+    for entry in backwards(journal) {
+        let change = &entry.change;
+        if mode != Foreign::Overwrite && changed.iter().any(|(e, _)| e.change.id == change.id) {
+            notes.push(format!(
+                "{}: left as it is, for somebody has changed it since",
+                change.id
+            ));
+            continue;
+        }
+        match put_back(entry, world) {
+            Ok(note) => notes.extend(note),
+            Err(text) => wrong.push(text),
+        }
+    }
+    wrong.dedup();
+    if wrong.is_empty() {
+        Ok(notes)
+    } else {
+        Err(HostError::Broken(wrong.join("\n")))
+    }
+}
+
+fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
+    let change = &entry.change;
+    let live = match change.live(world) {
+        Ok(live) => live,
+        Err(e) if gone(change, &e) => return Ok(Some(format!("{}: the interface has gone", change.id))),
+        Err(e) => return Err(e.to_string()),
+    };
+    // Of a file, something half written may lie beside it.
+    if live == entry.before && !matches!(change.what, What::File(..)) {
+        return Ok(None);
+    }
+    let note = change.restore(&entry.before, world).map_err(|e| e.to_string())?;
+    let after = change.live(world).map_err(|e| e.to_string())?;
+    let vanished = matches!(change.what, What::Route(..)) && after.is_null();
+    if note.is_some() || vanished || change.same(&after, &entry.before) {
+        return Ok(note);
+    }
+    Err(format!(
+        "{}: is {} and was {}",
+        change.id,
+        shown(change, &after),
+        shown(change, &entry.before)
+    ))
+}
+
+/// Puts everything back, plan by plan; `last`: only what the last plan did.
+pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
+    let nothing = || json!({ "reverted": [], "notes": [], "nothing_to_do": true });
+    let Some(store) = Store::open(world, false)? else {
+        return Ok(nothing());
+    };
+    let Some(mut journal) = store.read()? else {
+        return Ok(nothing());
+    };
+    let (mut notes, mut reverted) = (Vec::new(), Vec::new());
+    loop {
+        notes.extend(revert_top(&store, &mut journal, world, mode)?);
+        reverted.extend(backwards(&journal).iter().map(|e| e.change.id.clone()));
+        match journal.below.take() {
+            Some(below) if !last => journal = *below,
+            _ => break,
+        }
+    }
+    Ok(json!({ "reverted": reverted, "notes": notes, "steps": world.steps.get() }))
+}
+
+/// Undoes one journal, and leaves what lies below it; answers what is to be said.
+pub fn revert_top(
+    store: &Store,
+    journal: &mut Journal,
+    world: &World,
+    mode: Foreign,
+) -> Result<Vec<String>, HostError> {
+    if mode == Foreign::Refuse {
+        refuse_foreign(journal, world)?;
+    }
+    // From now on a device may be between two states, and those are ours.
+    if journal.phase != Phase::Reverting {
+        journal.phase = Phase::Reverting;
+        store.write(Some(journal))?;
+    }
+    let notes = undo(journal, world, mode)?;
+    store.write(journal.below.as_deref())?;
+    Ok(notes)
+}
+
+/// Somebody has seen that it works: now it may outlast a boot.
+pub fn confirm(world: &World) -> Answer {
+    let nothing = || {
+        HostError::Unlike("nothing waits to be confirmed; it may have been undone, or never been applied".to_string())
+    };
+    let store = Store::open(world, false)?.ok_or_else(nothing)?;
+    let mut journal = store
+        .read()?
+        .filter(|j| j.phase == Phase::Unconfirmed)
+        .ok_or_else(nothing)?;
+    // What is written from here on must be undone whole, should this die.
+    journal.phase = Phase::Applying;
+    store.write(Some(&journal))?;
+    let done = match make(&journal, true, world) {
+        Ok(done) => done,
+        Err(error) => return Err(rolled_back(&store, &journal, world, error)),
+    };
+    journal.phase = Phase::Applied;
+    journal.deadline = None;
+    store.write(Some(&journal))?;
+    let notes = files::overridden(journal.entries.iter().map(|e| &e.change.what), world);
+    Ok(json!({ "done": done, "overridden": notes, "steps": world.steps.get() }))
+}
+
+/// Is it still so?
+pub fn verify(world: &World) -> Answer {
+    let never =
+        || HostError::Unlike("nothing was applied here that could be verified; narrows tune apply does".to_string());
+    let store = Store::open(world, false)?.ok_or_else(never)?;
+    let top = store.read()?.ok_or_else(never)?;
+    let mut seen: Vec<String> = Vec::new();
+    let (mut drifted, mut right) = (Vec::new(), Vec::new());
+    let mut notes = Vec::new();
+    if top.phase == Phase::Applying || top.phase == Phase::Reverting {
+        drifted.push(json!({ "id": "journal", "is": "cut short", "fix": "narrows tune revert" }));
+    }
+    let mut next = Some(&top);
+    while let Some(journal) = next {
+        for entry in &journal.entries {
+            let change = &entry.change;
+            let waits = change.boot && journal.phase == Phase::Unconfirmed;
+            if seen.contains(&change.id) || waits || matches!(change.what, What::Allowed(_)) {
+                continue;
+            }
+            seen.push(change.id.clone());
+            match change.live(world) {
+                Ok(live) if change.reached(&live) => right.push(json!(change.id)),
+                Ok(live) => {
+                    drifted.push(json!({ "id": change.id, "is": shown(change, &live), "fix": "narrows tune apply" }))
+                }
+                Err(e) => drifted.push(json!({ "id": change.id, "is": e.to_string(), "fix": "narrows tune apply" })),
+            }
+        }
+        notes.extend(files::overridden(journal.entries.iter().map(|e| &e.change.what), world));
+        next = journal.below.as_deref();
+    }
+    let fresh = match default_cc(&top).map(|cc| (cc, diag::fresh())) {
+        Some((cc, Ok(fresh))) if fresh.socket != cc => {
+            drifted.push(json!({ "id": "a new connection", "is": fresh.socket, "fix": "narrows tune apply" }));
+            json!(fresh.socket)
+        }
+        Some((_, Ok(fresh))) => json!(fresh.socket),
+        _ => Value::Null,
+    };
+    Ok(json!({
+        "so": drifted.is_empty(),
+        "right": right,
+        "drifted": drifted,
+        "overridden": notes,
+        "new_connection": fresh,
+        "title": top.title,
+        "made": top.made,
+        "unconfirmed": top.phase == Phase::Unconfirmed,
+    }))
+}

@@ -1,0 +1,104 @@
+//! A drop-in file of our own below `/etc`.
+
+use super::place::{Dir, Found};
+use super::world::World;
+use serde_json::{json, Value};
+use std::io;
+
+fn parts(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// What lies there: as JSON, with what is needed to put it back.
+pub fn live(path: &str, world: &World) -> io::Result<Value> {
+    let (folder, name) = parts(path);
+    let found = match Dir::open(&world.root, folder, None)? {
+        Some(dir) => dir.read(name)?,
+        None => None,
+    };
+    Ok(match found {
+        None => json!({ "absent": true, "missing": Dir::missing(&world.root, folder)? }),
+        Some(found) => json!({
+            "hex": super::to_hex(&found.bytes),
+            "mode": format!("{:04o}", found.mode),
+            "owner": [found.owner.0, found.owner.1],
+        }),
+    })
+}
+
+/// Is what lies there `text` with `mode`?
+pub fn is(live: &Value, text: &str, mode: u32) -> bool {
+    live["hex"].as_str() == Some(&super::to_hex(text.as_bytes()))
+        && live["mode"].as_str() == Some(&format!("{mode:04o}"))
+}
+
+/// Is it the same file?
+pub fn same(a: &Value, b: &Value) -> bool {
+    a["absent"] == b["absent"] && a["hex"] == b["hex"] && a["mode"] == b["mode"] && a["owner"] == b["owner"]
+}
+
+/// Writes it.
+pub fn write(path: &str, text: &str, mode: u32, world: &World) -> io::Result<()> {
+    let file = Found {
+        bytes: text.as_bytes().to_vec(),
+        mode,
+        owner: crate::sys::ids(),
+    };
+    put(path, &file, world)
+}
+
+fn put(path: &str, file: &Found, world: &World) -> io::Result<()> {
+    let (folder, name) = parts(path);
+    let dir = Dir::open(&world.root, folder, Some(0o755))?;
+    world.step();
+    let dir = dir.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{folder}: is not there")))?;
+    dir.replace(name, file, &mut || world.step())
+}
+
+/// Takes it away, if it is there.
+pub fn remove(path: &str, world: &World) -> io::Result<()> {
+    let (folder, name) = parts(path);
+    match Dir::open(&world.root, folder, None)? {
+        Some(dir) => dir.remove(name),
+        None => Ok(()),
+    }
+}
+
+/// Makes it what it was, and takes away what was left lying around.
+pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
+    let (folder, name) = parts(path);
+    if let Some(dir) = Dir::open(&world.root, folder, None)? {
+        dir.tidy(name)?;
+    }
+    if before["absent"] != json!(true) {
+        let odd = || {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{path}: the journal does not say what it was"),
+            )
+        };
+        let owner = |i: usize| before["owner"][i].as_u64().and_then(|id| u32::try_from(id).ok());
+        let file = Found {
+            bytes: before["hex"].as_str().and_then(super::from_hex).ok_or_else(odd)?,
+            mode: before["mode"]
+                .as_str()
+                .and_then(|m| u32::from_str_radix(m, 8).ok())
+                .filter(|m| *m <= 0o777)
+                .ok_or_else(odd)?,
+            owner: owner(0).zip(owner(1)).ok_or_else(odd)?,
+        };
+        return put(path, &file, world);
+    }
+    remove(path, world)?;
+    world.step();
+    // Directories that were made for it, the innermost first, as far as nothing else has come into them.
+    for made in before["missing"].as_array().into_iter().flatten().rev() {
+        let (outer, name) = parts(made.as_str().unwrap_or_default());
+        let ours = folder == made || folder.starts_with(&format!("{}/", made.as_str().unwrap_or_default()));
+        if let (true, Some(dir)) = (ours, Dir::open(&world.root, outer, None)?) {
+            dir.remove_empty(name)?;
+            world.step();
+        }
+    }
+    Ok(())
+}

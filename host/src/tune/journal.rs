@@ -1,0 +1,243 @@
+//! The journal: what was, before anything is changed.
+//!
+//! It is written whole, synced and renamed into place *before* the first change; what has been reached is not noted, since it can be
+//! seen: a live value that is the old one needs nothing, one that is the new one is put back. So a process may die between
+//! any two steps, and [`revert`](super::engine::revert) finds its way.
+//!
+//! A plan that is applied over another keeps the other's journal below its own, and both are undone in turn.
+
+use super::place::{Dir, Found};
+use super::plan::{grouped, namespace, Change};
+use super::world::World;
+use crate::{sys, HostError};
+use serde_json::{json, Value};
+use std::fs::File;
+
+const VERSION: u64 = 1;
+const NAME: &str = "journal.json";
+/// Plans over plans; JSON itself may not nest without end either.
+const DEEPEST: usize = 16;
+
+/// How far it is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Changes are being made; a process died there, if none is at work.
+    Applying,
+    /// They act, and nothing was written for the next boot: somebody must confirm.
+    Unconfirmed,
+    /// They are in order.
+    Applied,
+    /// They are being undone.
+    Reverting,
+}
+
+const PHASES: [(&str, Phase); 4] = [
+    ("applying", Phase::Applying),
+    ("unconfirmed", Phase::Unconfirmed),
+    ("applied", Phase::Applied),
+    ("reverting", Phase::Reverting),
+];
+
+/// One change and what was before.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The change.
+    pub change: Change,
+    /// The live value before it.
+    pub before: Value,
+}
+
+/// One plan that was applied.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    /// Tells this one from others.
+    pub id: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// When it was begun, UTC.
+    pub made: String,
+    /// What for.
+    pub title: String,
+    /// The network namespace it is about.
+    pub netns: Option<String>,
+    /// Unless it is confirmed until then: seconds since the host booted, and which boot that was.
+    pub deadline: Option<(f64, String)>,
+    /// What was changed, in that order.
+    pub entries: Vec<Entry>,
+    /// What was applied before.
+    pub below: Option<Box<Journal>>,
+}
+
+/// Which boot this is.
+pub fn boot() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.unwrap_or_default().trim().to_string()
+}
+
+impl Journal {
+    /// A new one.
+    pub fn new(title: String, netns: Option<String>) -> Journal {
+        let seed = [
+            sys::realtime().to_ne_bytes(),
+            u64::from(std::process::id()).to_ne_bytes(),
+        ]
+        .concat();
+        Journal {
+            id: super::to_hex(&seed[..12]),
+            phase: Phase::Applying,
+            made: crate::measure::report::now(),
+            title,
+            netns,
+            deadline: None,
+            entries: Vec::new(),
+            below: None,
+        }
+    }
+    fn to_json(&self) -> Value {
+        let phase = PHASES
+            .iter()
+            .find(|(_, p)| *p == self.phase)
+            .map_or("", |(name, _)| name);
+        let entry = |e: &Entry| json!({ "change": e.change.json, "before": e.before });
+        json!({
+            "journal": VERSION,
+            "narrows": env!("CARGO_PKG_VERSION"),
+            "id": self.id,
+            "phase": phase,
+            "made": self.made,
+            "title": self.title,
+            "netns": self.netns,
+            "deadline": self.deadline.as_ref().map(|(at, boot)| json!({ "uptime_s": at, "boot": boot })),
+            "entries": self.entries.iter().map(entry).collect::<Vec<_>>(),
+            "below": self.below.as_ref().map(|below| below.to_json()),
+        })
+    }
+    /// Reads one; what is wrong with it, where it is none.
+    pub fn parse(bytes: &[u8]) -> Result<Journal, String> {
+        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("it is no JSON: {e}"))?;
+        Journal::read(&json, DEEPEST)
+    }
+    fn read(json: &Value, deep: usize) -> Result<Journal, String> {
+        let deep = deep.checked_sub(1).ok_or("too many plans over one another")?;
+        if json["journal"].as_u64() != Some(VERSION) {
+            return Err(format!("its format is not {VERSION}"));
+        }
+        let text = |key: &str| json[key].as_str().map(str::to_string);
+        let need = |key: &str| text(key).ok_or_else(|| format!("{key} is missing"));
+        let phase = need("phase")?;
+        let phase = PHASES.iter().find(|(name, _)| *name == phase);
+        let entry = |e: &Value| {
+            let mut changes = grouped(std::slice::from_ref(&e["change"]))?;
+            match (changes.pop(), changes.is_empty()) {
+                (Some(change), true) => Ok(Entry {
+                    change,
+                    before: e["before"].clone(),
+                }),
+                _ => Err("an entry has not one change".to_string()),
+            }
+        };
+        let entries = json["entries"].as_array().ok_or("entries are missing")?;
+        let netns = text("netns");
+        if netns.as_deref().is_some_and(|name| !namespace(name)) {
+            return Err("netns is no name".to_string());
+        }
+        let deadline = &json["deadline"];
+        Ok(Journal {
+            id: need("id")?,
+            phase: phase.ok_or("its phase is unknown")?.1,
+            made: need("made")?,
+            title: need("title")?,
+            netns,
+            deadline: deadline["uptime_s"]
+                .as_f64()
+                .zip(deadline["boot"].as_str().map(str::to_string)),
+            entries: entries.iter().map(entry).collect::<Result<_, String>>()?,
+            below: match &json["below"] {
+                Value::Null => None,
+                below => Some(Box::new(Journal::read(below, deep)?)),
+            },
+        })
+    }
+    /// How many lie below it.
+    pub fn depth(&self) -> usize {
+        self.below.as_ref().map_or(0, |below| 1 + below.depth())
+    }
+    /// May another be applied over it?
+    pub fn may_be_covered(&self) -> bool {
+        self.depth() + 2 < DEEPEST
+    }
+}
+
+/// The place of the journal, ours alone while this lives.
+#[derive(Debug)]
+pub struct Store<'a> {
+    world: &'a World,
+    dir: Dir,
+    _lock: File,
+}
+
+impl<'a> Store<'a> {
+    /// Opens it and waits until nobody else works with it; `None` where nothing was ever applied. `make`: it is made.
+    pub fn open(world: &'a World, make: bool) -> Result<Option<Store<'a>>, HostError> {
+        let failed =
+            |e: std::io::Error| HostError::Unlike(format!("{e}\n    another place for the journal: --state DIR"));
+        let dir = Dir::open(&world.root, &world.state, make.then_some(0o700)).map_err(failed)?;
+        let Some(dir) = dir else { return Ok(None) };
+        if make {
+            world.step();
+        }
+        if !dir.is_private().map_err(failed)? {
+            return Err(HostError::Unlike(format!(
+                "{0}: others than its owner may look into it; chmod 0700 {0}",
+                world.state
+            )));
+        }
+        let lock = dir.lock().map_err(failed)?;
+        Ok(Some(Store {
+            world,
+            dir,
+            _lock: lock,
+        }))
+    }
+    /// The journal, whoever is at work with it.
+    pub fn peek(world: &World) -> Result<Option<Journal>, HostError> {
+        let dir = Dir::open(&world.root, &world.state, None).map_err(HostError::failed("the journal"))?;
+        dir.map_or(Ok(None), |dir| journal_of(&dir, world))
+    }
+    /// The journal; `None` where there is none.
+    pub fn read(&self) -> Result<Option<Journal>, HostError> {
+        journal_of(&self.dir, self.world)
+    }
+    /// Writes it, or takes it away.
+    pub fn write(&self, journal: Option<&Journal>) -> Result<(), HostError> {
+        let done = match journal {
+            Some(journal) => {
+                let file = Found {
+                    bytes: format!("{:#}\n", journal.to_json()).into_bytes(),
+                    mode: 0o600,
+                    owner: sys::ids(),
+                };
+                self.dir.replace(NAME, &file, &mut || self.world.step())
+            }
+            None => self.dir.remove(NAME),
+        };
+        done.map_err(HostError::failed("the journal"))?;
+        self.world.step();
+        Ok(())
+    }
+}
+
+fn journal_of(dir: &Dir, world: &World) -> Result<Option<Journal>, HostError> {
+    let place = format!("{}/{NAME}", world.state);
+    let file = dir.read(NAME).map_err(|e| HostError::Unlike(e.to_string()))?;
+    let Some(file) = file else { return Ok(None) };
+    if file.mode & 0o077 != 0 {
+        return Err(HostError::Unlike(format!(
+            "{place}: others may look into it; chmod 0600 {place}"
+        )));
+    }
+    let journal = Journal::parse(&file.bytes);
+    journal
+        .map(Some)
+        .map_err(|e| HostError::Unlike(format!("{place}: is no journal of this narrows: {e}")))
+}

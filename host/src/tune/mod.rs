@@ -1,0 +1,113 @@
+//! Changing a host, and taking it back: `narrows-host tune`.
+//!
+//! Python plans, asks and explains; here a plan is carried out. Between the two stands one JSON document
+//! (docs/reference/tune.md), which is checked here again from its first byte.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`options`] | how it is called |
+//! | [`plan`] | the plan, and each change: what is, make it so, make it as it was |
+//! | [`engine`] | the order: journal, change, read back, prove; revert, confirm, verify |
+//! | [`journal`] | what was before, on disk |
+//! | [`watch`] | the process that undoes what nobody confirms |
+//! | [`sysctl`], [`qdisc`], [`route`], [`module`], [`file`] | kinds of changes |
+//! | [`diag`] | what connections really use |
+//! | [`boot`] | files that come behind ours |
+//! | [`place`] | files as root must touch them; unsafe code |
+//! | [`world`] | where all that happens |
+
+pub mod boot;
+pub mod diag;
+pub mod engine;
+pub mod file;
+pub mod journal;
+pub mod module;
+pub mod options;
+pub mod place;
+pub mod plan;
+pub mod qdisc;
+pub mod route;
+pub mod sysctl;
+pub mod watch;
+pub mod world;
+
+use crate::{sys, HostError};
+use options::{Command, Options};
+use plan::Plan;
+use serde_json::{json, Value};
+use std::io::Read;
+
+/// Bytes as text.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The way back; `None`: it is none.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+fn plan(file: &str) -> Result<Plan, HostError> {
+    let wrong = |e: std::io::Error| HostError::Unlike(e.to_string());
+    let bytes = if file == "-" {
+        /// A plan is some kilobytes.
+        const LONGEST: u64 = 1 << 20;
+        let mut bytes = Vec::new();
+        std::io::stdin().take(LONGEST).read_to_end(&mut bytes).map_err(wrong)?;
+        bytes
+    } else {
+        place::read_trusted(std::path::Path::new(file)).map_err(wrong)?
+    };
+    Plan::parse(&bytes).map_err(HostError::Unlike)
+}
+
+/// Into the namespace of a name; its journal is its own.
+fn enter(options: &mut Options, netns: Option<&str>) -> Result<(), HostError> {
+    let Some(name) = netns else { return Ok(()) };
+    let open = || {
+        let dir = std::fs::File::open("/run/netns")?;
+        place::open_file(&dir.into(), name)
+    };
+    let ns = open().map_err(|e| {
+        HostError::Unlike(format!(
+            "network namespace {name}: {e}; ip netns list has those there are"
+        ))
+    })?;
+    sys::enter_network(&ns).map_err(|e| HostError::Unlike(format!("network namespace {name}: {e}; it needs root")))?;
+    options.world.state = format!("{}/netns-{name}", options.world.state);
+    Ok(())
+}
+
+/// Does what is asked; answers JSON, and whether it is a yes.
+pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
+    sys::remember_signals(false);
+    let answer = match options.command {
+        Command::Apply => {
+            let plan = plan(&options.plan)?;
+            let netns = options.netns.clone().or(plan.netns.clone());
+            enter(&mut options, netns.as_deref())?;
+            let plan = Plan { netns, ..plan };
+            engine::apply(&plan, &options.world, options.within)?
+        }
+        _ => {
+            let netns = options.netns.clone();
+            // The watcher was started in its namespace, and its directory has its name already.
+            if !matches!(options.command, Command::Watch) {
+                enter(&mut options, netns.as_deref())?;
+            }
+            match options.command {
+                Command::Confirm => engine::confirm(&options.world)?,
+                Command::Revert => engine::revert(&options.world, options.foreign, options.last)?,
+                Command::Verify => engine::verify(&options.world)?,
+                _ => {
+                    watch::run(&options.world, &options.id)?;
+                    json!({})
+                }
+            }
+        }
+    };
+    let yes = answer.get("so") != Some(&json!(false));
+    Ok((answer, yes))
+}

@@ -1,0 +1,83 @@
+//! A module of the kernel: loaded by `modprobe`, which knows what it needs, and taken out by the kernel itself.
+
+use super::place;
+use crate::machine;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where `modprobe` is; not looked for in `$PATH`, which is the caller's.
+const MODPROBE: [&str; 4] = [
+    "/usr/sbin/modprobe",
+    "/sbin/modprobe",
+    "/usr/bin/modprobe",
+    "/bin/modprobe",
+];
+
+/// Is it there, as a module or as a part of the kernel?
+pub fn present(name: &str) -> bool {
+    let builtin = |text: &str| {
+        let file = format!("/{name}.ko");
+        text.lines().any(|line| line.replace('-', "_").ends_with(&file))
+    };
+    Path::new(&format!("/sys/module/{name}")).exists()
+        || name
+            .strip_prefix("tcp_")
+            .is_some_and(|cc| machine::ccs().available.iter().any(|have| have == cc))
+        || fs::read_to_string(format!("/lib/modules/{}/modules.builtin", machine::release()))
+            .is_ok_and(|text| builtin(&text))
+}
+
+/// How many use it: connections, qdiscs, other modules; `None` where it cannot be a module.
+pub fn users(name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/sys/module/{name}/refcnt")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Loads it.
+pub fn load(name: &str) -> io::Result<()> {
+    let lacking = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
+    let program = MODPROBE.iter().find(|p| Path::new(p).exists());
+    let program = program.ok_or_else(|| lacking(format!("module {name}: there is no modprobe here")))?;
+    let done = Command::new(program)
+        .args(["-q", "--", name])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said
+        .lines()
+        .next()
+        .unwrap_or("it is not installed for this kernel")
+        .trim();
+    Err(lacking(format!("module {name}: {said}")))
+}
+
+/// Takes it out; `false` where somebody uses it.
+pub fn unload(name: &str) -> io::Result<bool> {
+    match place::unload(name) {
+        Ok(()) => Ok(true),
+        Err(e) => match e.raw_os_error() {
+            Some(libc::ENOENT) => Ok(true),
+            Some(libc::EAGAIN | libc::EBUSY) => Ok(false),
+            _ => Err(io::Error::new(e.kind(), format!("module {name}: {e}"))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_congestion_control_of_the_kernel_itself_is_present() {
+        // Every kernel has it, and it cannot be a module.
+        assert!(present("tcp_reno"));
+        assert!(!present("tcp_no_such"));
+    }
+}

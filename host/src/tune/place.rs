@@ -1,0 +1,387 @@
+//! Files as root must touch them: no link is followed on the way, nobody else may write what is trusted, and what is
+//! written is there whole or not at all, after a loss of power too.
+//!
+//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and everything after that happens in the directory
+//! that was opened, so that nobody can exchange a part of the path meanwhile. A file is replaced by a new one beside it, which
+//! is written, synced and then renamed over it, and the directory is synced. Thin, and unsafe code like [`crate::sys`].
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, CString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A file of ours is shorter; what is longer is somebody else's.
+const LONGEST: u64 = 1 << 20;
+/// Bits of a mode by which others than the owner may write.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// A file as it lay there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// What was in it.
+    pub bytes: Vec<u8>,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its user and group.
+    pub owner: (u32, u32),
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    name: String,
+}
+
+fn answer(result: c_int) -> io::Result<c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn text(name: &str) -> io::Result<CString> {
+    CString::new(name).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it"))
+}
+
+fn refused(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+/// Says which file; a link where none may be says so.
+fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |e| match e.raw_os_error() {
+        Some(libc::ELOOP | libc::ENOTDIR) => {
+            refused(format!("{place}: is a link or no directory; links are not followed"))
+        }
+        _ => io::Error::new(e.kind(), format!("{place}: {e}")),
+    }
+}
+
+/// Who may write there: this user and root, nobody else.
+fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
+    let own = crate::sys::ids().0;
+    if meta.uid() != 0 && meta.uid() != own {
+        return Err(refused(format!(
+            "{place}: belongs to user {}; chown root {place}",
+            meta.uid()
+        )));
+    }
+    // In a sticky directory nobody can take away what is another's.
+    if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
+        return Err(refused(format!("{place}: others may write to it; chmod go-w {place}")));
+    }
+    Ok(())
+}
+
+fn open_at(dir: &OwnedFd, name: &str, flags: c_int, mode: u32) -> io::Result<OwnedFd> {
+    let name = text(name)?;
+    let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the name ends with a zero; the descriptor is given to us alone.
+    unsafe {
+        let fd = libc::openat(dir.as_raw_fd(), name.as_ptr(), flags, mode as libc::c_uint);
+        answer(fd).map(|fd| OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// The file at `path`, for reading with privilege: no link, and nobody else could have written it.
+pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
+    let place = path.display().to_string();
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    // The way there is the user's own choice, links and all; what lies at its end is not.
+    let dir = OwnedFd::from(File::open(folder).map_err(at(&place))?);
+    let file = File::from(open_at(&dir, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(refused(format!("{place}: is no file")));
+    }
+    trusted(&place, &meta)?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Dir {
+    /// The directory `path` (absolute) below `root`; `None` where there is none. `make`: what is missing is made with that mode.
+    pub fn open(root: &Path, path: &str, make: Option<u32>) -> io::Result<Option<Dir>> {
+        let fd = OwnedFd::from(File::open(root).map_err(at(&root.display().to_string()))?);
+        let mut dir = Dir {
+            fd,
+            name: String::new(),
+        };
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            let name = format!("{}/{part}", dir.name);
+            let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+            let next = match (open_at(&dir.fd, part, flags, 0), make) {
+                (Err(e), None) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+                (Err(e), Some(mode)) if e.kind() == io::ErrorKind::NotFound => {
+                    let c = text(part)?;
+                    // SAFETY: the name ends with a zero.
+                    answer(unsafe { libc::mkdirat(dir.fd.as_raw_fd(), c.as_ptr(), mode) }).map_err(at(&name))?;
+                    dir.sync()?;
+                    open_at(&dir.fd, part, flags, 0)
+                }
+                (found, _) => found,
+            };
+            let next = File::from(next.map_err(at(&name))?);
+            trusted(&name, &next.metadata()?)?;
+            dir = Dir { fd: next.into(), name };
+        }
+        Ok(Some(dir))
+    }
+    /// Which of the directories on the way to `path` are not there, the outermost first.
+    pub fn missing(root: &Path, path: &str) -> io::Result<Vec<String>> {
+        let mut missing = Vec::new();
+        let mut whole = String::new();
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            whole = format!("{whole}/{part}");
+            if !missing.is_empty() || Dir::open(root, &whole, None)?.is_none() {
+                missing.push(whole.clone());
+            }
+        }
+        Ok(missing)
+    }
+    fn place(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+    fn sync(&self) -> io::Result<()> {
+        // SAFETY: takes a descriptor only.
+        match answer(unsafe { libc::fsync(self.fd.as_raw_fd()) }) {
+            // Some file systems have nothing to sync of a directory.
+            Err(e) if e.raw_os_error() != Some(libc::EINVAL) => Err(e),
+            _ => Ok(()),
+        }
+    }
+    /// One at a time: waits until nobody else works with this directory; until the guard is dropped.
+    pub fn lock(&self) -> io::Result<File> {
+        let fd = open_at(&self.fd, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+        // SAFETY: takes numbers only.
+        answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX) })?;
+        Ok(fd.into())
+    }
+    /// Its owner, and what others may do there.
+    pub fn is_private(&self) -> io::Result<bool> {
+        let meta = File::from(self.fd.try_clone()?).metadata()?;
+        Ok(meta.mode() & 0o077 == 0 && meta.uid() == crate::sys::ids().0)
+    }
+    /// A file of it; `None` where there is none.
+    pub fn read(&self, name: &str) -> io::Result<Option<Found>> {
+        let place = self.place(name);
+        let file = match open_at(&self.fd, name, libc::O_RDONLY | libc::O_NONBLOCK, 0) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => File::from(found.map_err(at(&place))?),
+        };
+        let meta = file.metadata()?;
+        if !meta.is_file() || meta.len() > LONGEST {
+            return Err(refused(format!("{place}: is no file of narrows")));
+        }
+        trusted(&place, &meta)?;
+        let mut bytes = Vec::new();
+        file.take(LONGEST).read_to_end(&mut bytes).map_err(at(&place))?;
+        Ok(Some(Found {
+            bytes,
+            mode: meta.mode() & 0o7777,
+            owner: (meta.uid(), meta.gid()),
+        }))
+    }
+    /// Puts a file there, whole or not at all; `step` is called after each thing done.
+    pub fn replace(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
+        let place = self.place(name);
+        // Nobody reads it by that name: neither `sysctl --system` nor networkd nor udev take such an ending.
+        let beside = format!(".{name}.narrows-new");
+        self.remove(&beside)?;
+        step();
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let mut new = File::from(open_at(&self.fd, &beside, flags, 0o600).map_err(at(&place))?);
+        step();
+        new.write_all(&file.bytes).map_err(at(&place))?;
+        // SAFETY: these take numbers only.
+        unsafe {
+            if file.owner != crate::sys::ids() {
+                answer(libc::fchown(new.as_raw_fd(), file.owner.0, file.owner.1)).map_err(at(&place))?;
+            }
+            answer(libc::fchmod(new.as_raw_fd(), file.mode)).map_err(at(&place))?;
+        }
+        new.sync_all().map_err(at(&place))?;
+        step();
+        let (from, to) = (text(&beside)?, text(name)?);
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: both names end with a zero.
+        answer(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) }).map_err(at(&place))?;
+        step();
+        self.sync()
+    }
+    /// Takes away what a [`replace`](Self::replace) that was cut short left behind.
+    pub fn tidy(&self, name: &str) -> io::Result<()> {
+        self.remove(&format!(".{name}.narrows-new"))
+    }
+    fn unlink(&self, name: &str, flags: c_int) -> io::Result<()> {
+        let c = text(name)?;
+        // SAFETY: the name ends with a zero.
+        match answer(unsafe { libc::unlinkat(self.fd.as_raw_fd(), c.as_ptr(), flags) }) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(at(&self.place(name))(e)),
+            Ok(_) => self.sync(),
+        }
+    }
+    /// Takes a file away, if it is there.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        self.unlink(name, 0)
+    }
+    /// Takes a directory away, if it is there and empty.
+    pub fn remove_empty(&self, name: &str) -> io::Result<()> {
+        match self.unlink(name, libc::AT_REMOVEDIR) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::DirectoryNotEmpty) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Is an open file one of the kernel's own, below `/proc`?
+pub fn is_proc(file: &File) -> bool {
+    // SAFETY: all zeros is a valid answer to be filled in, and it is valid for the call.
+    unsafe {
+        let mut about: libc::statfs = std::mem::zeroed();
+        libc::fstatfs(file.as_raw_fd(), &mut about) == 0 && about.f_type as i64 == libc::PROC_SUPER_MAGIC as i64
+    }
+}
+
+/// A file of a directory, no link.
+pub fn open_file(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    open_at(dir, name, libc::O_RDONLY, 0)
+}
+
+/// From now on what this process prints goes there.
+pub fn become_stdout(to: BorrowedFd) {
+    // SAFETY: both descriptors are open.
+    unsafe { libc::dup2(to.as_raw_fd(), 1) };
+}
+
+/// Takes a module out of the kernel, unless somebody uses it.
+pub fn unload(module: &str) -> io::Result<()> {
+    let name = text(module)?;
+    // SAFETY: the name ends with a zero.
+    let result = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
+    answer(result as c_int).map(drop)
+}
+
+/// The clock that also runs while the machine sleeps, ns since it booted.
+pub fn since_boot() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is valid for the call; the clock exists since Linux 2.6.39.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Ends this process at once, as a loss of power would: for tests.
+pub fn die() -> ! {
+    // SAFETY: takes numbers only.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    std::process::abort()
+}
+
+/// This process becomes nobody's child in a session of its own, deaf to the end of a terminal; the caller's own process ends here.
+pub fn outlive() -> io::Result<()> {
+    // SAFETY: these take numbers only; this process has one thread, and the first of the two goes on to its end at once.
+    unsafe {
+        answer(libc::setsid())?;
+        if answer(libc::fork())? > 0 {
+            libc::_exit(0);
+        }
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+    std::env::set_current_dir("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{symlink, PermissionsExt};
+
+    fn tree(name: &str) -> std::path::PathBuf {
+        let root = std::env::temp_dir().join(format!("narrows-place-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
+        for dir in ["", "etc", "etc/sysctl.d"] {
+            fs::set_permissions(root.join(dir), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        root
+    }
+
+    fn found(bytes: &[u8]) -> Found {
+        Found {
+            bytes: bytes.to_vec(),
+            mode: 0o644,
+            owner: crate::sys::ids(),
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_comes_back_byte_for_byte() {
+        let root = tree("whole");
+        let dir = Dir::open(&root, "/etc/sysctl.d", None).unwrap().unwrap();
+        assert_eq!(dir.read("99-narrows.conf").unwrap(), None);
+        let mut steps = 0;
+        dir.replace("99-narrows.conf", &found(b"a = 1\n"), &mut || steps += 1)
+            .unwrap();
+        assert!(steps >= 4);
+        assert_eq!(dir.read("99-narrows.conf").unwrap(), Some(found(b"a = 1\n")));
+        dir.remove("99-narrows.conf").unwrap();
+        assert_eq!(fs::read_dir(root.join("etc/sysctl.d")).unwrap().count(), 0);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn links_are_not_followed_neither_at_the_end_nor_on_the_way() {
+        let root = tree("links");
+        fs::write(root.join("secret"), "x").unwrap();
+        symlink(root.join("secret"), root.join("etc/sysctl.d/99-narrows.conf")).unwrap();
+        symlink("/", root.join("etc/away")).unwrap();
+        let dir = Dir::open(&root, "/etc/sysctl.d", None).unwrap().unwrap();
+        assert!(dir.read("99-narrows.conf").unwrap_err().to_string().contains("link"));
+        assert!(Dir::open(&root, "/etc/away", None)
+            .unwrap_err()
+            .to_string()
+            .contains("link"));
+        assert!(Dir::open(&root, "/etc/away/etc", Some(0o755)).is_err());
+        assert!(read_trusted(&root.join("etc/sysctl.d/99-narrows.conf")).is_err());
+        // Replacing it replaces the link, not what it leads to.
+        dir.replace("99-narrows.conf", &found(b"y"), &mut || ()).unwrap();
+        assert_eq!(fs::read(root.join("secret")).unwrap(), b"x");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_others_may_write_is_not_trusted() {
+        let root = tree("others");
+        let file = root.join("plan.json");
+        fs::write(&file, "{}").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+        assert!(read_trusted(&file).unwrap_err().to_string().contains("chmod go-w"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read_trusted(&file).unwrap(), b"{}");
+        fs::set_permissions(root.join("etc"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Dir::open(&root, "/etc/sysctl.d", None).is_err());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_is_missing_on_the_way_is_told() {
+        let root = tree("missing");
+        let missing = Dir::missing(&root, "/etc/systemd/network").unwrap();
+        assert_eq!(missing, ["/etc/systemd", "/etc/systemd/network"]);
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,589 @@
+//! A plan as it comes from outside: read strictly, whatever its origin, for it is carried out as root.
+//!
+//! docs/reference/tune.md has the format. What is not in it is refused by name. Nothing of it is ever a command: values go into
+//! system calls, and the only program that is started, `modprobe`, gets a name of letters, digits and `_` behind `--`.
+
+use super::{file, module, qdisc, route, sysctl, world::World};
+use serde_json::{json, Map, Value};
+use std::io;
+
+/// The version of the format.
+const VERSION: u64 = 1;
+/// More changes has no plan.
+const MOST: usize = 256;
+/// Where our own files may be: a directory and what its files end with.
+const FOLDERS: [(&str, &str); 5] = [
+    ("/etc/sysctl.d", ".conf"),
+    ("/etc/modules-load.d", ".conf"),
+    ("/etc/modules.d", ""),
+    ("/etc/udev/rules.d", ".rules"),
+    ("/etc/systemd/network", ".conf"),
+];
+/// What may be set.
+const SETTINGS: [&str; 21] = [
+    "net.core.default_qdisc",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.core.netdev_max_backlog",
+    "net.core.somaxconn",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_allowed_congestion_control",
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_ecn_fallback",
+    "net.ipv4.tcp_mtu_probing",
+    "net.ipv4.tcp_base_mss",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_notsent_lowat",
+    "net.ipv4.tcp_limit_output_bytes",
+];
+/// What only scripts can do.
+const SCRIPTS_ONLY: [&str; 2] = ["package", "uci"];
+
+/// A file as it is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Text {
+    /// What is in it.
+    pub text: String,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// What is changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A module is loaded.
+    Module(String),
+    /// A setting: its key, what the plan found, what it is to be.
+    Sysctl(String, String, String),
+    /// Who may be chosen by everybody, which setting a default changes by the way: the new default.
+    Allowed(String),
+    /// Disciplines of a device, and what the plan found in each place: kind and whether the kernel chose it.
+    Qdisc(String, Vec<qdisc::Step>, Vec<Option<(String, bool)>>),
+    /// The congestion control of a route.
+    Route(route::Prefix, Option<String>, Option<String>),
+    /// A file of our own; `None`: it is taken away.
+    File(String, Option<Text>),
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its name.
+    pub id: String,
+    /// It only makes another outlast a reboot.
+    pub boot: bool,
+    /// What it does.
+    pub what: What,
+    /// As it stood in the plan.
+    pub json: Value,
+}
+
+/// Changes in their order.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What they are for.
+    pub title: String,
+    /// The network namespace they are for.
+    pub netns: Option<String>,
+    /// They.
+    pub changes: Vec<Change>,
+}
+
+/// A name of `first` and then `rest`.
+fn name(text: &str, most: usize, rest: &str) -> bool {
+    let first = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b.is_ascii_uppercase() && !rest.is_empty();
+    let more = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || rest.as_bytes().contains(&b);
+    !text.is_empty() && text.len() <= most && first(text.as_bytes()[0]) && text.bytes().all(more)
+}
+
+/// Of a module, a congestion control, a discipline.
+fn plain_name(text: &str, most: usize) -> bool {
+    name(text, most, "") && !text.bytes().any(|b| b.is_ascii_uppercase())
+}
+
+fn interface(text: &str) -> bool {
+    let text_ = text.trim_start_matches('_');
+    text.len() < 16 && text != "." && text != ".." && (text_.is_empty() != text.is_empty() || name(text_, 15, ".@-"))
+}
+
+/// Of a network namespace.
+pub fn namespace(text: &str) -> bool {
+    !text.contains("..") && name(text.trim_start_matches('_'), 64, ".-")
+}
+
+fn value(text: &str) -> bool {
+    let word = |w: &str| {
+        !w.is_empty()
+            && w.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    text.len() < 256 && text.split(' ').all(word)
+}
+
+/// Below one of our folders, our own by its name.
+fn path(text: &str) -> bool {
+    let Some((folder, file)) = text.rsplit_once('/') else {
+        return false;
+    };
+    let letters = |b: u8| b.is_ascii_alphanumeric() || b"._@-".contains(&b);
+    let parts = |p: &str| {
+        p.split('/')
+            .skip(1)
+            .all(|part| !part.is_empty() && !part.starts_with('.') && part.bytes().all(letters))
+    };
+    let ours = file.starts_with("narrows")
+        || file.as_bytes().first().is_some_and(u8::is_ascii_digit) && file.contains("-narrows");
+    let known = FOLDERS.iter().any(|(known, end)| {
+        let within = match folder.strip_prefix(known) {
+            Some("") => *known != "/etc/systemd/network",
+            // A drop-in of networkd lies in a folder of its own.
+            Some(rest) => {
+                *known == "/etc/systemd/network" && rest.ends_with(".network.d") && rest.matches('/').count() == 1
+            }
+            None => false,
+        };
+        within && file.ends_with(end)
+    });
+    text.len() < 200 && parts(text) && ours && known
+}
+
+type Object = Map<String, Value>;
+
+fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Object, String> {
+    value.as_object().ok_or_else(|| format!("{what}: must be an object"))
+}
+
+fn string<'a>(of: &'a Object, key: &str, what: &str) -> Result<&'a str, String> {
+    of.get(key)
+        .and_then(Value::as_str)
+        .ok_or_else(|| format!("{what}: {key} must be a text"))
+}
+
+fn known(of: &Object, keys: &[&str], what: &str) -> Result<(), String> {
+    match of.keys().find(|key| !keys.contains(&key.as_str())) {
+        Some(key) => Err(format!(
+            "{what}: {key} is unknown; a newer narrows may have made this plan"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn ensure(right: bool, what: &str, problem: impl FnOnce() -> String) -> Result<(), String> {
+    if right {
+        Ok(())
+    } else {
+        Err(format!("{what}: {}", problem()))
+    }
+}
+
+fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
+    known(of, &["kind", "handle", "options"], what)?;
+    let kind = string(of, "kind", what)?;
+    let handle = match of.get("handle") {
+        None | Some(Value::Null) => 0,
+        Some(text) => text
+            .as_str()
+            .and_then(qdisc::handle)
+            .filter(|h| h & 0xffff == 0)
+            .ok_or_else(|| format!("{what}: handle {text} is none; write \"1:\""))?,
+    };
+    Ok(qdisc::Step {
+        parent,
+        kind: kind.to_string(),
+        handle,
+    })
+}
+
+fn no_options(of: &Object, what: &str) -> Result<(), String> {
+    let options = of.get("options").and_then(Value::as_object);
+    ensure(options.is_none_or(Map::is_empty), what, || {
+        "options of a queue discipline are set by none of narrows' changes yet; leave them {}".to_string()
+    })
+}
+
+fn queue(one: &Object, what: &str) -> Result<What, String> {
+    let target = object(one.get("target").unwrap_or(&Value::Null), what)?;
+    known(target, &["dev", "parent"], what)?;
+    let device = string(target, "dev", what)?;
+    ensure(interface(device), what, || {
+        format!("{device:?} is no name of an interface")
+    })?;
+    let parent = string(target, "parent", what)?;
+    let handle = qdisc::handle(parent).filter(|h| h & 0xffff != 0);
+    let handle = handle.ok_or_else(|| format!("{what}: parent {parent:?} is none; write \"root\" or \"1:2\""))?;
+    let to = object(one.get("to").unwrap_or(&Value::Null), what)?;
+    let to_step = step(to, handle, what)?;
+    no_options(to, what)?;
+    ensure(qdisc::KINDS.contains(&to_step.kind.as_str()), what, || {
+        format!("{:?} is none of {}", to_step.kind, qdisc::KINDS.join(", "))
+    })?;
+    let from = match one.get("from") {
+        None | Some(Value::Null) => None,
+        Some(from) => {
+            let found = step(object(from, what)?, handle, what)?;
+            Some((found.kind, found.handle == 0))
+        }
+    };
+    Ok(What::Qdisc(device.to_string(), vec![to_step], vec![from]))
+}
+
+/// The congestion control among the words behind `ip route replace`; `None`: there is no route.
+fn congctl(words: Option<&Value>, what: &str) -> Result<Option<Option<String>>, String> {
+    let Some(list) = words.filter(|w| !w.is_null()) else {
+        return Ok(None);
+    };
+    let list: Option<Vec<&str>> = list
+        .as_array()
+        .and_then(|list| list.iter().map(Value::as_str).collect());
+    let list = list.ok_or_else(|| format!("{what}: a route is a list of words"))?;
+    let at = list.iter().position(|w| *w == "congctl");
+    let Some(at) = at else { return Ok(Some(None)) };
+    let name = list[at + 1..]
+        .iter()
+        .find(|w| **w != "lock")
+        .copied()
+        .unwrap_or_default();
+    ensure(plain_name(name, 15), what, || {
+        format!("{name:?} is no name of a congestion control")
+    })?;
+    Ok(Some(Some(name.to_string())))
+}
+
+fn route_change(one: &Object, what: &str) -> Result<What, String> {
+    let target = object(one.get("target").unwrap_or(&Value::Null), what)?;
+    known(target, &["family", "table", "prefix"], what)?;
+    let v6 = match string(target, "family", what)? {
+        "inet" => false,
+        "inet6" => true,
+        other => return Err(format!("{what}: family {other:?} is none; write \"inet\" or \"inet6\"")),
+    };
+    let table = string(target, "table", what)?;
+    ensure(table == "main", what, || {
+        format!("table {table:?}: only routes of \"main\" are changed")
+    })?;
+    let prefix = string(target, "prefix", what)?;
+    let to = route::Prefix::parse(prefix, v6).ok_or_else(|| format!("{what}: {prefix:?} is no prefix"))?;
+    let cc = congctl(one.get("to"), what)?.ok_or_else(|| format!("{what}: a plan makes routes and takes none away"))?;
+    let from = congctl(one.get("from"), what)?.flatten();
+    Ok(What::Route(to, from, cc))
+}
+
+fn file_change(one: &Object, what: &str) -> Result<What, String> {
+    let target = string(one, "target", what)?;
+    ensure(path(target), what, || {
+        format!(
+            "{target:?} is no file of narrows' own; those are below {}",
+            FOLDERS.map(|(f, _)| f).join(", ")
+        )
+    })?;
+    let to = match one.get("to") {
+        Some(to @ Value::Object(of)) => {
+            known(of, &["text", "mode"], what)?;
+            let mode = to["mode"].as_str().and_then(|m| u32::from_str_radix(m, 8).ok());
+            let mode = mode.filter(|m| m & !0o755 == 0 && m & 0o400 != 0);
+            let text = string(of, "text", what)?;
+            ensure(text.len() < 1 << 16 && !text.contains('\0'), what, || {
+                "its text is too long, or has a zero".to_string()
+            })?;
+            Some(Text {
+                text: text.to_string(),
+                mode: mode
+                    .ok_or_else(|| format!("{what}: mode must be like \"0644\", and only the owner may write"))?,
+            })
+        }
+        Some(Value::Null) => None,
+        _ => return Err(format!("{what}: to must be null, or have text and mode")),
+    };
+    Ok(What::File(target.to_string(), to))
+}
+
+impl Change {
+    /// Reads one.
+    pub fn parse(json: &Value, at: usize) -> Result<Change, String> {
+        let of = object(json, &format!("change {}", at + 1))?;
+        let id = string(of, "id", &format!("change {}", at + 1))?;
+        let what = format!("change {} ({id:.80})", at + 1);
+        known(
+            of,
+            &["id", "kind", "phase", "target", "from", "to", "why", "persist"],
+            &what,
+        )?;
+        let boot = match string(of, "phase", &what)? {
+            "live" => false,
+            "boot" => true,
+            other => return Err(format!("{what}: phase {other:?} is none; write \"live\" or \"boot\"")),
+        };
+        let kind = string(of, "kind", &what)?;
+        ensure((kind == "file") == boot, &what, || {
+            format!("a {kind} cannot be in that phase")
+        })?;
+        let done = match kind {
+            "module" => {
+                let name = string(of, "target", &what)?;
+                ensure(plain_name(name, 64), &what, || {
+                    format!("{name:?} is no name of a module")
+                })?;
+                ensure(string(of, "to", &what)? == "loaded", &what, || {
+                    "a module can only be \"loaded\"".to_string()
+                })?;
+                What::Module(name.to_string())
+            }
+            "sysctl" => {
+                let name = string(of, "target", &what)?;
+                ensure(SETTINGS.contains(&name), &what, || {
+                    format!("{name:?} is none of the settings that narrows changes")
+                })?;
+                let (from, to) = (string(of, "from", &what)?, string(of, "to", &what)?);
+                ensure(value(to), &what, || {
+                    format!("{to:?} is no value; words of a-z, 0-9 and _")
+                })?;
+                What::Sysctl(name.to_string(), from.to_string(), to.to_string())
+            }
+            "allowed" => What::Allowed(string(of, "to", &what)?.to_string()),
+            "qdisc" => queue(of, &what)?,
+            "route" => route_change(of, &what)?,
+            "file" => file_change(of, &what)?,
+            other if SCRIPTS_ONLY.contains(&other) => {
+                return Err(format!(
+                    "{what}: a {other} is changed by the plan's script only: narrows tune plan --script"
+                ))
+            }
+            other => return Err(format!("{what}: kind {other:?} is unknown")),
+        };
+        Ok(Change {
+            id: id.to_string(),
+            boot,
+            what: done,
+            json: json.clone(),
+        })
+    }
+    /// What a default also does: the change that only records it.
+    pub fn beside(&self) -> Option<Change> {
+        let What::Sysctl(key, _, to) = &self.what else {
+            return None;
+        };
+        (key == sysctl::CC && sysctl::writable(sysctl::ALLOWED)).then(|| Change {
+            id: format!("allowed:{to}"),
+            boot: false,
+            what: What::Allowed(to.clone()),
+            json: json!({"id": format!("allowed:{to}"), "kind": "allowed", "phase": "live", "to": to}),
+        })
+    }
+    /// What it is now, with all that is needed to make it so again.
+    pub fn live(&self, world: &World) -> io::Result<Value> {
+        Ok(match &self.what {
+            What::Module(name) => json!(module::present(name)),
+            What::Sysctl(key, ..) => json!(sysctl::read(key)?),
+            What::Allowed(_) => json!(sysctl::read(sysctl::ALLOWED)?),
+            What::Qdisc(device, ..) => qdisc::read(device)?.to_json(),
+            What::Route(to, ..) => route::live(to)?,
+            What::File(path, _) => file::live(path, world)?,
+        })
+    }
+    /// Is it what the change wants?
+    pub fn reached(&self, live: &Value) -> bool {
+        match &self.what {
+            What::Module(_) => *live == json!(true),
+            What::Sysctl(_, _, to) => live.as_str().is_some_and(|live| sysctl::plain(live) == *to),
+            What::Allowed(cc) => live
+                .as_str()
+                .is_some_and(|live| sysctl::words(live).contains(&cc.as_str())),
+            What::Qdisc(_, steps, _) => {
+                qdisc::Tree::from_json(live).is_some_and(|tree| steps.iter().all(|s| s.is(&tree)))
+            }
+            What::Route(_, _, cc) => !live.is_null() && live["cc"].as_str() == cc.as_deref(),
+            What::File(_, Some(to)) => file::is(live, &to.text, to.mode),
+            What::File(_, None) => live["absent"] == json!(true),
+        }
+    }
+    /// Are two values of it the same?
+    pub fn same(&self, a: &Value, b: &Value) -> bool {
+        match &self.what {
+            What::Module(_) => a == b,
+            What::Sysctl(..) => a == b,
+            What::Allowed(_) => a.as_str().map(sysctl::words) == b.as_str().map(sysctl::words),
+            What::Qdisc(..) => match (qdisc::Tree::from_json(a), qdisc::Tree::from_json(b)) {
+                (Some(a), Some(b)) => a.same(&b),
+                _ => false,
+            },
+            What::Route(..) => a["cc"] == b["cc"] && a.is_null() == b.is_null(),
+            What::File(..) => file::same(a, b),
+        }
+    }
+    /// Is it as the plan found it? What it is instead, where not.
+    pub fn expected(&self, live: &Value) -> Result<(), String> {
+        let odd = |is: &str, said: &str| Err(format!("{}: is {is} here, and the plan was made for {said}", self.id));
+        match &self.what {
+            What::Sysctl(_, from, _) => {
+                let is = sysctl::plain(live.as_str().unwrap_or_default());
+                if is == sysctl::plain(from) {
+                    Ok(())
+                } else {
+                    odd(&is, from)
+                }
+            }
+            What::Qdisc(_, steps, from) => {
+                let tree = qdisc::Tree::from_json(live).unwrap_or_default();
+                for (step, from) in steps.iter().zip(from) {
+                    let is = tree.at(step.parent);
+                    if let (Some(is), Some((kind, _))) = (is, from) {
+                        if is.kind != *kind && is.kind != step.kind {
+                            return odd(&is.kind, kind);
+                        }
+                    }
+                }
+                Ok(())
+            }
+            What::Route(_, from, _) => {
+                let is = live["cc"].as_str();
+                if is == from.as_deref() {
+                    Ok(())
+                } else {
+                    odd(is.unwrap_or("without one"), from.as_deref().unwrap_or("none"))
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+    /// Makes it so.
+    pub fn make(&self, world: &World) -> io::Result<()> {
+        match &self.what {
+            What::Module(name) => module::load(name)?,
+            What::Sysctl(key, _, to) => sysctl::write(key, to)?,
+            What::Allowed(_) => return Ok(()),
+            What::Qdisc(device, steps, _) => return qdisc::make(device, steps, &mut || world.step()),
+            What::Route(to, _, cc) => route::set(to, cc.as_deref())?,
+            What::File(path, Some(to)) => return file::write(path, &to.text, to.mode, world),
+            What::File(path, None) => file::remove(path, world)?,
+        }
+        world.step();
+        Ok(())
+    }
+    /// Makes it what it was; a sentence where that is not wholly possible.
+    pub fn restore(&self, before: &Value, world: &World) -> io::Result<Option<String>> {
+        match &self.what {
+            What::Module(name) => {
+                if *before == json!(false) && module::present(name) && !module::unload(name)? {
+                    let users = module::users(name).unwrap_or(0);
+                    let text = "it stays loaded until they end or the host boots, and does nothing by itself";
+                    return Ok(Some(format!(
+                        "module {name} is in use by {users} (connections, say): {text}"
+                    )));
+                }
+            }
+            What::Sysctl(key, ..) => sysctl::write(key, before.as_str().unwrap_or_default())?,
+            What::Allowed(_) => sysctl::write(sysctl::ALLOWED, before.as_str().unwrap_or_default())?,
+            What::Qdisc(device, ..) => {
+                let tree = qdisc::Tree::from_json(before).unwrap_or_default();
+                qdisc::restore(device, &tree, &mut || world.step())?;
+                return Ok(None);
+            }
+            What::Route(to, ..) => route::restore(to, before)?,
+            What::File(path, _) => {
+                file::restore(path, before, world)?;
+                return Ok(None);
+            }
+        }
+        world.step();
+        Ok(None)
+    }
+    /// In which order things are undone: what decides about others comes first.
+    pub fn rank(&self) -> u8 {
+        match self.what {
+            What::File(..) => 0,
+            What::Sysctl(..) => 1,
+            What::Allowed(_) => 2,
+            What::Route(..) => 3,
+            What::Qdisc(..) => 4,
+            What::Module(_) => 5,
+        }
+    }
+}
+
+impl Plan {
+    /// Reads one.
+    pub fn parse(bytes: &[u8]) -> Result<Plan, String> {
+        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("the plan is no JSON: {e}"))?;
+        let of = object(&json, "the plan")?;
+        let keys = [
+            "narrows", "plan", "title", "asked", "host", "netns", "able", "needs", "changes", "left", "effects",
+        ];
+        known(of, &keys, "the plan")?;
+        ensure(
+            of.get("plan").and_then(Value::as_u64) == Some(VERSION),
+            "the plan",
+            || format!("its format must be {VERSION}: \"plan\": {VERSION}"),
+        )?;
+        if of.get("able") == Some(&json!(false)) {
+            let words = |need: &Value| {
+                need["why"]
+                    .as_str()
+                    .or(need["name"].as_str())
+                    .unwrap_or("something")
+                    .to_string()
+            };
+            let needs: Vec<String> = json["needs"].as_array().into_iter().flatten().map(words).collect();
+            return Err(format!("the plan cannot be applied yet: {}", needs.join("; ")));
+        }
+        let netns = of.get("netns").filter(|n| !n.is_null());
+        let netns = netns.map(|n| n.as_str().filter(|n| namespace(n)).ok_or("the plan: netns is no name"));
+        let list = of.get("changes").and_then(Value::as_array);
+        let list = list.filter(|list| list.len() <= MOST);
+        let list = list.ok_or_else(|| format!("the plan: changes must be a list of at most {MOST}"))?;
+        Ok(Plan {
+            title: of
+                .get("title")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .chars()
+                .take(200)
+                .collect(),
+            netns: netns.transpose()?.map(str::to_string),
+            changes: grouped(list)?,
+        })
+    }
+}
+
+/// Changes, those of one device's disciplines as one.
+pub fn grouped(list: &[Value]) -> Result<Vec<Change>, String> {
+    let mut changes: Vec<Change> = Vec::new();
+    for (at, json) in list.iter().enumerate() {
+        // In a journal they are one already.
+        let parts = json.as_array().map_or(std::slice::from_ref(json), Vec::as_slice);
+        for part in parts {
+            let change = Change::parse(part, at)?;
+            let same =
+                |c: &&mut Change| matches!((&c.what, &change.what), (What::Qdisc(a, ..), What::Qdisc(b, ..)) if a == b);
+            let Some(earlier) = changes.iter_mut().find(same) else {
+                if changes.iter().any(|c| c.id == change.id) {
+                    return Err(format!("{}: stands there twice", change.id));
+                }
+                changes.push(change);
+                continue;
+            };
+            if let (What::Qdisc(_, steps, froms), What::Qdisc(_, more, found)) = (&mut earlier.what, change.what) {
+                steps.extend(more);
+                froms.extend(found);
+            }
+            earlier.json = match earlier.json.take() {
+                Value::Array(mut list) => {
+                    list.push(change.json);
+                    Value::Array(list)
+                }
+                one => json!([one, change.json]),
+            };
+        }
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

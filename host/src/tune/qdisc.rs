@@ -1,0 +1,451 @@
+//! The queue disciplines of a device as one tree: read whole, changed in places, put back whole.
+//!
+//! The kernel prints a discipline with the options that make it (`TCA_OPTIONS`), so what is read can be sent back as it is.
+//! Handle `0:` is one that the kernel attached itself: it is put back by taking ours away, and what then comes follows from
+//! `net.core.default_qdisc`, which is why that is put back first. A handle of its own means that somebody made it.
+//!
+//! HTB's classes go the same way. Filters do not (their listing is not what made them), so where there are any, nothing is replaced.
+
+use crate::netlink::{attribute, attributes, text, Message, Netlink};
+use crate::sys;
+use serde_json::{json, Value};
+use std::ffi::CString;
+use std::io;
+
+/// `TC_H_ROOT`, and parents of what is not on the way out (`ingress`, `clsact`).
+const ROOT: u32 = u32::MAX;
+const INGRESS: u32 = 0xffff_fff1;
+/// What a filter of the egress hooks of `clsact` hangs on is none of the tree.
+const FIXED: usize = 20;
+const DUMP_MOST: usize = 4096;
+
+/// Disciplines that need no option; all that a plan may ask for.
+pub const KINDS: [&str; 8] = ["fq", "fq_codel", "cake", "pfifo_fast", "pfifo", "bfifo", "mq", "sfq"];
+
+/// What a host has by default, by networkd or by an earlier plan, with a handle or without: it comes back as it was, and nobody
+/// has built anything on it.
+const PLAIN: [&str; 10] = [
+    "fq",
+    "fq_codel",
+    "pfifo_fast",
+    "pfifo",
+    "bfifo",
+    "mq",
+    "noqueue",
+    "codel",
+    "fq_pie",
+    "sfq",
+];
+
+/// One discipline, or one class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// `fq_codel`.
+    pub kind: String,
+    /// Of a class: its name.
+    pub handle: u32,
+    /// Where it hangs.
+    pub parent: u32,
+    /// Its options, as the kernel prints them.
+    pub options: Vec<u8>,
+}
+
+/// Everything on a device's way out.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tree {
+    /// Disciplines.
+    pub queues: Vec<Node>,
+    /// Classes that somebody made.
+    pub classes: Vec<Node>,
+    /// Filters there are.
+    pub filters: usize,
+}
+
+fn device(name: &str) -> io::Result<u32> {
+    let odd = |e: io::Error| io::Error::new(e.kind(), format!("interface {name}: {e}"));
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    sys::interface(&name).map_err(odd)
+}
+
+fn message(kind: u16, index: u32, handle: u32, parent: u32) -> Message {
+    let fixed: [&[u8]; 5] = [
+        &[0; 4],
+        &index.to_ne_bytes(),
+        &handle.to_ne_bytes(),
+        &parent.to_ne_bytes(),
+        &[0; 4],
+    ];
+    Message::new(kind, &fixed)
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .and_then(<[u8]>::first_chunk)
+        .map_or(0, |n| u32::from_ne_bytes(*n))
+}
+
+/// HTB prints its version in the upper half of a word and takes it in the lower one; and it prints a counter among its options.
+fn as_told(mut options: Vec<u8>) -> Vec<u8> {
+    /// `TCA_HTB_INIT` and in it the places of version and of packets that went past the classes (`struct tc_htb_glob`).
+    const INIT: u16 = 2;
+    const VERSION: usize = 0;
+    const PAST: usize = 16;
+    let Some(value) = attribute(&attributes(&options), INIT) else {
+        return options;
+    };
+    let at = value.as_ptr() as usize - options.as_ptr() as usize;
+    if value.len() < PAST + 4 {
+        return options;
+    }
+    let version = number(&options, at + VERSION);
+    let version = if version > 0xffff { version >> 16 } else { version };
+    options[at + VERSION..at + VERSION + 4].copy_from_slice(&version.to_ne_bytes());
+    options[at + PAST..at + PAST + 4].fill(0);
+    options
+}
+
+fn nodes(netlink: &mut Netlink, kind: u16, index: u32) -> io::Result<Vec<Node>> {
+    let mut found = Vec::new();
+    for body in netlink.list(message(kind, index, 0, 0))? {
+        if number(&body, 4) != index {
+            continue;
+        }
+        let told = attributes(body.get(FIXED..).unwrap_or_default());
+        let name = attribute(&told, libc::TCA_KIND).map(text).unwrap_or_default();
+        let options = attribute(&told, libc::TCA_OPTIONS).unwrap_or_default().to_vec();
+        found.push(Node {
+            options: if name == "htb" { as_told(options) } else { options },
+            kind: name,
+            handle: number(&body, 8),
+            parent: number(&body, 12),
+        });
+    }
+    Ok(found)
+}
+
+/// Reads it.
+pub fn read(name: &str) -> io::Result<Tree> {
+    let index = device(name)?;
+    let mut netlink = Netlink::new()?;
+    let mut queues = nodes(&mut netlink, libc::RTM_GETQDISC, index)?;
+    queues.retain(|q| q.parent != INGRESS && q.kind != "ingress" && q.kind != "clsact");
+    queues.truncate(DUMP_MOST);
+    let mut classes = nodes(&mut netlink, libc::RTM_GETTCLASS, index)?;
+    // Others' classes are made by the discipline itself.
+    classes.retain(|c| !MADE_BY_THEMSELVES.contains(&c.kind.as_str()));
+    let mut filters = 0;
+    for q in &queues {
+        if q.handle != 0 && q.kind != "mq" {
+            let chains = netlink.list(message(libc::RTM_GETTFILTER, index, 0, q.handle));
+            // A discipline without classes takes no filters, and says so.
+            filters += chains.map_or(0, |chains| chains.len());
+        }
+    }
+    sort(&mut queues, &mut classes);
+    Ok(Tree {
+        queues,
+        classes,
+        filters,
+    })
+}
+
+/// Whose classes are its own doing.
+const MADE_BY_THEMSELVES: [&str; 12] = [
+    "mq", "mqprio", "prio", "multiq", "fq_codel", "cake", "sfq", "tbf", "netem", "red", "codel", "fq",
+];
+
+/// Whoever hangs on something comes behind it.
+fn sort(queues: &mut [Node], classes: &mut [Node]) {
+    queues.sort_by_key(|q| (q.parent != ROOT, q.parent));
+    let parents: Vec<(u32, u32)> = classes.iter().map(|c| (c.handle, c.parent)).collect();
+    let depth = |mut handle: u32| {
+        let mut depth = 0;
+        while let Some((_, parent)) = parents.iter().find(|(own, _)| *own == handle) {
+            (handle, depth) = (*parent, depth + 1);
+            if depth > parents.len() {
+                break;
+            }
+        }
+        depth
+    };
+    classes.sort_by_key(|c| (depth(c.handle), c.handle));
+}
+
+/// `1:2`, as tc writes it.
+pub fn shown(handle: u32) -> String {
+    match handle {
+        ROOT => "root".to_string(),
+        _ if handle & 0xffff == 0 => format!("{:x}:", handle >> 16),
+        _ => format!("{:x}:{:x}", handle >> 16, handle & 0xffff),
+    }
+}
+
+/// The number of `root`, `1:`, `1:2` or `:2`.
+pub fn handle(shown: &str) -> Option<u32> {
+    if shown == "root" {
+        return Some(ROOT);
+    }
+    let (major, minor) = shown.split_once(':')?;
+    let part = |text: &str| match text {
+        "" => Some(0),
+        _ if text.len() <= 4 && text.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(text, 16).ok(),
+        _ => None,
+    };
+    Some(part(major)? << 16 | part(minor)?)
+}
+
+impl Tree {
+    /// As JSON, with all that is needed to make it again.
+    pub fn to_json(&self) -> Value {
+        let list = |nodes: &[Node]| -> Vec<Value> {
+            let one = |n: &Node| json!({"kind": n.kind, "handle": shown(n.handle), "parent": shown(n.parent), "hex": super::to_hex(&n.options)});
+            nodes.iter().map(one).collect()
+        };
+        json!({ "queues": list(&self.queues), "classes": list(&self.classes), "filters": self.filters })
+    }
+    /// The way back; `None`: that is none.
+    pub fn from_json(value: &Value) -> Option<Tree> {
+        let list = |value: &Value| -> Option<Vec<Node>> {
+            let one = |n: &Value| {
+                Some(Node {
+                    kind: n["kind"].as_str().filter(|kind| kind.len() < 16)?.to_string(),
+                    handle: handle(n["handle"].as_str()?)?,
+                    parent: handle(n["parent"].as_str()?)?,
+                    options: super::from_hex(n["hex"].as_str()?).filter(|hex| hex.len() < DUMP_MOST)?,
+                })
+            };
+            value.as_array()?.iter().map(one).collect()
+        };
+        Some(Tree {
+            queues: list(&value["queues"])?,
+            classes: list(&value["classes"])?,
+            filters: usize::try_from(value["filters"].as_u64()?).ok()?,
+        })
+    }
+    /// What hangs on `parent`; of a root that the kernel made, its leaves hang on `:1` and so on.
+    pub fn at(&self, parent: u32) -> Option<&Node> {
+        self.queues.iter().find(|q| q.parent == parent)
+    }
+    /// Disciplines that somebody made on purpose and `steps` would replace.
+    pub fn made(&self, steps: &[Step]) -> Vec<&Node> {
+        let whole = |s: &Step| s.parent == ROOT && self.at(ROOT).is_some_and(|root| root.kind != s.kind);
+        let all = steps.iter().any(whole);
+        let kept = |q: &Node| steps.iter().any(|s| s.parent == q.parent && s.kind == q.kind);
+        let meant = |q: &&Node| q.handle != 0 && (all || steps.iter().any(|s| s.parent == q.parent)) && !kept(q);
+        self.queues
+            .iter()
+            .filter(meant)
+            .filter(|q| !PLAIN.contains(&q.kind.as_str()))
+            .collect()
+    }
+    /// Do two do the same, one of them perhaps with handles where the kernel gave none?
+    pub fn same(&self, other: &Tree) -> bool {
+        let alike = |a: &Node, b: &Node| {
+            a.kind == b.kind
+                && a.options == b.options
+                && (a.handle == b.handle || a.handle == 0 || b.handle == 0)
+                && (a.parent == b.parent || a.parent & 0xffff == b.parent & 0xffff && (a.handle == 0 || b.handle == 0))
+        };
+        let all = |a: &[Node], b: &[Node]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b));
+        all(&self.queues, &other.queues) && self.classes == other.classes
+    }
+}
+
+/// One discipline in one place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Where.
+    pub parent: u32,
+    /// Which.
+    pub kind: String,
+    /// Its handle, where it must have a certain one.
+    pub handle: u32,
+}
+
+impl Step {
+    /// Is it so in a tree?
+    pub fn is(&self, tree: &Tree) -> bool {
+        let found = tree.at(self.parent).or_else(|| {
+            // Leaves of an `mq` that the kernel made, after a reboot say, hang on no number.
+            tree.at(self.parent & 0xffff).filter(|_| self.parent != ROOT)
+        });
+        found.is_some_and(|q| q.kind == self.kind)
+    }
+}
+
+fn named(kind: &str) -> Vec<u8> {
+    [kind.as_bytes(), &[0]].concat()
+}
+
+fn put(netlink: &mut Netlink, index: u32, kind: u16, node: &Node, flags: i32) -> io::Result<()> {
+    let mut made = message(kind, index, node.handle, node.parent).attribute(libc::TCA_KIND, &named(&node.kind));
+    if !node.options.is_empty() {
+        made = made.attribute(libc::TCA_OPTIONS, &node.options);
+    }
+    netlink.tell(made, flags).map_err(|e| {
+        let place = shown(node.parent);
+        io::Error::new(e.kind(), format!("{} at {place}: {e}", node.kind))
+    })
+}
+
+/// Makes the steps, one after another.
+pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()> {
+    let index = device(name)?;
+    let mut netlink = Netlink::new()?;
+    for step in steps {
+        let tree = read(name)?;
+        if step.is(&tree) && (step.handle == 0 || tree.at(step.parent).is_some_and(|q| q.handle == step.handle)) {
+            continue;
+        }
+        let node = Node {
+            kind: step.kind.clone(),
+            handle: step.handle,
+            parent: step.parent,
+            options: Vec::new(),
+        };
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        put(&mut netlink, index, libc::RTM_NEWQDISC, &node, flags)
+            .map_err(|e| io::Error::new(e.kind(), format!("qdisc of {name}: {e}")))?;
+        done();
+    }
+    Ok(())
+}
+
+/// Makes the tree again, from the root on.
+pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<()> {
+    if read(name)? == *before {
+        return Ok(());
+    }
+    let index = device(name)?;
+    let mut netlink = Netlink::new()?;
+    let at = |e: io::Error| io::Error::new(e.kind(), format!("qdisc of {name}: {e}"));
+    match netlink.tell(message(libc::RTM_DELQDISC, index, 0, ROOT), 0) {
+        Ok(()) => done(),
+        // The kernel's own cannot be taken away.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {}
+        Err(e) => return Err(at(e)),
+    }
+    let create = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let mut own = before.queues.iter().filter(|q| q.handle != 0);
+    if let Some(root) = own.next() {
+        put(&mut netlink, index, libc::RTM_NEWQDISC, root, create).map_err(at)?;
+        done();
+        for class in &before.classes {
+            put(&mut netlink, index, libc::RTM_NEWTCLASS, class, libc::NLM_F_CREATE).map_err(at)?;
+            done();
+        }
+        for queue in own {
+            put(&mut netlink, index, libc::RTM_NEWQDISC, queue, create).map_err(at)?;
+            done();
+        }
+    }
+    // The kernel's choice may be another today: then its old one gets a name of its own.
+    if read(name)?.same(before) {
+        return Ok(());
+    }
+    for queue in before.queues.iter().filter(|q| q.handle == 0 && q.kind != "noqueue") {
+        let live = read(name)?;
+        let Some(mut root) = live.at(ROOT).cloned() else {
+            continue;
+        };
+        let there = |parent: u32| {
+            live.at(parent)
+                .is_some_and(|q| q.kind == queue.kind && q.options == queue.options)
+        };
+        if there(queue.parent) {
+            continue;
+        }
+        if queue.parent != ROOT && root.handle == 0 {
+            // Only of a root with a handle can the leaves be told apart.
+            put(&mut netlink, index, libc::RTM_NEWQDISC, &root, create).map_err(at)?;
+            done();
+            root = read(name)?.at(ROOT).cloned().unwrap_or(root);
+        }
+        let parent = if queue.parent == ROOT {
+            ROOT
+        } else {
+            root.handle | queue.parent & 0xffff
+        };
+        if !there(parent) {
+            put(
+                &mut netlink,
+                index,
+                libc::RTM_NEWQDISC,
+                &Node {
+                    parent,
+                    ..queue.clone()
+                },
+                create,
+            )
+            .map_err(at)?;
+            done();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(kind: &str, handle: u32, parent: u32) -> Node {
+        Node {
+            kind: kind.to_string(),
+            handle,
+            parent,
+            options: vec![1, 2],
+        }
+    }
+
+    #[test]
+    fn handles_are_written_as_tc_writes_them() {
+        for (text, number) in [("root", ROOT), ("1:", 0x10000), ("8001:a", 0x8001_000a), ("0:1", 1)] {
+            assert_eq!(handle(text), Some(number));
+            assert_eq!(shown(number), text);
+        }
+        assert_eq!(handle(":2"), Some(2));
+        for odd in ["", "1", "x:1", "12345:", "1:2:3", "+1:2"] {
+            assert_eq!(handle(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_tree_survives_its_own_json() {
+        let tree = Tree {
+            queues: vec![node("htb", 0x10000, ROOT), node("pfifo", 0x20000, 0x10001)],
+            classes: vec![node("htb", 0x10001, 0x10000)],
+            filters: 0,
+        };
+        assert_eq!(Tree::from_json(&tree.to_json()), Some(tree));
+        assert_eq!(Tree::from_json(&json!({ "queues": [{}] })), None);
+    }
+
+    #[test]
+    fn classes_stand_behind_what_they_hang_on() {
+        let mut classes = [
+            node("htb", 0x1000a, 0x10001),
+            node("htb", 0x10001, 0x10000),
+            node("htb", 0x10003, 0x1000a),
+        ];
+        sort(&mut [], &mut classes);
+        assert_eq!(classes.map(|c| c.handle), [0x10001, 0x1000a, 0x10003]);
+    }
+
+    #[test]
+    fn what_somebody_made_is_seen_and_what_the_kernel_made_is_not() {
+        let step = [Step {
+            parent: ROOT,
+            kind: "fq".to_string(),
+            handle: 0,
+        }];
+        let tree = |kind, handle| Tree {
+            queues: vec![node(kind, handle, ROOT)],
+            ..Tree::default()
+        };
+        assert!(tree("cake", 0).made(&step).is_empty());
+        assert!(tree("fq_codel", 0x10000).made(&step).is_empty());
+        assert_eq!(tree("cake", 0x10000).made(&step).len(), 1);
+        assert!(!step[0].is(&tree("cake", 0)));
+    }
+}

@@ -1,0 +1,95 @@
+//! A kernel setting below `/proc/sys/net`, and what setting it does beside it.
+//!
+//! Making a congestion control the default also lets everybody choose it: the kernel adds it to
+//! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not take it out again. So that list is
+//! in the journal, too. A namespace of its own cannot change it; there it is left alone.
+
+use super::place;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+
+/// The default congestion control.
+pub const CC: &str = "net.ipv4.tcp_congestion_control";
+/// Those that everybody may choose.
+pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
+fn path(key: &str) -> String {
+    format!("/proc/sys/{}", key.replace('.', "/"))
+}
+
+fn at(key: &str) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |e| {
+        let cure = match e.kind() {
+            io::ErrorKind::NotFound => "; this kernel, or this network namespace, has no such setting",
+            io::ErrorKind::PermissionDenied => "; it needs root, and some only outside of namespaces",
+            _ => "",
+        };
+        io::Error::new(e.kind(), format!("{key}: {e}{cure}"))
+    }
+}
+
+fn checked(key: &str, file: File) -> io::Result<File> {
+    if place::is_proc(&file) {
+        return Ok(file);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{key}: {} is not the kernel's own file", path(key)),
+    ))
+}
+
+/// What it is, byte for byte.
+pub fn read(key: &str) -> io::Result<String> {
+    let mut file = File::open(path(key)).and_then(|f| checked(key, f)).map_err(at(key))?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(at(key))?;
+    Ok(text)
+}
+
+/// Makes it so: in one write, as the kernel wants it.
+pub fn write(key: &str, value: &str) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path(key));
+    let mut file = file.and_then(|f| checked(key, f)).map_err(at(key))?;
+    file.write_all(value.as_bytes())
+        .map_err(|e| io::Error::new(e.kind(), format!("{key} = {}: {e}", value.trim())))
+}
+
+/// May it be changed here?
+pub fn writable(key: &str) -> bool {
+    fs::metadata(path(key)).is_ok_and(|meta| meta.permissions().mode() & 0o200 != 0)
+}
+
+/// A value with one space between its words, as a plan has it.
+pub fn plain(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a list whose order means nothing.
+pub fn words(value: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = value.split_whitespace().collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_the_kernel_prints_it() {
+        assert!(read("net.ipv4.tcp_congestion_control").unwrap().ends_with('\n'));
+        assert_eq!(plain("4096\t131072\t6291456\n"), "4096 131072 6291456");
+        assert_eq!(words("reno bbr\n"), words("bbr reno"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let error = read("net.ipv4.no_such_setting").unwrap_err().to_string();
+        assert!(
+            error.contains("no_such_setting") && error.contains("no such setting"),
+            "{error}"
+        );
+    }
+}
