@@ -29,7 +29,7 @@ from narrows.serve import serve
 from narrows.shell import shell
 from narrows.study.command import study
 from narrows.sweeps.command import sweep
-from narrows.tune.command import tune
+from narrows.tune.changing import tune
 from narrows.tune.with_ import with_
 
 if TYPE_CHECKING:

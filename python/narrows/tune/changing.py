@@ -1,0 +1,310 @@
+"""The commands of `narrows tune` that change a host: apply, confirm, verify, revert, prove."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from narrows.errors import NarrowsError
+from narrows.tune.command import plan as plan_command
+from narrows.tune.command import tune
+
+if TYPE_CHECKING:
+    from narrows.tune.apply import Json, Place
+    from narrows.tune.prove import Proof
+
+__all__ = ["tune"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ASKED = (
+    "cc", "qdisc", "devices", "to", "rate", "rtt", "ecn", "mtu_probing", "settings", "replace",
+)  # fmt: skip
+"""What `narrows tune plan` is asked with, and so is what carries the plan out."""
+
+_ROUNDS = 3
+
+
+def _places(command: F) -> F:
+    for made in reversed([
+        click.option("--netns", metavar="NAME", help="A network namespace of this host. Example: --netns blue"),
+        click.option("--state", metavar="DIR", help="Where the journal is. Example: --state /etc/narrows/tune"),
+        click.option("--root", hidden=True, help="What stands before every path of a file. Example: --root /tmp/tree"),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json"),
+    ]):  # fmt: skip
+        command = made(command)
+    return command
+
+
+def _asked(command: click.Command) -> click.Command:
+    """Takes the options that make a plan, too."""
+    command.params += [param for param in plan_command.params if param.name in _ASKED]
+    return command
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What was refused is told with its own exit code."""
+    from narrows.tune.apply import RefusedError  # noqa: PLC0415
+
+    try:
+        yield
+    except RefusedError as error:
+        click.echo(str(error), err=True)
+        click.get_current_context().exit(error.code)
+
+
+def _print(lines: Sequence[str]) -> None:
+    from narrows.show import console  # noqa: PLC0415
+
+    out = console()
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
+    """The plan of a file, or of what is asked."""
+    from narrows.tune.apply import read  # noqa: PLC0415
+
+    given = {name: value for name, value in asked.items() if value}
+    if file is not None:
+        odd = sorted(set(given) - {"replace"})
+        if odd:
+            raise NarrowsError(f"--{odd[0].replace('_', '-')}: is in the plan already, or belongs to one of its own")
+        return read(file)
+    if not set(given) - {"replace"}:
+        raise NarrowsError("which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json wrote")
+    from narrows.tune.collect import facts  # noqa: PLC0415
+    from narrows.tune.command import _path  # noqa: PLC0415
+    from narrows.tune.plan import Ask, plan  # noqa: PLC0415
+
+    rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
+    ask = Ask(**asked, path=_path(rate, rtt), netns=place.netns)
+    return plan(facts(netns=place.netns), ask).json()
+
+
+def _sure(plan: Json, *, yes: bool, question: str) -> None:
+    """Shows it and asks, unless it was said already.
+
+    Raises:
+        NarrowsError: If nobody is there to be asked.
+    """
+    if yes:
+        return
+    from narrows.tune.diff import lines  # noqa: PLC0415
+
+    _print(lines(plan))
+    if not sys.stdin.isatty():
+        raise NarrowsError("nobody is there to be asked; --yes says yes")
+    if not click.confirm(f"\n{question}", default=False):
+        click.get_current_context().exit(1)
+
+
+def _applicable(plan: Json) -> bool:
+    """Is there something to do that can be done?"""
+    from narrows.tune.apply import RefusedError  # noqa: PLC0415
+
+    if plan.get("able") is False:
+        needs = "; ".join(str(need.get("why") or need.get("name")) for need in plan.get("needs") or [])
+        raise RefusedError(f"needed first: {needs}", 1)
+    return bool(plan["changes"])
+
+
+@_asked
+@tune.command()
+@click.argument("file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--yes", is_flag=True, help="Do not ask. Example: --yes")
+@click.option(
+    "--confirm-within",
+    metavar="SPAN",
+    help="Undo it, and write nothing for the next boot, unless confirmed by then. Example: --confirm-within 120s",
+)
+@_places
+def apply(  # noqa: PLR0917 - Click calls it by keyword
+    file: str | None,
+    yes: bool,
+    confirm_within: str | None,
+    netns: str | None,
+    state: str | None,
+    root: str | None,
+    as_json: bool,
+    **asked: Any,  # noqa: ANN401 - as the plan is asked
+) -> None:
+    """Make the changes of a plan: what was is written down first, each is read back, and a new connection proves it.
+
+    Whatever fails takes all of it back. PLAN is a file of `narrows tune plan --json`, or - for stdin; without one, the
+    options say what is wanted. Needs root.
+
+    Example: narrows tune apply --cc bbr --confirm-within 120s
+
+    Example: narrows tune apply plan.json --yes
+    """
+    from narrows.tune.apply import Place, applied_lines, have  # noqa: PLC0415
+
+    place = Place(netns=netns, state=state, root=root)
+    replace = bool(asked.get("replace"))
+    plan = _plan(file, place, asked)
+    with _told():
+        if not _applicable(plan):
+            done: Json = {"done": [], "already": [], "nothing_to_do": True}
+        else:
+            _sure(plan, yes=yes or file == "-", question="Change it?")
+            words = ["--confirm-within", confirm_within] if confirm_within else []
+            done, _ = have(["apply", *words, *(["--replace"] if replace else [])], place, plan=plan)
+        if as_json:
+            click.echo(json.dumps(done))
+        else:
+            _print(applied_lines(done))
+
+
+@tune.command()
+@_places
+def confirm(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
+    """Keep what was applied with --confirm-within, after a reboot, too.
+
+    Example: narrows tune confirm
+    """
+    from narrows.tune.apply import Place, confirmed_lines, have  # noqa: PLC0415
+
+    with _told():
+        done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
+        if as_json:
+            click.echo(json.dumps(done))
+        else:
+            _print(confirmed_lines(done))
+
+
+@tune.command()
+@_places
+def verify(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
+    """Say whether what was applied is still so. Exit code 0: yes; 1: something drifted; 2: nothing was applied here.
+
+    Example: narrows tune verify --json
+    """
+    from narrows.tune.apply import Place  # noqa: PLC0415
+    from narrows.tune.verify import verified_lines  # noqa: PLC0415
+    from narrows.tune.verify import verify as look  # noqa: PLC0415
+
+    with _told():
+        found = look(Place(netns=netns, state=state, root=root))
+        if as_json:
+            click.echo(json.dumps(found))
+        else:
+            _print(verified_lines(found))
+        click.get_current_context().exit(0 if found["so"] else 1)
+
+
+@tune.command()
+@click.option("--force", is_flag=True, help="Also over what somebody has changed since. Example: --force")
+@_places
+def revert(force: bool, netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
+    """Put everything back as it was before the first apply, byte for byte.
+
+    What somebody else has changed since is not trampled: then nothing is done, and it says what, unless --force.
+
+    Example: narrows tune revert
+    """
+    from narrows.tune.apply import Place, have, reverted_lines  # noqa: PLC0415
+
+    with _told():
+        done, _ = have(["revert", *(["--force"] if force else [])], Place(netns=netns, state=state, root=root))
+        if as_json:
+            click.echo(json.dumps(done))
+        else:
+            _print(reverted_lines(done))
+
+
+@_asked
+@tune.command()
+@click.argument("host")
+@click.argument("file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--rounds", type=click.IntRange(1, 50), default=_ROUNDS, show_default=True, help="Example: --rounds 5")
+@click.option("--keep", "then", flag_value="keep", help="Afterwards it stays, whatever came out. Example: --keep")
+@click.option("--revert", "then", flag_value="revert", help="Afterwards it is as it was. Example: --revert")
+@click.option(
+    "--direction",
+    type=click.Choice(["up", "down"]),
+    help="up: this host sends; without, where the plan acts. Example: --direction up",
+)
+@click.option("--duration", default="10s", show_default=True, help="Of each load. Example: --duration 30s")
+@click.option("--streams", default="4", show_default=True, help="Flows at once. Example: --streams 1")
+@click.option("--port", help="Of the far end; 5201 without. Example: --port 5555")
+@click.option("--token", help="The far end's; or in $NARROWS_TOKEN. Example: --token secret")
+@click.option("--yes", is_flag=True, help="Do not ask whether to begin. Example: --yes")
+@_places
+def prove(  # noqa: PLR0917 - Click calls it by keyword
+    host: str,
+    file: str | None,
+    rounds: int,
+    then: str | None,
+    direction: str | None,
+    duration: str,
+    streams: str,
+    port: str | None,
+    token: str | None,
+    yes: bool,
+    netns: str | None,
+    state: str | None,
+    root: str | None,
+    as_json: bool,
+    **asked: Any,  # noqa: ANN401 - as the plan is asked
+) -> None:
+    """Measure the path to HOST without and with a change in turn, and say whether it does anything there.
+
+    It measures the direction in which the change acts, and says so where it cannot act. HOST runs `narrows serve` or
+    `iperf3 -s`. Afterwards it is as it was, unless it is better and you say keep, or --keep does.
+
+    Example: narrows tune prove server.example --cc bbr
+    """
+    from narrows import measuring  # noqa: PLC0415
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.measurement import Direction, Measurement  # noqa: PLC0415
+    from narrows.tune import prove as proving  # noqa: PLC0415
+    from narrows.tune.apply import Place  # noqa: PLC0415
+
+    place = Place(netns=netns, state=state, root=root)
+    if netns is not None:
+        raise NarrowsError(f"--netns: measures from where it is; ip netns exec {netns} narrows tune prove …")
+    replace = bool(asked.get("replace"))
+    plan = _plan(file, place, asked)
+    if not plan["changes"] and plan.get("able") is not False:
+        click.echo("Nothing to prove: it is so already.")
+        return
+    way = proving.direction(plan, direction)
+    passed = {"--duration": duration, "--streams": streams, "--port": port, "--token": token, "--idle": "1s"}
+    arguments = [word for name, value in passed.items() if value for word in (name, value)]
+
+    def once(towards: Direction) -> Measurement:
+        return measuring.measure(host, arguments, test=f"tcp_n{towards}")[0]
+
+    with _told():
+        _applicable(plan)
+        _sure(plan, yes=yes or file == "-", question=f"Measure {rounds} times without and {rounds} times with it?")
+        with _Bar(quiet=as_json, of="measurements") as bar:
+            proof = proving.prove(plan, place, once, way=way, rounds=rounds, replace=replace, progress=bar)
+        if not as_json:
+            _print(proving.proof_lines(proof))
+        kept = _kept(proof, plan, place, then=then, replace=replace, quiet=as_json)
+        if as_json:
+            click.echo(json.dumps(proof.json() | {"kept": kept}))
+
+
+def _kept(proof: Proof, plan: Json, place: Place, *, then: str | None, replace: bool, quiet: bool) -> bool:
+    """Keeps it or not, as told; asks only where it is better and somebody is there."""
+    from narrows.tune.apply import applied_lines, have  # noqa: PLC0415
+
+    keep = then == "keep"
+    if then is None and proof.verdict == "better" and sys.stdin.isatty() and not quiet:
+        keep = click.confirm("\nKeep it?", default=False)
+    if keep:
+        done, _ = have(["apply", *(["--replace"] if replace else [])], place, plan=plan)
+        if not quiet:
+            _print(applied_lines(done))
+    elif not quiet:
+        _print(["Everything is as it was." if then else "Everything is as it was; --keep keeps it."])
+    return keep

@@ -1,0 +1,198 @@
+"""Does a change do on this path what is said of it? Measured without and with it in turn: A B A B A B.
+
+In turn, because paths change over the day: two measurements an hour apart differ by themselves. And in the direction in
+which this host *sends*, because that is what its congestion control and its queues act on. Who changes the receiver
+and then measures a download has measured the weather; such a question is answered by "cannot have this effect".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from narrows import compare
+from narrows.compare import Difference
+from narrows.errors import NarrowsError
+from narrows.measurement import Direction, Measurement
+from narrows.tune.apply import Json, Place, have, live_only
+from narrows.words import listed
+
+ROUNDS = 3
+"""Each is one measurement without and one with the change; three are the fewest that tell loads apart."""
+
+SENDS = frozenset({
+    "net.core.default_qdisc", "net.core.wmem_max", "net.ipv4.tcp_congestion_control", "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_limit_output_bytes", "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_base_mss",
+})  # fmt: skip
+"""Settings that act on what this host sends."""
+
+RECEIVES = frozenset({
+    "net.core.rmem_max", "net.core.netdev_max_backlog", "net.ipv4.tcp_rmem", "net.ipv4.tcp_moderate_rcvbuf",
+})  # fmt: skip
+"""Settings that act on what it receives."""
+
+AGREED = frozenset({
+    "net.ipv4.tcp_ecn", "net.ipv4.tcp_ecn_fallback", "net.ipv4.tcp_window_scaling", "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_timestamps",
+})  # fmt: skip
+"""Settings that both ends agree on when a connection begins: they act both ways."""
+
+_WAYS: dict[Direction, str] = {"up": "what this host sends", "down": "what this host receives"}
+_SECONDS_OF_A_WATCH = 86_400
+
+Measure = Callable[[Direction], Measurement]
+"""Measures the path once, loaded in a direction."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of it.
+
+    Attributes:
+        direction: In which it was measured.
+        found: Each figure, without and with the change.
+        without: The measurements without it, in their order.
+        with_it: Those with it.
+    """
+
+    direction: Direction
+    found: list[Difference]
+    without: list[Measurement]
+    with_it: list[Measurement]
+
+    @property
+    def verdict(self) -> str:
+        """`better`, `worse`, `better and worse`, `no difference seen` or `cannot tell`."""
+        seen = {d.verdict for d in self.found}
+        if {"better", "worse"} <= seen:
+            return "better and worse"
+        for word in ("better", "worse", "cannot tell"):
+            if word in seen:
+                return word
+        return "no difference seen"
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "direction": self.direction,
+            "verdict": self.verdict,
+            "rounds": len(self.without),
+            "figures": {d.figure.key: d.json() for d in self.found},
+        }
+
+
+def acts_on(plan: Json) -> set[Direction]:
+    """The directions in which a plan can have an effect, `up` being what this host sends.
+
+    >>> acts_on({"changes": [{"kind": "sysctl", "target": "net.ipv4.tcp_congestion_control"}]})
+    {'up'}
+    >>> acts_on({"changes": [{"kind": "sysctl", "target": "net.ipv4.tcp_rmem"}]})
+    {'down'}
+    """
+    ways: set[Direction] = set()
+    for change in plan["changes"]:
+        key = change["target"]
+        if change["kind"] in {"qdisc", "route"} or (change["kind"] == "sysctl" and key in SENDS):
+            ways.add("up")
+        elif change["kind"] == "sysctl" and key in RECEIVES:
+            ways.add("down")
+        elif change["kind"] == "sysctl" and key in AGREED:
+            ways |= {"up", "down"}
+    return ways
+
+
+def direction(plan: Json, asked: str | None) -> Direction:
+    """In which direction it is to be measured.
+
+    Raises:
+        NarrowsError: If the plan cannot have an effect there, or nowhere.
+    """
+    ways = acts_on(plan)
+    if not ways:
+        raise NarrowsError("nothing in this plan acts on connections by itself, so there is nothing to measure")
+    if asked is None:
+        return "up" if "up" in ways else "down"
+    way = cast("Direction", asked)
+    if way in ways:
+        return way
+    other: Direction = "down" if way == "up" else "up"
+    names = listed([str(c["target"]) for c in plan["changes"] if c["kind"] in {"sysctl", "qdisc", "route"}])
+    who = "the far end sends, and its congestion control and queues decide" if way == "down" else "this host sends"
+    raise NarrowsError(
+        f"cannot have this effect: {names} acts on {_WAYS[other]}, and in the direction `{way}` {who}.\n"
+        f"    measure where it acts: --direction {other}"
+        + ("; or apply the plan at the far end and measure from there" if way == "down" else "")
+    )
+
+
+@contextlib.contextmanager
+def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
+    """The change is on, for the next boot nothing is written, and whatever happens it is off again."""
+    within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
+    # Its own process watches: it undoes the change when it is told to end, as it is with a session or the machine.
+    have(["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan))
+    try:
+        yield
+    finally:
+        have(["revert", "--last"], place)
+
+
+def prove(
+    plan: Json,
+    place: Place,
+    measure: Measure,
+    *,
+    way: Direction,
+    rounds: int = ROUNDS,
+    replace: bool = False,
+    progress: Callable[[float, float], object] | None = None,
+) -> Proof:
+    """Measures without and with it in turn; afterwards it is off.
+
+    Raises:
+        NarrowsError: If it cannot be measured or applied.
+    """
+    without: list[Measurement] = []
+    with_it: list[Measurement] = []
+    for at in range(rounds):
+        if progress is not None:
+            progress(2 * at, 2 * rounds)
+        without.append(measure(way))
+        if progress is not None:
+            progress(2 * at + 1, 2 * rounds)
+        with changed(plan, place, replace=replace):
+            with_it.append(measure(way))
+    return Proof(way, compared(without, with_it, way), without, with_it)
+
+
+def compared(without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction) -> list[Difference]:
+    """The figures of that direction, and the idle round trip."""
+    from narrows.measuring import joined  # noqa: PLC0415 - which brings the live engine
+
+    test = f"tcp_n{way}"
+    other = "down" if way == "up" else "up"
+    found = compare.differences(joined(without, test), joined(with_it, test))
+    return [d for d in found if other not in d.figure.key.split("_")]
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """The verdict first, then each figure."""
+    words = {
+        "better": "It is better with the change.",
+        "worse": "It is worse with the change.",
+        "better and worse": "Some of it is better with the change, and some worse.",
+        "no difference seen": "No difference seen: not the same as that there is none.",
+        "cannot tell": "Too few values to tell.",
+    }
+    way = "up" if proof.direction == "up" else "down"
+    head = f"Measured {way}, {_WAYS[proof.direction]}: without and with it in turn, {len(proof.without)} times each."
+    # One sentence each, but for what was too short.
+    return [
+        words[proof.verdict],
+        head,
+        *compare.sentences(proof.found, "without", "with"),
+        compare.caution([*proof.without, *proof.with_it]) if len(proof.without) < ROUNDS else "Intervals are of 99 %.",
+    ]

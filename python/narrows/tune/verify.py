@@ -1,0 +1,39 @@
+"""Is it still so? For a person, and for what watches hosts."""
+
+from __future__ import annotations
+
+from narrows.tune.apply import Json, Place, have
+
+
+def verify(place: Place) -> Json:
+    """Looks.
+
+    Raises:
+        RefusedError: If nothing was applied here.
+    """
+    return have(["verify"], place)[0]
+
+
+def verified_lines(found: Json) -> list[str]:
+    r"""What was found, the answer first.
+
+    >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
+    >>> found = {"so": False, "right": ["a"], "drifted": [row], "overridden": [], "unconfirmed": False,
+    ...          "made": "2026-01-01T00:00:00.000Z", "title": "ECN is asked for", "new_connection": None}
+    >>> print("\n".join(verified_lines(found)))
+    No longer so: ECN is asked for (applied 2026-01-01T00:00:00.000Z).
+    sysctl:net.ipv4.tcp_ecn: is 2 now; narrows tune apply
+    a: is so
+    """
+    title = f"{found['title'] or 'what was applied'} (applied {found['made']})"
+    told = [f"Still so: {title}." if found["so"] else f"No longer so: {title}."]
+    for row in found["drifted"]:
+        is_ = ", ".join(row["is"]) if isinstance(row["is"], list) else row["is"]
+        told.append(f"{row['id']}: is {is_} now; {row['fix']}")
+    told += [f"{name}: is so" for name in found["right"]]
+    if found["new_connection"]:
+        told.append(f"A new connection uses {found['new_connection']}.")
+    told += [f"Careful: {text}." for text in found["overridden"]]
+    if found["unconfirmed"]:
+        told.append("It waits to be confirmed, and is undone otherwise: narrows tune confirm")
+    return told
