@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -88,7 +89,8 @@ class Space:
         }
         return {
             "settings": settings.splitlines(),
-            "qdiscs": self.run("tc", "qdisc", "show").splitlines(),
+            # HTB prints a counter among its options.
+            "qdiscs": re.sub(r"direct_packets_stat \d+", "", self.run("tc", "qdisc", "show")).splitlines(),
             "classes": self.run("tc", "class", "show", "dev", DEVICE).splitlines(),
             "routes": self.run("ip", "-d", "route").splitlines(),
             "files": files,

@@ -1,0 +1,290 @@
+"""A whole host that is changed, booted again and put back: a user-mode kernel with modules, fq, fq_codel and cake.
+
+Debian's package `user-mode-linux` has one. Its root is a small tree that is made here: nothing of this machine can be
+reached but what is copied into it. It boots in a second or two; where it is not installed this is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_tune_host import change, plan
+
+from narrows.live import HOST
+
+KERNEL = shutil.which("linux.uml")
+MODULES = Path("/usr/lib/uml/modules")
+CC = "net.ipv4.tcp_congestion_control"
+ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
+QDISC = "net.core.default_qdisc"
+WANTED = (
+    "tcp_bbr",
+    "sch_fq",
+    "sch_fq_codel",
+    "sch_cake",
+    "sch_netem",
+    "sch_htb",
+    "sch_tbf",
+    "ifb",
+    "veth",
+    "tcp_diag",
+    "inet_diag",
+)
+LOADED = "for m in tcp_bbr sch_fq; do echo $m $(test -d /sys/module/$m && echo loaded || echo absent); done"
+
+Json = dict[str, Any]
+
+BEGIN = """#!/bin/busybox sh
+export PATH=/bin:/sbin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs run /run
+ip link set lo up
+modprobe -q inet_diag; modprobe -q tcp_diag; modprobe -q ifb numifbs=0
+for file in /etc/modules-load.d/*.conf; do
+    [ -f "$file" ] && grep -v '^#' "$file" | while read -r name; do modprobe -q "$name"; done
+done
+for file in /etc/sysctl.d/*.conf; do [ -f "$file" ] && sysctl -q -p "$file"; done
+ip link add d0 type ifb
+ip link set d0 up
+ip link add d1 numtxqueues 2 type ifb
+ip link set d1 up
+say() { echo "<$1>"; shift; "$@" 2>&1; echo; echo "</>"; }
+"""
+END = "\necho o > /proc/sysrq-trigger; sleep 20\n"
+
+pytestmark = pytest.mark.skipif(
+    KERNEL is None or shutil.which("busybox") is None or shutil.which("tc") is None,
+    reason="there is no user-mode kernel, or no busybox or tc: apt install user-mode-linux busybox iproute2",
+)
+
+
+def libraries(program: Path) -> set[Path]:
+    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return {Path(path) for path in re.findall(r"(/\S+) \(0x", told)}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The root of a host: busybox, ip, tc, this narrows-host, and the kernel's modules."""
+    root = tmp_path / "host"
+    for folder in ("bin", "sbin", "proc", "sys", "run", "dev", "tmp", "etc/sysctl.d", "var/lib", "usr"):
+        (root / folder).mkdir(parents=True)
+    for name in ("busybox", "tc", "ip"):
+        found = Path(str(shutil.which(name)))
+        shutil.copy(found.resolve(), root / "bin" / name)
+    shutil.copy(HOST, root / "bin/narrows-host")
+    for program in (root / "bin").iterdir():
+        for library in libraries(program):
+            place = root / str(library).lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library.resolve(), place)
+    for name in (
+        "sh",
+        "mount",
+        "modprobe",
+        "sysctl",
+        "cat",
+        "grep",
+        "ls",
+        "sleep",
+        "printf",
+        "test",
+        "kill",
+        "find",
+        "md5sum",
+        "sort",
+    ):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / "sbin/modprobe").symlink_to("../bin/busybox")
+    release = next(MODULES.iterdir())
+    place = root / "lib/modules" / release.name
+    place.mkdir(parents=True, exist_ok=True)
+    for file in release.glob("modules.*"):
+        shutil.copy(file, place)
+    for name in WANTED:
+        for file in release.rglob(f"{name}.ko"):
+            there = place / file.relative_to(release)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, there)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n", encoding="utf-8")
+    for path in (root, *root.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o755)
+    return root
+
+
+def booted(tree: Path, script: str) -> dict[str, str]:
+    """Boots it, lets it carry out a script, and answers what that said under each name."""
+    init = tree / "init"
+    init.write_text(BEGIN + script + END, encoding="utf-8")
+    init.chmod(0o755)
+    assert KERNEL is not None
+    words = [
+        "rootfstype=hostfs",
+        f"rootflags={tree}",
+        "rw",
+        "init=/init",
+        "mem=96M",
+        "con=null",
+        "con0=null,fd:1",
+        "quiet",
+    ]
+    temporary = {**os.environ, "TMPDIR": "/tmp"}
+    done = subprocess.run(
+        [KERNEL, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=100,
+        check=False, env=temporary, start_new_session=True,
+    )  # fmt: skip
+    told = dict(re.findall(r"^<([\w ]+)>\r?\n(.*?)\r?\n</>", done.stdout, re.DOTALL | re.MULTILINE))
+    if not told:
+        pytest.skip(f"the user-mode kernel does not run here: {(done.stdout + done.stderr)[-300:]}")
+    return {name: text.replace("\r", "").strip() for name, text in told.items()}
+
+
+def queue(kind: str, before: str) -> Json:
+    target = {"dev": "d0", "parent": "root"}
+    found = {"kind": before, "handle": "0:", "options": {}}
+    return change("qdisc", target, found, {"kind": kind, "handle": None, "options": {}})
+
+
+def queues(kind: str) -> list[Json]:
+    """The two leaves of a device with two hardware queues; they can be told apart once their root has a handle."""
+    none = {"handle": "0:", "options": {}}
+    rows = [("root", {"kind": "mq", **none}, {"kind": "mq", "handle": "1:", "options": {}})]
+    leaf = {"kind": kind, "handle": None, "options": {}}
+    rows += [(f"1:{n}", {"kind": "pfifo_fast", **none}, leaf) for n in (1, 2)]
+    return [change("qdisc", {"dev": "d1", "parent": parent}, found, wanted) for parent, found, wanted in rows]
+
+
+def bbr_and(kind: str) -> Json:
+    settings = f"{QDISC} = {kind}\n{CC} = bbr\n"
+    return plan(
+        change("module", "tcp_bbr", "absent", "loaded"),
+        change("module", f"sch_{kind}", "absent", "loaded"),
+        queue(kind, "pfifo_fast"),
+        *queues(kind),
+        change("sysctl", QDISC, "pfifo_fast", kind),
+        change("sysctl", CC, "cubic", "bbr"),
+        change("file", "/etc/sysctl.d/99-narrows.conf", None, {"text": settings, "mode": "0644"}),
+        change("file", "/etc/modules-load.d/narrows.conf", None, {"text": f"tcp_bbr\nsch_{kind}\n", "mode": "0644"}),
+    )
+
+
+SEEN = f"""
+seen() {{
+    say "$1 cc" sysctl -n {CC}
+    say "$1 allowed" sysctl -n {ALLOWED}
+    say "$1 default" sysctl -n {QDISC}
+    say "$1 queue" tc qdisc show dev d0
+    say "$1 queues" tc qdisc show dev d1
+    say "$1 modules" sh -c '{LOADED}'
+    say "$1 files" sh -c 'find /etc -type f | sort'
+}}
+"""
+
+
+def seen(told: dict[str, str], when: str) -> list[str]:
+    return [told[f"{when} {what}"] for what in ("cc", "allowed", "default", "queue", "queues", "modules", "files")]
+
+
+@pytest.mark.parametrize("kind", ["fq", "fq_codel", "cake"])
+def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_put_back(tree: Path, kind: str) -> None:
+    (tree / "plan.json").write_text(json.dumps(bbr_and(kind)), encoding="utf-8")
+    (tree / "plan.json").chmod(0o600)
+    script = SEEN + "seen before\nsay applied narrows-host tune apply /plan.json\nseen with\n"
+    first = booted(tree, script)
+    applied = json.loads(first["applied"])
+    assert applied["proof"]["cc"] == "bbr"
+    assert applied["proof"]["module_users"] >= 1
+    assert first["with cc"] == "bbr"
+    assert first["with default"] == kind
+    assert f"qdisc {kind} 8" in first["with queue"]
+    assert first["with queues"].count(f"qdisc {kind} 8") == 2
+    # The default is allowed to everybody, and nobody asked for that.
+    assert "bbr" in first["with allowed"]
+    assert "bbr" not in first["before allowed"]
+
+    # The power has gone; what is booted is what the files say.
+    script = SEEN + "say verified narrows-host tune verify\nsay reverted narrows-host tune revert\nseen after\n"
+    second = booted(tree, script)
+    verified = json.loads(second["verified"])
+    assert verified["so"], verified
+    assert verified["new_connection"] == "bbr"
+    after, before = seen(second, "after"), seen(first, "before")
+    assert not json.loads(second["reverted"])["notes"], "the modules were unloaded, too"
+    # The kernel attached another discipline when it booted; the old one comes back by a name of its own.
+    assert after[:3] == before[:3]
+    assert "pfifo_fast" in after[3]
+    assert after[4].count("pfifo_fast") == 2
+    assert after[5:] == before[5:]
+
+
+def test_killed_after_any_step_on_a_whole_host(tree: Path) -> None:
+    (tree / "plan.json").write_text(json.dumps(bbr_and("fq")), encoding="utf-8")
+    (tree / "plan.json").chmod(0o600)
+    # Every program that is started costs a user-mode kernel some milliseconds.
+    (tree / "bin/look").write_text(
+        f"cd /proc/sys; cat {' '.join(key.replace('.', '/') for key in (CC, ALLOWED, QDISC))}\n"
+        f"tc qdisc show; {LOADED}; find /etc | sort\n",
+        encoding="utf-8",
+    )
+    loop = """
+say before sh /bin/look
+n=1
+while [ $n -lt 99 ]; do
+    narrows-host tune apply /plan.json --stop-after $n > /run/applied 2>&1 && break
+    narrows-host tune revert > /run/reverted 2>&1 || say "failed $n" cat /run/reverted
+    say "after $n" sh /bin/look
+    n=$((n + 1))
+done
+say applied cat /run/applied
+say steps echo $n
+narrows-host tune revert > /run/reverted 2>&1
+say finally sh /bin/look
+"""
+    told = booted(tree, loop)
+    steps = int(told["steps"])
+    assert 15 < steps < 99, told.get("applied")
+    assert [name for name in told if name.startswith("failed")] == []
+    for when in [*(f"after {n}" for n in range(1, steps)), "finally"]:
+        assert told[when] == told["before"], when
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "cake bandwidth 20mbit besteffort rtt 50ms nat",
+        "netem delay 10ms 2ms loss 1%",
+        "fq_codel target 10ms interval 120ms limit 900",
+    ],
+)
+def test_what_somebody_made_comes_back_with_its_options(tree: Path, made: str) -> None:
+    kind, _, _ = made.partition(" ")
+    one = queue("fq", kind)
+    (tree / "plan.json").write_text(json.dumps(plan(one)), encoding="utf-8")
+    (tree / "plan.json").chmod(0o600)
+    script = f"""
+modprobe -q sch_{kind}; modprobe -q sch_fq
+say made tc qdisc replace dev d0 root handle 7: {made}
+say before tc qdisc show dev d0
+say refused narrows-host tune apply /plan.json
+say between tc qdisc show dev d0
+say applied narrows-host tune apply /plan.json --replace
+say with tc qdisc show dev d0
+say reverted narrows-host tune revert
+say after tc qdisc show dev d0
+"""
+    told = booted(tree, script)
+    if kind != "fq_codel":
+        # Its options are kept as well, but it is no shaper that somebody's line depends on.
+        assert "--replace" in told["refused"]
+        assert told["between"] == told["before"]
+        assert "qdisc fq 8" in told["with"]
+    assert told["after"] == told["before"], told
