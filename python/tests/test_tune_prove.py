@@ -1,0 +1,170 @@
+"""The commands that change a host, and whether a change does on a path what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NARROWS
+from test_live import HOST, ready
+from test_shell import shell
+from test_tune_host import CC, WMEM, Space, change, everything, other_cc, other_wanted, plan, space
+
+from narrows.errors import NarrowsError
+from narrows.tune.plan import SYSCTLS
+from narrows.tune.prove import AGREED, RECEIVES, SENDS, acts_on, direction
+
+__all__ = ["space"]
+
+Json = dict[str, Any]
+
+
+def command(space: Space, *words: str, plan: Json | None = None) -> subprocess.CompletedProcess[str]:
+    given = None if plan is None else json.dumps(plan)
+    whole = [*space.enter, NARROWS, "tune", *words, "--root", space.root]
+    return subprocess.run(whole, input=given, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
+    before, whole = space.seen(), everything(space)
+    wanted = other_wanted(whole)
+    done = command(space, "apply", "-", plan=whole)
+    assert done.returncode == 0, done.stderr
+    assert f"sysctl:{CC}: was {whole['changes'][2]['from']}, is {wanted}" in done.stdout
+    assert f"Proved: a new connection uses {wanted}, by its own socket and in the kernel's list" in done.stdout
+    assert "Neither `sysctl -p` nor a reboot is needed" in done.stdout
+    again = command(space, "apply", "-", plan=whole)
+    assert again.stdout == "Nothing to do: it is so already.\n"
+    verified = command(space, "verify")
+    assert verified.returncode == 0
+    assert verified.stdout.startswith("Still so: For a test (applied ")
+    space.set(WMEM, "4096 16384 7777777")
+    drifted = command(space, "verify", "--json")
+    assert drifted.returncode == 1
+    assert json.loads(drifted.stdout)["drifted"][0]["is"] == "4096 16384 7777777"
+    assert command(space, "revert").returncode == 1
+    reverted = command(space, "revert", "--force")
+    assert reverted.stdout.endswith("Everything is as it was.\n")
+    assert space.seen() == before
+    assert command(space, "verify").returncode == 2
+
+
+def test_it_asks_and_no_means_no(space: Space, tmp_path: Path) -> None:
+    before, whole = space.seen(), everything(space)
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(whole), encoding="utf-8")
+    file.chmod(0o600)
+    nobody = command(space, "apply", str(file))
+    assert nobody.returncode == 2
+    assert "--yes" in nobody.stderr
+    words = [*map(str, space.enter), str(NARROWS), "tune", "apply", str(file), "--root", str(space.root)]
+    for answer, code in ((b"n\n", 1), (b"y\n", 0)):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvp(words[0], words)
+        os.write(terminal, answer)
+        said = b""
+        while True:
+            try:
+                said += os.read(terminal, 4096)
+            except OSError:
+                break
+        os.close(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, said
+        assert b"Change it?" in said
+        assert (space.seen() == before) == (code == 1)
+    assert command(space, "revert").returncode == 0
+    assert space.seen() == before
+
+
+def test_a_plan_that_others_may_write_is_not_read(space: Space, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan()), encoding="utf-8")
+    file.chmod(0o664)
+    done = command(space, "apply", str(file), "--yes")
+    assert done.returncode == 2
+    assert "chmod go-w" in done.stderr
+    file.chmod(0o600)
+    (tmp_path / "link.json").symlink_to(file)
+    assert "links are not followed" in command(space, "apply", str(tmp_path / "link.json"), "--yes").stderr
+
+
+def test_confirm_keeps_it(space: Space) -> None:
+    before, whole = space.seen(), everything(space)
+    done = command(space, "apply", "-", "--confirm-within", "10min", plan=whole)
+    assert "narrows tune confirm" in done.stdout
+    assert "It waits to be confirmed" in command(space, "verify").stdout
+    kept = command(space, "confirm")
+    assert kept.stdout.endswith("Confirmed: it stays, after a reboot, too.\n")
+    assert command(space, "confirm").returncode == 2
+    assert command(space, "revert").returncode == 0
+    assert space.seen() == before
+
+
+def test_both_halves_know_the_same_settings(space: Space) -> None:
+    for key in SYSCTLS:
+        done = space.tune("apply", plan=plan(change("sysctl", key, "no such value", "0")))
+        assert "none of the settings" not in done.stderr, key
+    assert set(SYSCTLS) >= SENDS | RECEIVES | AGREED
+
+
+def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
+    now, then = other_cc(space)
+    whole = plan(change("sysctl", CC, now, then))
+    assert acts_on(whole) == {"up"}
+    assert direction(whole, None) == "up"
+    with pytest.raises(NarrowsError, match="cannot have this effect"):
+        direction(whole, "down")
+    receiver = plan(change("sysctl", "net.ipv4.tcp_rmem", "1 2 3", "4 5 6"))
+    assert direction(receiver, None) == "down"
+    with pytest.raises(NarrowsError, match="--direction down"):
+        direction(receiver, "up")
+    with pytest.raises(NarrowsError, match="nothing to measure"):
+        direction(plan(change("module", "tcp_bbr", "absent", "loaded")), None)
+    before = space.seen()
+    # Nothing is measured, and nothing changed: the answer is known.
+    done = command(space, "prove", "192.0.2.2", "-", "--direction", "down", plan=whole)
+    assert done.returncode == 2
+    assert f"cannot have this effect: {CC} acts on what this host sends" in done.stderr
+    assert "the far end sends" in done.stderr
+    assert space.seen() == before
+
+
+def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_path: Path) -> None:
+    ready("cubic", "bbr")
+    root = tmp_path / "root"
+    (root / "var/lib").mkdir(parents=True)
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o755)
+    way = ["10.0.0.2/32", "dev", "e0", "congctl"]
+    target = {"family": "inet", "table": "main", "prefix": "10.0.0.2/32"}
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan(change("route", target, [*way, "cubic"], [*way, "bbr"]))), encoding="utf-8")
+    file.chmod(0o600)
+    seen = tmp_path / "seen.json"
+    prove = [str(NARROWS), "tune", "prove", "far", str(file), "--yes", "--json", "--root", str(root)]
+    prove += ["--rounds", "3", "--duration", "2s", "--streams", "1"]
+    script = f"ip route change 10.0.0.2 dev e0 congctl cubic && {shlex.join(prove)} && ip route show 10.0.0.2"
+    path = ["--rate", "20Mbit", "--rtt", "40ms", "--loss", "1%"]
+    far = ["--far", f"{HOST} serve"]
+    done = shell(*path, "--quiet", "--json", seen, *far, command=["sh", "-c", script])
+    assert done.returncode == 0, done.stderr
+    answer, _, route = done.stdout.partition("\n")
+    proof = json.loads(answer)
+    instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
+    assert "congctl cubic" in route, "it is as it was"
+    assert not (root / "var/lib/narrows/tune/journal.json").exists()
+    assert (proof["direction"], proof["rounds"], proof["kept"]) == ("up", 3, False)
+    if not instruments["trusted"]:
+        pytest.skip(f"not to be trusted: {'; '.join(instruments['why'])}")
+    # By Mathis' law CUBIC cannot pass a third of this path; BBR does not take losses for congestion.
+    rate = proof["figures"]["up_mbit"]
+    assert rate["verdict"] == "better", proof
+    assert rate["before"] < 10 < rate["after"]
+    assert "down_mbit" not in proof["figures"]
