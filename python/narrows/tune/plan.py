@@ -587,8 +587,8 @@ class _Making:
             return
         if any(change["id"] == "sysctl:net.ipv4.tcp_congestion_control" for change in plan.changes):
             plan.effects.append(
-                "Open connections keep the congestion control they have, and so do listeners that are open: "
-                "restart the services that should change."
+                "Open connections keep the congestion control they have until they end. Services need no restart: "
+                "a listener gives whom it accepts the default of the moment, unless it chose one itself."
             )
             if self.facts.forwards:
                 plan.effects.append(

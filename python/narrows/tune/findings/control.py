@@ -145,8 +145,7 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="cc-sockets",
             severity="note",
             what="what running connections use cannot be seen: there is no `ss`",
-            why="a change of the default does not touch connections that are open, nor listeners that were "
-            "opened before",
+            why="a change of the default does not touch connections that are open",
             fix="install iproute2 (OpenWrt: ss)",
             source="ss(8)",
         )
@@ -159,8 +158,8 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="cc-sockets",
         severity="note" if other else "good",
         what=f"running connections use: {told}",
-        why="a connection keeps the congestion control it began with, and one that was accepted has its listener's",
-        fix=f"restart the services whose connections should use {facts.default_cc}" if other else "",
+        why="a connection keeps the congestion control it began with; only new ones, accepted ones too, take the default",
+        fix=f"they end by themselves; restart what should use {facts.default_cc} at once" if other else "",
         source="ss -ti, of the kernel's sock_diag",
     )
 
