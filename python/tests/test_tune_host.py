@@ -252,6 +252,9 @@ def test_a_plan_over_a_plan_is_undone_in_turn_and_killed_at_any_step(space: Spac
 
     until_it_is_not_killed(attempt, back)
     assert space.get(WMEM).split()[2] == "7340032"
+    space.done("revert", "--last")
+    assert space.get(WMEM).split()[2] == "8388608"
+    assert space.done("verify")["so"]
     space.done("revert")
     assert space.seen() == before
 

@@ -128,7 +128,13 @@ impl Dir {
                     // SAFETY: the name ends with a zero.
                     answer(unsafe { libc::mkdirat(dir.fd.as_raw_fd(), c.as_ptr(), mode) }).map_err(at(&name))?;
                     dir.sync()?;
-                    open_at(&dir.fd, part, flags, 0)
+                    let made = open_at(&dir.fd, part, flags, 0);
+                    // Whatever this process masks: networkd, say, is another user and must read what is in it.
+                    if let Ok(made) = &made {
+                        // SAFETY: takes numbers only.
+                        answer(unsafe { libc::fchmod(made.as_raw_fd(), mode) }).map_err(at(&name))?;
+                    }
+                    made
                 }
                 (found, _) => found,
             };

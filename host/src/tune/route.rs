@@ -85,8 +85,8 @@ fn cc(body: &[u8]) -> Option<String> {
 
 /// The route again, with another congestion control or none.
 fn again(body: &[u8], cc: Option<&str>, kind: u16) -> Message {
-    /// What the kernel says beside a route and does not take back: how old it is, whether its link is down.
-    const TOLD_ONLY: [u16; 2] = [libc::RTA_CACHEINFO, libc::RTA_PREF];
+    /// What the kernel says beside a route and does not take back: how old it is, when it ends.
+    const TOLD_ONLY: u16 = libc::RTA_CACHEINFO;
     let mut fixed = body[..FIXED].to_vec();
     // Flags are the kernel's own observations, but for `onlink`.
     let flags = body[8..12].first_chunk().map_or(0, |f| u32::from_ne_bytes(*f)) & ONLINK;
@@ -96,7 +96,7 @@ fn again(body: &[u8], cc: Option<&str>, kind: u16) -> Message {
     for (kind, value) in attributes(&body[FIXED..]) {
         if kind == libc::RTA_METRICS {
             metrics = attributes(value).into_iter().filter(|(k, _)| *k != CC_ALGO).collect();
-        } else if !TOLD_ONLY.contains(&kind) {
+        } else if kind != TOLD_ONLY {
             made = made.attribute(kind, value);
         }
     }
@@ -170,9 +170,23 @@ fn at(to: &Prefix) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| io::Error::new(e.kind(), format!("route {}/{}: {e}", to.address, to.bits))
 }
 
+/// Does it end by itself, as routes do that a router announces? Made again it would not.
+fn expires(body: &[u8]) -> bool {
+    /// In `struct rta_cacheinfo`.
+    const EXPIRES: usize = 8;
+    let told = attributes(body.get(FIXED..).unwrap_or_default());
+    let cache = attribute(&told, libc::RTA_CACHEINFO).and_then(|cache| cache.get(EXPIRES..EXPIRES + 4));
+    cache.is_some_and(|expires| expires != [0; 4])
+}
+
 /// Gives it a congestion control, or takes that away.
 pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
     let body = match find(to)? {
+        Some(body) if expires(&body) => {
+            let text = "a router announces it and it ends by itself, which one that is made again would not; \
+                        choose a longer prefix, or the default";
+            return Err(at(to)(io::Error::new(io::ErrorKind::InvalidInput, text)));
+        }
         Some(body) => body,
         None => towards(to).map_err(at(to))?,
     };
@@ -226,5 +240,9 @@ mod tests {
         let back = again(changed, Some("cubic"), libc::RTM_NEWROUTE);
         assert_eq!(back.body()[FIXED..], body[FIXED..]);
         assert_eq!(cc(again(&body, None, libc::RTM_NEWROUTE).body()), None);
+        assert!(!expires(&body));
+        body.extend(nested(&[(libc::RTA_CACHEINFO, &[0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0])]));
+        assert!(expires(&body));
+        assert!(!expires(again(&body, None, libc::RTM_NEWROUTE).body()));
     }
 }

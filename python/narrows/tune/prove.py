@@ -133,7 +133,10 @@ def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
     """The change is on, for the next boot nothing is written, and whatever happens it is off again."""
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # Its own process watches: it undoes the change when it is told to end, as it is with a session or the machine.
-    have(["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan))
+    done, _ = have(["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan))
+    if done.get("nothing_to_do"):
+        # Undoing the last plan would undo another.
+        raise NarrowsError("nothing to prove: it is so already; narrows tune revert, or a plan for something else")
     try:
         yield
     finally:
