@@ -508,6 +508,28 @@ def test_a_journal_of_others_is_not_obeyed(space: Space) -> None:
     space.done("revert")
 
 
+def test_in_another_network_namespace_with_a_journal_of_its_own(space: Space) -> None:
+    if os.geteuid():
+        pytest.skip("named network namespaces need root")
+    whole = plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0")) | {"netns": "blue"}
+    (space.root / "plan.json").write_text(json.dumps(whole), encoding="utf-8")
+    (space.root / "plan.json").chmod(0o600)
+    tune = f"{HOST} tune"
+    at = f"--root {space.root}"
+    look = "cat /proc/sys/net/ipv4/tcp_sack; ip netns exec blue cat /proc/sys/net/ipv4/tcp_sack"
+    script = (
+        "mount -t tmpfs none /run && ip netns add blue && "
+        f"{tune} apply {space.root}/plan.json {at} > /dev/null && {look} && {tune} verify --netns blue {at} > /dev/null"
+        f" && {tune} revert --netns blue {at} > /dev/null && {look}; ip netns del blue"
+    )
+    done = subprocess.run(
+        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.split() == ["1", "0", "1", "1"], done.stderr
+    assert not space.journal().exists()
+    assert (space.root / "var/lib/narrows/tune/netns-blue").is_dir()
+
+
 @pytest.mark.parametrize("steps", [["apply"], ["confirm"], ["revert"]])
 def test_without_privilege_it_says_so(space: Space, steps: list[str]) -> None:
     if os.geteuid():

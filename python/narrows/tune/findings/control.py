@@ -158,7 +158,7 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="cc-sockets",
         severity="note" if other else "good",
         what=f"running connections use: {told}",
-        why="a connection keeps the congestion control it began with; only new ones, accepted ones too, take the default",
+        why="a connection keeps the congestion control it began with; only new ones, accepted too, take the default",
         fix=f"they end by themselves; restart what should use {facts.default_cc} at once" if other else "",
         source="ss -ti, of the kernel's sock_diag",
     )
