@@ -108,7 +108,11 @@ def read(file: str) -> Json:
         raise NarrowsError(f"{file}: is no plan: {error}") from error
     if not isinstance(plan, dict) or not isinstance(plan.get("changes"), list):
         raise NarrowsError(f"{file}: is no plan; `narrows tune plan --json` writes one")
-    return plan
+    # What changes the host checks all of it; this is what a person is shown before.
+    for change in plan["changes"]:
+        if not isinstance(change, dict) or not {"kind", "phase", "target", "from", "to", "why"} <= set(change):
+            raise NarrowsError(f"{file}: a change in it has no kind, phase, target, from, to or why")
+    return {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
 
 
 def live_only(plan: Json) -> Json:
