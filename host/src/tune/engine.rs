@@ -330,8 +330,10 @@ fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Val
 }
 
 fn gone(change: &Change, error: &std::io::Error) -> bool {
-    matches!(change.what, What::Qdisc(..)) && matches!(error.kind(), std::io::ErrorKind::NotFound)
-        || matches!(change.what, What::Qdisc(..)) && error.to_string().contains("No such device")
+    /// `ENODEV` has no kind of its own, and its number is lost where the interface is named.
+    const NO_DEVICE: &str = "No such device";
+    let absent = error.kind() == std::io::ErrorKind::NotFound || error.to_string().contains(NO_DEVICE);
+    absent && matches!(change.what, What::Qdisc(..))
 }
 
 /// Somebody else's work is not trampled: nothing at all is done then.

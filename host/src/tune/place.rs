@@ -253,6 +253,7 @@ impl Dir {
 }
 
 /// Is an open file one of the kernel's own, below `/proc`?
+#[allow(clippy::unnecessary_cast)] // The two have other widths where words have 32 bits.
 pub fn is_proc(file: &File) -> bool {
     // SAFETY: all zeros is a valid answer to be filled in, and it is valid for the call.
     unsafe {

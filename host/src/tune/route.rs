@@ -235,7 +235,7 @@ mod tests {
         ]));
         assert_eq!(cc(&body).as_deref(), Some("cubic"));
         let changed = again(&body, Some("bbr"), libc::RTM_NEWROUTE);
-        let changed = &changed.body()[..];
+        let changed = changed.body();
         assert_eq!(cc(changed).as_deref(), Some("bbr"));
         let back = again(changed, Some("cubic"), libc::RTM_NEWROUTE);
         assert_eq!(back.body()[FIXED..], body[FIXED..]);
