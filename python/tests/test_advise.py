@@ -28,10 +28,12 @@ from narrows.advise import (
     stated,
 )
 from narrows.advise.candidates import LINUX, Candidate, here
+from narrows.advise.edges import rule
 from narrows.advise.search import Found
+from narrows.advise.show import headline
 from narrows.advise.trial import Trial
 from narrows.advise.utility import utility
-from narrows.advise.verdict import Advice, decide
+from narrows.advise.verdict import Advice, claim, decide
 from narrows.errors import NarrowsError
 from narrows.scenario import Path as NetworkPath
 from narrows.simulated import Plan, measure
@@ -113,7 +115,7 @@ def test_a_twin_and_its_intervals() -> None:
     assert down.rate_mbit == pytest.approx(10, rel=0.1)
     assert up.rate_mbit == pytest.approx(4, rel=0.1)
     assert up.variants[0].path.reverse is not None
-    assert len(down.variants) == 3
+    assert [variant.why.split()[0] for variant in down.variants[:3]] == ["a"] * 3
     with pytest.raises(NarrowsError, match="not a twin"):
         measured({"path": 3}, role="sender", source="x")
     with pytest.raises(NarrowsError, match="no \\[path\\]"):
@@ -295,3 +297,31 @@ def test_questions_are_asked_in_a_terminal() -> None:
     os.close(near)
     assert "How fast is the slowest link?" in shown.decode()
     assert "4 Mbit/s, 20 ms, a buffer of 1 BDP" in out
+
+
+def test_what_an_advice_is_given_for() -> None:
+    found = answer(asked(buffer="8bdp", cares=("bulk", "calls")), Kernel(ccs=("cubic", "bbr"), says="two"))
+    assert found.choice.key == "bbr"
+    main = claim(found.effects, found.found.asked.cares)
+    assert main is not None
+    assert (main.name, main.unit) == ("p95_ms", "ms")
+    assert headline(found).startswith("Switch on bbr instead of cubic: latency under load, p95 ")
+    assert claim(found.effects, ("retransmissions",)) is None or found.effects
+
+
+def test_a_loss_that_a_full_queue_hides_is_a_variant() -> None:
+    known = {"value": 0.0, "low": 0.0, "high": 0.01, "why": ""}
+    twin = {
+        "path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"},
+        "down": {"loss": known, "buffer_bytes": {"value": 50_000, "low": 45_000, "high": 55_000}},
+    }
+    place = measured(twin, role="receiver", source="x")
+    assert [variant.why for variant in place.variants] == [
+        "a buffer of 50 kB", "a buffer of 45 kB", "a buffer of 55 kB", "1 % lost by chance",
+    ]  # fmt: skip
+    assert "lost by chance" in place.open[-1]
+
+
+def test_the_tree_s_rule_for_a_path() -> None:
+    assert "take BBR" in rule(asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%"))
+    assert rule(asked(role="receiver", buffer="1bdp")) == ""

@@ -34,6 +34,9 @@ CARED = {
 OPEN_BUFFERS = ("1bdp", "0.3bdp", "4bdp")
 """What a buffer may be that nobody has told, the likeliest first: about right, too short, bloated."""
 
+LOSSY = 2e-3
+"""Losses by chance that would make a difference."""
+
 LIKELIEST = 0.5
 """The weight of the likeliest variant; the others share the rest."""
 
@@ -222,11 +225,23 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str) -> Place:
     known = depth if isinstance(depth, Mapping) else {}
     whole = [known.get(key) for key in ("value", "low", "high")]
     left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way])]
+    guesses = [(path, "")]
     if path.queue in {None, "fifo"} and path.policer is None and known.get("low") and known.get("high"):
         sizes = [round(float(size)) for size in whole if isinstance(size, int | float)]
         guesses = [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in sizes]
-        return place(guesses, source=source, left=left)
-    return place([(path, "")], source=source, left=left)
+    most = _most_loss(twin[way])
+    if most > LOSSY and path.loss is None:
+        # A queue that fills hides what chance takes: all that was sent again may have been that.
+        left.append(f"how many are lost by chance: up to {100 * most:.2g} %")
+        lossy = {"probability": f"{100 * most:.3g}%", "per": "packet"}
+        guesses.append((replace(path, loss=lossy), f"{100 * most:.2g} % lost by chance"))
+    return place(guesses, source=source, left=left)
+
+
+def _most_loss(way: Mapping[str, Any]) -> float:
+    loss = way.get("loss")
+    high = loss.get("high") if isinstance(loss, Mapping) else None
+    return float(high) if isinstance(high, int | float) else 0.0
 
 
 def _unsure(way: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -36,8 +36,14 @@ SEEDS = 6
 OWN = 0.05
 """The share of a figure by which an interval is wider than chance makes it: no simulation is nearer to a real path."""
 
+LEAST = {"rate_mbit": 0.0, "loaded_p95_ms": 1.0, "again_pct": 0.1}
+"""And by so much of its own unit."""
+
 FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
 """What is forecast of a measured path, and its unit."""
+
+UNLIKE = 0.25
+"""A variant that is farther than this from what was measured, as the logarithm of a ratio, is not the path."""
 
 SETTLE_S = 1.0
 """The beginning of a load, which is not judged."""
@@ -136,7 +142,7 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
     ping = next((train.interval_ms for train in measured.pings if train.interval_ms), 20.0)
     cc = next((flow.cc for flow in flows if flow.cc), found.asked.now)
     before = seen(measured, way)
-    ratios: dict[str, list[float]] = {name: [] for name in before}
+    tried: list[tuple[float, dict[str, list[float]]]] = []
     for variant in found.asked.place.variants:
         played: list[list[dict[str, float]]] = []
         for number, candidate in enumerate((found.candidates[found.present], advice.choice)):
@@ -148,21 +154,38 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
             seeds = range(found.asked.seed + number * SEEDS, found.asked.seed + (number + 1) * SEEDS)
             played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
         # Before and after are measured at different times: chance differs, so each is compared with each.
-        for name, values in ratios.items():
-            values += [
+        ratios = {
+            name: [
                 after[name] / earlier[name]
                 for earlier in played[0]
                 for after in played[1]
                 if earlier.get(name) and name in after
             ]
+            for name in before
+        }
+        tried.append((_unlike(before, played[0]), ratios))
+    # A variant that would not have shown what was measured is not what the path is.
+    likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [min(tried, key=lambda one: one[0])[1]]
+    ratios = {name: [value for one in likely for value in one[name]] for name in before}
     out = []
     for name, values in ratios.items():
         if values:
             order = sorted(values)
             low, high = order[math.floor(0.05 * len(order))], order[math.ceil(0.95 * len(order)) - 1]
-            bounds = low * (1 - OWN) * before[name], high * (1 + OWN) * before[name]
+            least = LEAST[name]
+            bounds = max(0.0, low * (1 - OWN) * before[name] - least), high * (1 + OWN) * before[name] + least
             out.append({"name": name, "before": short(before[name]), "low": short(bounds[0]), "high": short(bounds[1])})
     return out
+
+
+def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) -> float:
+    """How far a variant is from what was measured, as the logarithm of a ratio; the worse of rate and latency."""
+    off = []
+    for name in ("rate_mbit", "loaded_p95_ms"):
+        values = [one[name] for one in played if one.get(name)]
+        if values and before.get(name):
+            off.append(abs(math.log(fmean(values) / before[name])))
+    return max(off, default=0.0)
 
 
 def seal(advice: Advice, measured: Measurement | None = None) -> str:

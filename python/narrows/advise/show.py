@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from narrows import tables
 from narrows.advise.asked import Place
 from narrows.advise.trial import Trial, scenario, side
-from narrows.advise.verdict import FIGURES, Advice, Effect
+from narrows.advise.verdict import FIGURES, Advice, Effect, claim
 from narrows.tables import Cell, significant
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def headline(advice: Advice) -> str:
     """What to do, in one line."""
     if not advice.leave:
         what = advice.choice.says if advice.choice.cc is None else f"{advice.choice.cc} instead of {_now(advice)}"
-        return f"Switch on {what}."
+        main = claim(advice.effects, advice.found.asked.cares)
+        why = "" if main is None else f": {main.says} {_amount(main.before)} to {_amount(main.after)} {main.unit}"
+        return f"Switch on {what}{why}."
     best = advice.best
     if best.present:
         return "Leave it as it is: nothing that may be recommended was better."
@@ -30,6 +32,10 @@ def headline(advice: Advice) -> str:
     if gain <= 0:
         return f"Leave it as it is: the best of the others, {best.key}, would be worse by {-100 * gain:.0f} %."
     return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % only."
+
+
+def _amount(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def _now(advice: Advice) -> str:

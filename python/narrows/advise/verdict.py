@@ -85,6 +85,11 @@ class Effect:
         return OF_QUEUES.get(self.name, FIGURES[self.name][0]) if self.of_queues else FIGURES[self.name][0]
 
     @property
+    def unit(self) -> str:
+        """Of all its numbers."""
+        return FIGURES[self.name][1]
+
+    @property
     def change(self) -> float:
         """In the figure's unit."""
         return self.after - self.before
@@ -341,6 +346,23 @@ def calibration() -> dict[str, tuple[float, float]]:
     return {name: (float(pair[0]), float(pair[1])) for name, pair in kept.items()}
 
 
+_ABOUT = {
+    "bulk": ("goodput_mbit", "beside_mbit"),
+    "calls": ("p95_ms",),
+    "pages": ("page_s",),
+    "fairness": ("rival_mbit",),
+    "retransmissions": ("again_pct",),
+}
+"""The figures that each care is about."""
+
+
+def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
+    """What the advice is given for: of what is asked for, what gets better most, in proportion; None where nothing."""
+    about = {name for care in cares for name in _ABOUT[care]}
+    better = [e for e in told if e.name in about and e.clear and (e.change > 0) is FIGURES[e.name][2]]
+    return max(better, key=lambda e: abs(math.log(max(e.after, 1e-9) / max(e.before, 1e-9))), default=None)
+
+
 def _price(found: Found, key: str) -> Price:
     draws = found.draws(key).values()
     shares = [share for v in draws if (share := v.get("share_pct")) is not None]
@@ -402,4 +424,16 @@ def commands(asked: Asked, choice: Candidate) -> list[str]:
     ]
 
 
-__all__ = ["FIGURES", "RIVAL", "Advice", "Effect", "Price", "advise", "calibration", "commands", "decide", "effects"]
+__all__ = [
+    "FIGURES",
+    "RIVAL",
+    "Advice",
+    "Effect",
+    "Price",
+    "advise",
+    "calibration",
+    "claim",
+    "commands",
+    "decide",
+    "effects",
+]
