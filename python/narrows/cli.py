@@ -489,11 +489,35 @@ def _describe(kind: dict[str, Any]) -> None:
 @click.option("--goodput", is_flag=True, help="Maps of each one's goodput too. Example: --goodput | less -R")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of maps. Example: --json | jq .criteria")
 @click.option("--check", "strict", is_flag=True, help="Exit with 1 unless the criteria are met. Example: --check")
-def demo(quick: bool, up_to: float | None, goodput: bool, as_json: bool, strict: bool) -> None:
+@click.option("--story", is_flag=True, help="A bad path, measured, advised on, changed, measured. Example: --story")
+@click.option("--engine", type=click.Choice(ENGINES), help="Of the story; live where it can be. Example: --engine sim")
+@_report_option
+def demo(  # noqa: PLR0917 - Click calls it by keyword
+    quick: bool,
+    up_to: float | None,
+    goodput: bool,
+    as_json: bool,
+    strict: bool,
+    story: bool,
+    engine: str | None,
+    page: str | None,
+) -> None:
     """Run a published experiment again: BBR against CUBIC, ours beside theirs, and what it teaches.
 
+    With --story: a bad path is made, measured, advised on, changed, and measured again, over real packets where this
+    machine can.
+
     Example: narrows demo
+
+    Example: narrows demo --story --report story.html
     """
+    if story:
+        from narrows.story import command  # noqa: PLC0415
+
+        command(live=None if engine is None else engine == "live", as_json=as_json, page=page)
+        return
+    if engine is not None or page is not None:
+        raise click.BadParameter("that is of the story", param_hint="--engine" if engine else "--report")
     from narrows.demo import demo as show_demo  # noqa: PLC0415
 
     met = show_demo(quick=quick, up_to=up_to, goodput=goodput, as_json=as_json)

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import time
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from conftest import NARROWS, Cli
 
 from narrows.demo import document, show
 from narrows.published import Cell, Gain, Result, cells, criteria, received_mbit, third
+from narrows.story import story
 
 
 def test_the_data_are_whole() -> None:
@@ -175,3 +177,26 @@ def test_ctrl_c_stops_all_cores_in_one_line() -> None:
         out, err = child.communicate(timeout=10)
     assert (child.returncode, out, err) == (130, "", "stopped\n")
     assert time.monotonic() - sent < 2
+
+
+def test_the_story_is_told_and_written(cli: Cli, tmp_path: Path) -> None:
+    done = cli("demo", "--story", "--engine", "sim", "--report", "story.html")
+    assert done.returncode == 0, done.stderr
+    for part in ("A bad path is made in the simulator", "Forecast, sealed", "Measured again with bbr", "The price"):
+        assert part in done.stdout
+    assert "narrows: the whole story" in (tmp_path / "story.html").read_text(encoding="utf-8")
+
+
+def test_the_story_as_json_shows_that_it_helped_and_was_foreseen() -> None:
+    said: list[str] = []
+    told = story(said.append, live=False).json()
+    assert told["choice"] == "bbr"
+    assert told["after"]["loaded_p95_ms"] < told["before"]["loaded_p95_ms"] / 3
+    assert told["after"]["rate_mbit"] > 0.9 * told["before"]["rate_mbit"]
+    assert all(figure["hit"] for figure in told["forecast"])
+    assert len(said) >= 5
+
+
+def test_the_story_s_options_are_refused_without_it(cli: Cli) -> None:
+    for option in (("--report", "story.html"), ("--engine", "sim")):
+        assert cli("demo", *option).returncode == 2
