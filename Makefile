@@ -84,8 +84,10 @@ static: ## narrows-host as one file without libraries, and a look whether it sta
 	! readelf -d $(TARGET)/static/narrows-host | grep NEEDED
 	$(TARGET)/static/narrows-host --version
 
-demo: setup ## The demonstration
+demo: setup ## The demonstration: a published experiment again, then a bad path made, measured, advised on and mended
 	@$(BIN)/narrows demo
+	@echo
+	@$(BIN)/narrows demo --story --report $(TARGET)/story.html
 
 web: web/node_modules/.installed ## The report page, built anew; needs Node 20.19 or newer
 	cd web && npx tsc --noEmit && npx vite build --logLevel warn
@@ -131,6 +133,9 @@ twin: setup ## The twin beside paths whose truth is known, simulated and emulate
 	$(BIN)/python -m validation.twin
 	$(BIN)/python -m validation.twin_live
 
+advice: setup ## Advice beside what Linux then did, and on measured paths, ten minutes; writes docs/reference/advise-record.md
+	$(BIN)/python -m validation.advise
+
 bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and the whole process with its instructions
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
@@ -150,4 +155,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test lint lint-web validate fuzz mutations agree twin bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test lint lint-web validate fuzz mutations agree twin advice bench bench-live bench-ns3 clean

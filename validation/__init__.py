@@ -12,6 +12,7 @@
 | `papers` | the part that repeats a published map with BBR and CUBIC |
 | `cliff` | the part that looks for the loss at which BBR breaks down |
 | `twin`, `twin_live` | apart from these (`make twin`): the twin of paths whose truth is known |
+| `advise` | apart from these (`make advice`): advice beside what then happens |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
 

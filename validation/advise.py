@@ -1,0 +1,502 @@
+"""Holds advice against what then happens: on recorded paths of Linux 6.12, and on paths that were only measured.
+
+    python -m validation.advise --calibrate    how wide intervals must be: python/narrows/data/advise.json
+    python -m validation.advise                docs/reference/advise-record.md; 1 where a criterion is not met
+    python -m validation.advise --only 23      one of Linux's paths, on the terminal
+
+*Linux*: `advise-linux-6.12.csv` has paths drawn at random (rate 2 to 25 Mbit/s, RTT 8 to 180 ms, buffer 0.15 to 8 BDP,
+half of them with 0.01 to 6 % of random loss), and what the kernel's own TCP did on each with four congestion controls,
+alone with a ping each 20 ms and beside a CUBIC flow: 40 s in virtual time (user-mode Linux), 8 s of warm-up; sender,
+router with the bottleneck (tbf), receiver, the delay on the way back, netem's loss on the sender's interface. Advice is
+given what a person would state: rate, RTT, buffer, loss. The first ones calibrate the intervals, the others judge.
+
+*Measured*: paths that the simulator plays, of which the advice gets a measurement and no more: its twin is inferred.
+The truth is the same simulator on the true path with other seeds: it tells what not knowing the path costs, and
+nothing of the simulator.
+
+The utility is `narrows.advise.utility`, for everybody the same. A regret is the part of the best one's utility that a
+choice is short of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import fmean, median
+from typing import Any
+
+import narrows as nw
+from narrows import twin
+from narrows.advise import Asked, Kernel, candidates, kernel, measured, search, stated
+from narrows.advise.search import Found
+from narrows.advise.trial import Trial, play
+from narrows.advise.utility import utility
+from narrows.advise.verdict import FIGURES, claim, decide, effects
+from narrows.errors import NarrowsError
+from narrows.simulated import Plan, measure
+from validation.stored import HERE, Json
+
+DATA = HERE / "advise-linux-6.12.csv"
+PAGE = HERE.parent / "docs/reference/advise-record.md"
+WIDTHS = HERE.parent / "python/narrows/data/advise.json"
+
+CALIBRATED = range(14)
+"""The paths of Linux that the intervals come from; no verdict is judged on them."""
+
+MEASURED = range(300, 330)
+"""Seeds of the paths that are measured."""
+
+CARES = (("bulk", "fairness"), ("bulk", "calls", "fairness"), ("bulk", "fairness", "retransmissions"))
+"""What a sender cares for. Fairness is among it, for without it nothing speaks against taking everything."""
+
+QUEUE_CARES = (("bulk", "calls"),)
+
+MUCH_LOSS, FAR_MS = 0.015, 50
+"""What rules of thumb go by."""
+
+LOSSY, ENOUGH = 0.5, 60
+"""The part of the measured paths of senders that lose by chance; so many paths must be judged."""
+
+HELD = 0.92
+"""Intervals are calibrated for so many: at 0.9, twenty paths gave some that held 84.9 % on others."""
+
+GOOD, BAD, LEFT = 0.05, 0.15, 0.05
+"""A regret that is good, one that must never be; and a path on which nothing differs by more than this."""
+
+PLAYED = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
+"""The figures that were recorded."""
+
+SHARES = (0.003, 0.006, 0.012, 0.025, 0.05, 0.08)
+"""Widths that are tried, as shares of a figure."""
+
+TRUE_SEEDS, TRUE_S = 4, 60
+"""Of the simulated truth."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A path of Linux's, and what each congestion control did: by run and name."""
+
+    number: int
+    rate_mbit: float
+    rtt_ms: float
+    buffer_bytes: int
+    loss: float
+    seen: dict[tuple[int, str], dict[str, float]]
+
+    def path(self) -> nw.Path:
+        """As somebody would state it."""
+        burst = max(3080, round(self.rate_mbit * 1e6 / 8 * 0.00025))
+        return nw.Path(
+            rate=f"{self.rate_mbit:g}Mbit",
+            rtt=f"{self.rtt_ms:g}ms",
+            buffer=f"{self.buffer_bytes}B",
+            link={"kind": "tbf", "burst": f"{burst}B"},
+            loss=f"{100 * self.loss:g}%" if self.loss else None,
+        )
+
+    def says(self) -> str:
+        """In a few words."""
+        bdp = self.buffer_bytes / (self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1000)
+        return f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, {100 * self.loss:.2g} % lost"
+
+
+@cache
+def recorded() -> tuple[Recorded, ...]:
+    """Every path of the file."""
+    lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    found: dict[int, Recorded] = {}
+    for row in csv.DictReader(lines):
+        n = int(row["path"])
+        if n not in found:
+            numbers = (float(row["rate_mbit"]), float(row["rtt_ms"]), int(row["buffer_bytes"]), float(row["loss"]))
+            found[n] = Recorded(n, *numbers, {})
+        found[n].seen[int(row["run"]), row["cc"]] = {name: float(row[name]) for name in PLAYED}
+    return tuple(found[n] for n in sorted(found))
+
+
+def true_utilities(of: Recorded, cares: Sequence[str]) -> dict[str, float]:
+    """By congestion control, the mean over the runs that there are."""
+    out: dict[str, list[float]] = {}
+    for (run, cc), figures in of.seen.items():
+        fair = of.seen[run, "cubic"]["rival_mbit"]
+        value = utility(figures | {"rival_fair_mbit": fair}, cares, rate_mbit=of.rate_mbit, rtt_ms=of.rtt_ms)
+        out.setdefault(cc, []).append(math.log(value))
+    return {cc: math.exp(fmean(values)) for cc, values in out.items()}
+
+
+def linux(number: int, *, widths: bool = True) -> Json:
+    """Advice on one path of Linux, for every care, beside what happened."""
+    of = next(path for path in recorded() if path.number == number)
+    has = Kernel(ccs=tuple(dict.fromkeys(["cubic", *sorted({cc for _, cc in of.seen})])), says="recorded")
+    rows = []
+    told: list[Json] = []
+    for cares in CARES:
+        asked = Asked(place=stated(of.path()), cares=cares, now="cubic", seed=1 + 100 * number)
+        found = search(asked, candidates(asked, has), jobs=1)
+        choice = decide(found)[0]
+        rows.append(_row(f"Linux {number}", of.says(), found, choice, true_utilities(of, cares)))
+        rows[-1]["rules"] = _rules(of, true_utilities(of, cares))
+        if not widths:
+            told += [row for key in found.finalists if key != found.present for row in _draws(of, found, key)]
+            continue
+        for key in found.finalists:
+            stated_ = effects(found, key) if key != found.present else []
+            main = claim(stated_, cares) if key == choice else None
+            # All of them once, and what each advice is given for.
+            once = cares == CARES[0]
+            for effect in stated_ if once else [main] if main is not None else []:
+                about = {"claimed": effect is main, "counted": once, "name_of": f"Linux {number}"}
+                told += _beside(of, key, effect.json() | about)
+    return {"rows": rows, "told": told}
+
+
+def _beside(of: Recorded, key: str, effect: Json) -> list[Json]:
+    """A stated effect and what was then measured, in each run of both."""
+    if effect["name"] not in PLAYED:
+        return []
+    runs = [run for run, cc in of.seen if cc == key and (run, "cubic") in of.seen]
+    name = effect["name"]
+    return [
+        effect | {"key": key, "run": run, "true": of.seen[run, key][name] - of.seen[run, "cubic"][name]} for run in runs
+    ]
+
+
+def _draws(of: Recorded, found: Found, key: str) -> list[Json]:
+    """What an interval is made of, to be calibrated."""
+    mine, its = found.draws(found.present), found.draws(key)
+    out = []
+    for name in PLAYED:
+        pairs = [(mine[at].get(name), its[at].get(name)) for at in its if at in mine]
+        whole = [(a, b) for a, b in pairs if a is not None and b is not None]
+        changes = sorted(b - a for a, b in whole)
+        middle = fmean(changes)
+        level = (abs(fmean([a for a, _ in whole])) + abs(fmean([b for _, b in whole]))) / 2
+        runs = [run for run, cc in of.seen if cc == key and (run, "cubic") in of.seen]
+        for run in runs:
+            true = of.seen[run, key][name] - of.seen[run, "cubic"][name]
+            chance = changes[-1] - middle if true > middle else middle - changes[0]
+            out.append(
+                {"name": name, "off": abs(true - middle), "chance": chance, "level": level, "change": abs(middle)}
+            )
+    return out
+
+
+def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float]) -> Json:
+    """A choice beside the best that was allowed."""
+    allowed = [key for key in truth if key in found.candidates and found.allowed(key)]
+    best = max(allowed, key=lambda key: truth[key])
+    return {
+        "name": name,
+        "says": says,
+        "role": found.asked.role,
+        "for": list(found.asked.cares),
+        "choice": choice,
+        "best": best,
+        "regret": max(0.0, 1 - truth[choice] / truth[best]),
+        "left": choice == found.present,
+        "differs": truth[best] / truth[found.present] - 1,
+        "truth": {key: float(f"{value:.4g}") for key, value in truth.items()},
+    }
+
+
+def _rules(of: Recorded, truth: dict[str, float]) -> Json:
+    """What the rules of thumb come to: their regret beside the best of all."""
+    bdp = of.buffer_bytes / (of.rate_mbit * 1e6 / 8 * of.rtt_ms / 1000)
+    picks = {
+        "always CUBIC": "cubic",
+        "always BBR": "bbr",
+        "BBR above 1.5 % of loss, else CUBIC": "bbr" if of.loss > MUCH_LOSS else "cubic",
+        "BBR below 1 BDP of buffer, else CUBIC": "bbr" if bdp < 1 else "cubic",
+        "BBR for long paths (RTT above 50 ms), else CUBIC": "bbr" if of.rtt_ms > FAR_MS else "cubic",
+    }
+    best = max(truth.values())
+    return {name: max(0.0, 1 - truth[cc] / best) for name, cc in picks.items()}
+
+
+def drawn(seed: int) -> tuple[nw.Path, str]:
+    """A path that is measured, and who asks.
+
+    >>> drawn(300)[1]
+    'sender'
+    """
+    draw = random.Random(seed)
+    role = ("sender", "receiver", "forwarder")[seed % 3]
+
+    def log(low: float, high: float) -> float:
+        return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+    rate, rtt = log(4, 40), log(10, 120)
+    up = log(max(1.5, rate / 8), rate)
+    depth = log(0.3, 6) if role == "sender" else log(1, 12)
+    loss = log(5e-4, 1e-2) if role == "sender" and draw.random() < LOSSY else 0.0
+    ways = [
+        {"rate": twin.bits(mbit), "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B"}
+        for mbit in (rate, up)
+    ]
+    if loss:
+        ways[0 if role != "sender" else 1]["loss"] = f"{100 * loss:.3g}%"
+    return nw.Path(rtt=f"{rtt:.4g}ms", **ways[0], reverse=nw.Hop(**ways[1])), role  # type: ignore[arg-type]
+
+
+def from_measurement(seed: int) -> Json:
+    """Advice on a path that was measured, beside what happens on it."""
+    path, role = drawn(seed)
+    try:
+        found_twin = twin.infer(measure(path, Plan(streams=8, load_s=8.0), seed=seed), seed=seed)
+    except NarrowsError as error:
+        return {"rows": [], "told": [], "error": f"{seed}: {error}"}
+    place = measured(found_twin.json(), role=role, source="measured")
+    true_path = _ahead(path) if role == "sender" else path
+    rows = []
+    told: list[Json] = []
+    has = kernel("cubic,bbr,reno,vegas,westwood,illinois,htcp")
+    for cares in CARES[:1] if role == "sender" else QUEUE_CARES:
+        asked = Asked(place=place, role=role, cares=cares, now="cubic", seed=seed)
+        found = search(asked, candidates(asked, has), jobs=1)
+        world = Asked(place=stated(true_path), role=role, cares=cares, now="cubic", seed=seed + 5000)
+        true = _played(world, found)
+        truth = {key: value for key in found.candidates if (value := true.utility(key)) is not None}
+        rates = f"{place.rate_mbit:.3g} Mbit/s, {place.rtt_ms:.3g} ms"
+        choice = decide(found)[0]
+        row = _row(f"measured {seed}", rates, found, choice, truth)
+        if role != "sender":
+            best = max(truth.values())
+            row["rules"] = {f"queues: {key}": max(0.0, 1 - truth[key] / best) for key in ("as it is", "cake at 90%")}
+        told += _told(found, true, choice, f"measured {seed}")
+        rows.append(row)
+    return {"rows": rows, "told": told}
+
+
+def _ahead(path: nw.Path) -> nw.Path:
+    """The way up of a path, for data that goes there."""
+    back = path.reverse
+    assert back is not None
+    return nw.Path(rate=back.rate, buffer=back.buffer, loss=back.loss, rtt=path.rtt,
+                   reverse=nw.Hop(rate=path.rate, buffer=path.buffer))  # fmt: skip
+
+
+def _told(found: Found, true: Found, choice: str, name: str) -> list[Json]:
+    """What was stated of a choice, and what each run on the true path then had."""
+    if choice == found.present:
+        return []
+    stated_ = effects(found, choice)
+    main = claim(stated_, found.asked.cares)
+    before, after = true.draws(found.present), true.draws(choice)
+    out = []
+    for effect in stated_:
+        for run, at in enumerate(sorted(after)):
+            pair = before[at].get(effect.name), after[at].get(effect.name)
+            if pair[0] is not None and pair[1] is not None:
+                about = {"claimed": effect is main, "counted": True, "name_of": name, "key": choice, "run": run}
+                out.append(effect.json() | about | {"true": pair[1] - pair[0]})
+    return out
+
+
+def _played(world: Asked, found: Found) -> Found:
+    """Every candidate on the true path, which nobody was told."""
+    true = Found(world, found.candidates)
+    settings = ("alone", "beside") if world.role == "sender" else ("mix",)
+    for key, candidate in found.candidates.items():
+        # A shaper is set to a share of what was measured, right or wrong.
+        for setting in settings:
+            for seed in range(world.seed, world.seed + TRUE_SEEDS):
+                trial = Trial(key, setting, 0, seed, TRUE_S)
+                true.trials[trial] = _with_rate(world, found, trial, candidate)
+    return true
+
+
+def _with_rate(world: Asked, found: Found, trial: Trial, candidate: Any) -> dict[str, float | None]:  # noqa: ANN401
+    if candidate.share is None:
+        return play(world, candidate, trial)
+    ratio = found.asked.place.rate_mbit / world.place.rate_mbit
+    return play(world, replace(candidate, share=candidate.share * ratio), trial)
+
+
+def calibrate(told: Sequence[Json]) -> Json:
+    """By figure the factor on chance and the share of the figure that hold nine of ten, with the least width."""
+    widths = {}
+    for name in PLAYED:
+        mine = [row for row in told if row["name"] == name]
+        found = []
+        for share in SHARES:
+            ratios = sorted(row["off"] / (row["chance"] + share * row["level"] + 1e-9) for row in mine)
+            factor = ratios[min(len(ratios) - 1, math.ceil(HELD * (len(ratios) + 1)) - 1)]
+            whole = [
+                factor * (row["chance"] + share * row["level"]) / (row["change"] + 0.02 * row["level"] + 1e-9)
+                for row in mine
+            ]
+            found.append((median(whole), factor, share))
+        _, factor, share = min(found)
+        widths[name] = [float(f"{factor:.4g}"), share]
+    return {"made_by": "python -m validation.advise --calibrate", "paths": len(CALIBRATED), "widths": widths}
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What is asked for, and what came out."""
+
+    name: str
+    asked: str
+    found: str
+    met: bool
+
+
+def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
+    """Everything that is asked of the advice."""
+    good = [row["regret"] <= GOOD for row in rows]
+    worst = max(row["regret"] for row in rows)
+    paths = len({row["name"] for row in rows})
+    same = [row["left"] for row in rows if row["differs"] < LEFT]
+    out = [
+        Criterion("paths", f"{ENOUGH} at least", str(paths), paths >= ENOUGH),
+        _share("utility within 5 % of the best", "in 90 %", good, least=0.9),
+        Criterion("the worst regret", "15 % at most", f"{100 * worst:.1f} %", worst <= BAD),
+        _share("left as it is, where nothing differs by 5 %", "in 95 %", same, least=0.95),
+    ]
+    mean = fmean([row["regret"] for row in rows if "Linux" in row["name"]])
+    for name in _thumbs(rows, "Linux"):
+        its = fmean([row["rules"][name] for row in rows if name in row.get("rules", {})])
+        out.append(
+            Criterion(
+                f"{name}: its mean regret", "more than ours", f"{100 * its:.1f} %, ours {100 * mean:.1f} %", its > mean
+            )
+        )
+    held = [row["low"] <= row["true"] <= row["high"] for row in told if row["counted"]]
+    out.append(_share("90 % intervals hold what was then measured", "85 to 95 %", held, least=0.85, most=0.95))
+    narrow = [row["high"] - row["low"] <= abs(row["change"]) / 4 for row in told if row["claimed"] and row["run"] == 0]
+    out.append(
+        _share("intervals of what an advice was given for, a quarter of it at most", "in half", narrow, least=0.5)
+    )
+    right = [row["low"] <= row["true"] <= row["high"] for row in told if row["claimed"]]
+    out.append(_share("of these, held", "85 to 95 % or more", right, least=0.85))
+    return out
+
+
+def _thumbs(rows: Sequence[Json], kind: str) -> list[str]:
+    return list(dict.fromkeys(name for row in rows if row["name"].startswith(kind) for name in row.get("rules", {})))
+
+
+def _share(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
+    share = sum(hits) / len(hits) if hits else 0.0
+    return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", bool(hits) and least <= share <= most)
+
+
+def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) -> str:
+    """The page."""
+    linux_rows = [row for row in rows if row["name"].startswith("Linux")]
+    others = [row for row in rows if not row["name"].startswith("Linux")]
+    lines = [
+        "# How good the advice is", "",
+        "`narrows advise` held against what then happens. `python -m validation.advise` writes this page; its header",
+        "says how the paths were made. [The utility](advise.md#the-utility) is the one that the advice itself is ranked by.",  # noqa: E501
+        f"{len({row['name'] for row in linux_rows})} paths are recordings of Linux 6.12, each asked for with three sets",  # noqa: E501
+        "of cares;",
+        f"{len(others)} are simulated, and the advice got a measurement of them only. The intervals come from",
+        f"{len(CALIBRATED)} other recordings.", "",
+        "| what | asked | found | |", "|---|---|---|---|",
+        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(rows, told)), "",
+        "## Beside rules of thumb", "",
+        "Regret is what the choice is short of the best one's utility. A rule may choose who takes more than twice its",
+        "share, advice may not; *best* is of all for a rule, and of those that may be recommended for advice.", "",
+        "| | mean regret | within 5 % | worst |", "|---|---|---|---|",
+        _line("narrows advise, on Linux", [row["regret"] for row in linux_rows]),
+        _line("narrows advise, beside the best of all", [_of_all(row) for row in linux_rows]),
+        *_lines(linux_rows, "Linux"),
+        _line("narrows advise, measured paths", [row["regret"] for row in others]),
+        *_lines(others, "measured"), "",
+        "- *BBR above 1.5 % of loss*: what bpftune does for a connection.",
+        "- *BBR below 1 BDP of buffer*: Cao et al., IMC 2019, in one line.",
+        "- *BBR for long paths*: what guides for content servers say.",
+        "- *cake at 90 %*: what guides for home routers say.", "",
+        "## Intervals by figure", "",
+        "| figure | stated | held | width over change, median |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for name in PLAYED:
+        mine = [row for row in told if row["name"] == name and row["counted"]]
+        if mine:
+            held = fmean([row["low"] <= row["true"] <= row["high"] for row in mine])
+            width = median([(row["high"] - row["low"]) / max(1e-9, abs(row["change"])) for row in mine])
+            lines.append(f"| {FIGURES[name][0]} | {len(mine)} | {100 * held:.0f} % | {width:.2f} |")
+    lines += ["", "## The worst", "", "| path | for | chosen | best | regret |", "|---|---|---|---|---|"]
+    worst = sorted(rows, key=lambda row: -row["regret"])[:10]
+    lines += [
+        f"| {row['name']}, {row['role']}: {row['says']} | {', '.join(row['for'])} | {row['choice']} | {row['best']} | "
+        f"{100 * row['regret']:.1f} % |"
+        for row in worst
+    ]
+    if errors:
+        lines += ["", "## Not inferred", "", *(f"- {error}" for error in errors)]
+    return "\n".join(lines) + "\n"
+
+
+def _of_all(row: Json) -> float:
+    return float(1 - row["truth"][row["choice"]] / max(row["truth"].values()))
+
+
+def _lines(rows: Sequence[Json], kind: str) -> list[str]:
+    """A line for each rule of thumb."""
+    thumbs = _thumbs(rows, kind)
+    return [_line(name, [row["rules"][name] for row in rows if name in row.get("rules", {})]) for name in thumbs]
+
+
+def _line(name: str, regrets: Sequence[float]) -> str:
+    within = sum(regret <= GOOD for regret in regrets) / max(1, len(regrets))
+    return f"| {name} | {100 * fmean(regrets):.1f} % | {100 * within:.0f} % | {100 * max(regrets):.0f} % |"
+
+
+def _all(tasks: Sequence[tuple[Callable[..., Json], int]], jobs: int | None, what: str) -> list[Json]:
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        waiting = [pool.submit(task, number) for task, number in tasks]
+        out = []
+        for done, one in enumerate(waiting, 1):
+            out.append(one.result())
+            if sys.stderr.isatty():
+                print(f"\r{what}: {done} of {len(waiting)}", end="", file=sys.stderr)
+    return out
+
+
+def _bare(number: int) -> Json:
+    return linux(number, widths=False)
+
+
+def main() -> int:
+    """Runs it; answers the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--calibrate", action="store_true", help="write the widths of intervals")
+    parser.add_argument("--only", type=int, help="one path of Linux, on the terminal")
+    parser.add_argument("--jobs", type=int, help="processes; every core without")
+    parser.add_argument("--rows", help="also write the rows as JSON here")
+    args = parser.parse_args()
+    numbers = [path.number for path in recorded()]
+    if args.only is not None:
+        print(json.dumps(linux(args.only), indent=1))
+        return 0
+    if args.calibrate:
+        done = _all([(_bare, n) for n in numbers if n in CALIBRATED], args.jobs, "calibration")
+        found = calibrate([row for one in done for row in one["told"]])
+        WIDTHS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(json.dumps(found["widths"]))
+        return 0
+    tasks = [(linux, n) for n in numbers if n not in CALIBRATED] + [(from_measurement, seed) for seed in MEASURED]
+    done = _all(tasks, args.jobs, "paths")
+    rows, told = ([row for one in done for row in one[part]] for part in ("rows", "told"))
+    if args.rows:
+        with open(args.rows, "w", encoding="utf-8") as file:  # noqa: PTH123 - a name of the caller's
+            json.dump({"rows": rows, "told": told}, file)
+    PAGE.write_text(markdown(rows, told, [one["error"] for one in done if "error" in one]), encoding="utf-8")
+    for one in criteria(rows, told):
+        print(f"{one.name}: asked {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}")
+    return 0 if all(one.met for one in criteria(rows, told)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
