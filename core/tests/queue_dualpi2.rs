@@ -116,6 +116,13 @@ fn two_full_frames_are_spared_whatever_the_probability() {
     assert!((160..240).contains(&seen.marked.len()), "{}", seen.marked.len());
     assert!((8..36).contains(&seen.dropped.len()), "{}", seen.dropped.len());
     assert!(seen.dropped.iter().all(|(_, why)| *why == Why::Law));
+    // One by one they are below two frames again.
+    let struck = (seen.marked.len(), seen.dropped.len());
+    for n in 1001..1501 {
+        q.enqueue(now, frame(n, Ecn::Ect1, now), &mut seen);
+        assert!(q.dequeue(now, &mut seen).is_some());
+    }
+    assert_eq!((seen.marked.len(), seen.dropped.len()), struck);
 }
 
 #[test]

@@ -150,3 +150,75 @@ fn cake_refuses_what_a_path_has_not() {
         assert_eq!((refusal.param, refusal.fix.as_str()), (name, off));
     }
 }
+
+/// Packets of one flow that find room at once, of a hundred.
+fn taken(kind: &str, set: &[(&'static str, Value)]) -> u64 {
+    let kind = kind_of(kind);
+    let mut params = Params::defaults(kind.params);
+    set.iter().for_each(|(name, value)| {
+        params.set(name, value.clone());
+    });
+    let place = Place {
+        limit: None,
+        rate: Rate::mbit(20),
+        hz: 1000,
+        seed: 1,
+    };
+    let mut queue = (kind.make)(&params, &place);
+    let mut gone = Gone::default();
+    for number in 0..100 {
+        let frame = Frame {
+            number,
+            flow: 7,
+            size: 1514,
+            dscp: 0,
+            ecn: Ecn::NotEct,
+            enqueued_at: Time::ZERO,
+            ack: None,
+        };
+        queue.enqueue(Time::ZERO, frame, &mut gone);
+    }
+    queue.backlog().packets
+}
+
+/// As tc has it: of `max` and `target` the one that is not given follows from the other.
+#[test]
+fn sfb_has_a_quarter_more_than_its_target_and_four_fifths_of_its_max() {
+    assert_eq!(taken("sfb", &[]), 25);
+    assert_eq!(taken("sfb", &[("target", Value::Packets(40))]), 50);
+    assert_eq!(taken("sfb", &[("max", Value::Packets(60))]), 60);
+}
+
+/// Flows 5 and 1029 have one list of heavy flows, and there is room for one: it goes to who is heavy now.
+#[test]
+fn an_idle_heavy_flow_makes_room() {
+    let kind = kind_of("hhf");
+    let mut params = Params::defaults(kind.params);
+    params.set("hh_limit", Value::Count(1));
+    let place = Place {
+        limit: None,
+        rate: Rate::mbit(20),
+        hz: 1000,
+        seed: 1,
+    };
+    let mut queue = (kind.make)(&params, &place);
+    let mut gone = Gone::default();
+    for (flow, s) in [(5, 0), (1029, 10)] {
+        let now = Time::ZERO + Span::s(s);
+        for number in 0..200 {
+            let (size, dscp, ecn, ack) = (1514, 0, Ecn::NotEct, None);
+            let frame = Frame {
+                number,
+                flow,
+                size,
+                dscp,
+                ecn,
+                enqueued_at: now,
+                ack,
+            };
+            queue.enqueue(now, frame, &mut gone);
+        }
+        assert!(queue.backlog_of(0).packets > 50, "flow {flow} is not heavy");
+        while queue.dequeue(now, &mut gone).is_some() {}
+    }
+}

@@ -174,6 +174,21 @@ mod tests {
         assert_eq!(dql.limit().get(), 15_140);
     }
 
+    /// 100 B and a super-packet of 3000 that crosses the limit of 3000: 100 are over. Then 1000 leave: unused are
+    /// 3000 + 100 − 2 × 1000 = 1100, but the super-packet need not have crossed: 3000 − 100.
+    #[test]
+    fn a_last_super_packet_that_need_not_have_been_there_is_slack() {
+        let mut dql = Dql {
+            limit: 3000,
+            ..Dql::default()
+        };
+        dql.queued(Bytes::new(100));
+        dql.queued(Bytes::new(3000));
+        dql.completed(ms(1), Bytes::new(50));
+        dql.completed(ms(1500), Bytes::new(1000));
+        assert_eq!(dql.limit().get(), 3000 - 2900);
+    }
+
     #[test]
     fn more_completed_than_there_was_is_what_there_was() {
         let mut dql = Dql::default();

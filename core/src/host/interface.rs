@@ -281,6 +281,8 @@ mod tests {
     use crate::packet::Ecn;
     use crate::param::Params;
     use crate::queue::{fifo::Fifo, fq, fq_codel, pfifo_fast::PfifoFast, red, Limit, Place};
+    use alloc::sync::Arc;
+    use core::sync::atomic::{AtomicU64, Ordering};
 
     /// A super-packet of `segments` of 1250 bytes.
     #[derive(Clone, Debug, PartialEq)]
@@ -321,13 +323,15 @@ mod tests {
     #[derive(Default)]
     struct Log {
         left: Vec<u64>,
+        waited_from: Vec<u64>,
         completed: Vec<u64>,
         dropped: Vec<u64>,
         refused: usize,
     }
     impl Below<Frame> for Log {
-        fn left(&mut self, now: Time, _packet: Frame) {
+        fn left(&mut self, now: Time, packet: Frame) {
             self.left.push(now.as_us());
+            self.waited_from.push(packet.entered.as_us());
         }
         fn completed(&mut self, now: Time, _last: &Frame) {
             self.completed.push(now.as_us());
@@ -477,6 +481,39 @@ mod tests {
         }
         // Ten microseconds of timer slack and a hundred on the wire.
         assert_eq!(log.left, [100, 5110, 10_110]);
+        // Nobody waited before the time that it had chosen itself.
+        assert_eq!(log.waited_from, [0, 5000, 10_000]);
+    }
+
+    /// A discipline that wants to be woken at 1, 2 and 3 ms, and counts.
+    #[derive(Default)]
+    struct Clock(Arc<AtomicU64>);
+    impl QueueDiscipline<Frame> for Clock {
+        fn enqueue(&mut self, _: Time, _: Frame, _: &mut dyn Sink<Frame>) {}
+        fn dequeue(&mut self, _: Time, _: &mut dyn Sink<Frame>) -> Option<Frame> {
+            None
+        }
+        fn next_wakeup(&self) -> Option<Time> {
+            let times = self.0.load(Ordering::Relaxed);
+            (times < 3).then(|| Time::ZERO + Span::ms(times + 1))
+        }
+        fn on_wakeup(&mut self, _: Time, _: &mut dyn Sink<Frame>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn backlog(&self) -> Backlog {
+            Backlog::default()
+        }
+    }
+    #[test]
+    fn a_discipline_is_woken_when_it_asked_for_it() {
+        let woken = Arc::new(AtomicU64::new(0));
+        let mut i = interface(Box::new(Clock(woken.clone())), 1, false);
+        for ms in 1..=3 {
+            assert_eq!(i.next(), Time::ZERO + Span::ms(ms));
+            i.poll(i.next(), &mut Log::default());
+            assert_eq!(woken.load(Ordering::Relaxed), ms);
+        }
+        assert_eq!(i.next(), Time::MAX);
     }
 
     /// A sender that always has more: the limit settles at what one completion needs, two super-packets or so, and not at

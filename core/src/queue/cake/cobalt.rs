@@ -200,3 +200,27 @@ impl Cobalt {
         drop
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1/256 up, 1/4096 down, and either way once in 5 ms at most.
+    #[test]
+    fn blue_rises_by_overflows_and_falls_while_the_queue_is_empty() {
+        let law = Law::new(Span::ms(5), Span::ms(100), Span::ZERO);
+        let at = |ms| Time::ZERO + Span::ms(ms);
+        let mut cobalt = Cobalt::default();
+        let steps = [(10, RISE), (12, RISE), (16, 2 * RISE), (17, 2 * RISE)];
+        for (ms, probability) in steps {
+            cobalt.overflows(&law, at(ms));
+            assert_eq!(cobalt.probability, probability, "overflow at {ms} ms");
+        }
+        for (ms, falls) in [(18, 0), (22, 1), (23, 1), (28, 2)] {
+            cobalt.found_empty(&law, at(ms));
+            assert_eq!(cobalt.probability, 2 * RISE - falls * FALL, "empty at {ms} ms");
+        }
+        (0..1000).for_each(|i| cobalt.found_empty(&law, at(100 + 10 * i)));
+        assert_eq!(cobalt.probability, 0);
+    }
+}
