@@ -65,8 +65,8 @@ class Picture:
 TIME = "time (s)"
 """The x axis of everything that happens in time."""
 
-KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
-"""The pictures of every run, in the order in which they are shown."""
+KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay", "work")
+"""The pictures of a run, in the order in which they are shown; `work` where a flow has an application that waits."""
 
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
@@ -123,13 +123,19 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         "long, after the warm-up.",
         list(_delays(run, [name for name, _ in queues])),
     )  # fmt: skip
+    work = Picture(
+        "work", "What applications wait for", "time (ms)", "share",
+        "Which share of the pages, answers, transfers or datagrams of each flow with an application took at most so "
+        "long.",
+        list(_works(run)),
+    )  # fmt: skip
     pacing = Picture(
         "pacing", "Pacing", TIME, "rate (Mbit/s)",
         "The rate at which each sender lets packets go, or sizes its bursts where it is not paced; dotted, the rate "
         f"of the path.{drawn}",
         [*_column(flows, "pacing_mbit"), *_rate(run)],
     )  # fmt: skip
-    every = [throughput, rtt, window, queue, losses, delay, *([pacing] if "pacing" in also else [])]
+    every = [throughput, rtt, window, queue, losses, delay, work, *([pacing] if "pacing" in also else [])]
     return [picture for picture in every if any(line.x for line in picture.lines)]
 
 
@@ -204,3 +210,17 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
             else:
                 label = f"wait in {queues[number] if number < len(queues) else f'queue {number}'}"
             yield Line(label, None, style, _list(rows, "delay_ms"), _list(rows, "share"))  # type: ignore[arg-type]
+
+
+_WAITS_FOR = {"web": "pages", "rpc": "answers", "poisson": "transfers"}
+
+
+def _works(run: Run) -> Iterator[Line]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    here = run.delays.filter(pc.equal(run.delays["of"].cast("string"), "workload"))
+    for place in pc.unique(here["number"]).to_pylist():
+        rows = here.filter(pc.equal(here["number"], place))
+        flow = run.flows[place]
+        label = f"{flow['id']}: {_WAITS_FOR.get(flow['workload']['kind'], 'datagrams')}"
+        yield Line(label, place, "line", _list(rows, "delay_ms"), _list(rows, "share"))

@@ -142,7 +142,7 @@ class Run:
 
     @property
     def delays(self) -> pa.Table:
-        """The distribution of delay: which `share` of a queue's packets, or a probe's pings, had at most `delay_ms`."""
+        """The distribution of delay: which `share` of packets, pings or a workload's times had at most `delay_ms`."""
         return self._table("delays")
 
     @property

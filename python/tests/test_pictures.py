@@ -29,7 +29,7 @@ def run() -> nw.Run:
 
 def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
     drawn = {picture.key: picture for picture in pictures(run)}
-    assert tuple(drawn) == KEYS
+    assert tuple(drawn) == tuple(key for key in KEYS if key != "work")
     samples = run.samples.to_pylist()
     for key, column, suffix in (
         ("throughput", "goodput_mbit", ""),
@@ -59,6 +59,21 @@ def test_the_distribution_goes_through_the_figures(run: nw.Run) -> None:
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         at = next(x for x, y in zip(wait.x, wait.y, strict=True) if y is not None and y > share)
         assert float(f"{at:.6g}") == run.json["queue"]["delay_ms"][name]
+
+
+def test_what_applications_wait_for_goes_through_the_figures() -> None:
+    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="1bdp")
+    flows = [
+        nw.Flow(id="ask", workload={"kind": "rpc"}),
+        nw.Flow(id="page", workload={"kind": "web", "objects": 5, "total": "50kB"}),
+    ]
+    run = nw.run(nw.Scenario(path=path, flows=flows, duration="5s"))
+    work = {picture.key: picture for picture in pictures(run)}["work"]
+    assert [line.label for line in work.lines] == ["ask: answers", "page: pages"]
+    ask, page = work.lines
+    at = next(x for x, y in zip(ask.x, ask.y, strict=True) if y is not None and y > 0.5)
+    assert float(f"{at:.6g}") == run.json["flows"][0]["workload"]["response_ms"]["p50"]
+    assert [float(f"{x:.6g}") for x in page.x] == [1000 * run.json["flows"][1]["workload"]["page_load_s"]["p50"]]
 
 
 def test_the_last_of_what_is_counted_is_the_figure(run: nw.Run) -> None:

@@ -105,6 +105,7 @@ pub fn run_recorded(
     let named = world.flows.into_iter().zip(&scenario.flows);
     let flows: Vec<_> = named.map(|(f, spec)| f.figures(spec, &world.works, scenario)).collect();
     let stations = world.path.stations(scenario, &queues, &flows);
+    (options.sample_interval.iter()).for_each(|_| samples.delays.push_workloads(&flows));
     Ok(Run {
         engine: "sim",
         scenario: scenario.clone(),

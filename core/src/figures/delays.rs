@@ -1,14 +1,15 @@
 //! How delays are distributed: points of the cumulative distribution, as pictures draw it.
 //!
 //! A row says which share of the packets had at most so much delay. Those of a queue are its [`Histogram`]'s, so that the
-//! percentiles among the figures lie on the curve. Those of a probe are its round-trip times, exact.
+//! percentiles among the figures lie on the curve. Those of a probe are its round-trip times, exact; those of a workload, by its flow, what its
+//! users wait for.
 
-use super::Histogram;
+use super::{FlowFigures, Histogram};
 use crate::units::Span;
 use alloc::vec::Vec;
 
 /// What a row is about; [`DelaySamples::of`] holds indices into this.
-pub const DELAYS_OF: &[&str] = &["queue", "probe"];
+pub const DELAYS_OF: &[&str] = &["queue", "probe", "workload"];
 
 /// So many points of a probe's distribution are kept at most; what lies between two of them is a thousandth of its pings.
 const MOST_POINTS: usize = 1000;
@@ -37,6 +38,13 @@ impl DelaySamples {
     pub fn push_queue(&mut self, number: u32, delays: &Histogram) {
         for (delay, upto) in delays.cumulative() {
             self.push(0, number, delay.as_ms(), upto as f64 / delays.count() as f64);
+        }
+    }
+    /// Appends what the applications of these flows waited for.
+    pub fn push_workloads(&mut self, flows: &[FlowFigures]) {
+        for (number, flow) in (0..).zip(flows) {
+            let delays = flow.workload.iter().flat_map(|work| &work.delays);
+            delays.for_each(|(delay_ms, share)| self.push(2, number, *delay_ms, *share));
         }
     }
     /// Appends the round-trip times of probe `number`, in any order.

@@ -1,7 +1,7 @@
 //! Figures of a workload: named values of a few forms, so that a kind brings its own and everything that shows figures shows
 //! them all alike. A name ends in its unit where it has one.
 
-use super::{Quantiles, Shown};
+use super::{Histogram, Quantiles, Shown};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::ser::SerializeMap;
@@ -30,12 +30,36 @@ pub struct WorkloadFigures {
     pub kind: &'static str,
     /// Its figures.
     pub figures: Named,
+    /// How the times are distributed that its users wait for (pages, answers, transfers, datagrams): milliseconds, and the share
+    /// of them that took at most that; for pictures, not among the figures.
+    pub delays: Vec<(f64, f64)>,
 }
 
 impl WorkloadFigures {
     /// Of the workload `kind`.
     pub fn new(kind: &'static str, figures: Named) -> WorkloadFigures {
-        WorkloadFigures { kind, figures }
+        WorkloadFigures {
+            kind,
+            figures,
+            delays: Vec::new(),
+        }
+    }
+    /// With this distribution.
+    pub fn with_delays(mut self, delays: &Histogram) -> WorkloadFigures {
+        let all = delays.count() as f64;
+        let points = delays.cumulative().into_iter();
+        self.delays = points.map(|(delay, upto)| (delay.as_ms(), upto as f64 / all)).collect();
+        self
+    }
+    /// With the distribution of these, in seconds.
+    pub fn with_times(mut self, mut times: Vec<f64>) -> WorkloadFigures {
+        times.sort_unstable_by(f64::total_cmp);
+        let all = times.len() as f64;
+        let points = (1u32..).zip(times);
+        self.delays = points
+            .map(|(upto, time)| (1000.0 * time, f64::from(upto) / all))
+            .collect();
+        self
     }
     /// The figure called `name`.
     pub fn get(&self, name: &str) -> Option<&Figure> {

@@ -199,6 +199,6 @@ impl Workload for OnOff {
         };
         let on = self.counted(self.turn.min(end)).as_s();
         figures.push(("on_share", Figure::Number(on / seconds)));
-        WorkloadFigures::new(KIND.name, figures)
+        WorkloadFigures::new(KIND.name, figures).with_delays(self.stream.delays())
     }
 }

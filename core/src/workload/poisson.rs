@@ -225,6 +225,6 @@ impl Workload for Poisson {
             ("completion_ms", Figure::Quantiles(self.times.quantiles())),
             ("by_size", Figure::Rows(by_size.collect())),
         ];
-        WorkloadFigures::new(KIND.name, figures)
+        WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)
     }
 }

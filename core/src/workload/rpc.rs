@@ -170,6 +170,6 @@ impl Workload for Rpc {
             ("answers_per_s", Figure::Number(self.answered as f64 / seconds)),
             ("response_ms", Figure::Quantiles(self.times.quantiles())),
         ];
-        WorkloadFigures::new(KIND.name, figures)
+        WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)
     }
 }

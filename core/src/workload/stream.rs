@@ -90,6 +90,10 @@ impl Stream {
     pub fn loss(&self) -> f64 {
         1.0 - self.received as f64 / self.sent as f64
     }
+    /// How long datagrams were on their way.
+    pub fn delays(&self) -> &Histogram {
+        &self.delay
+    }
     /// Its figures up to `end`.
     pub fn figures(&self, end: Time) -> Vec<(&'static str, Figure)> {
         let seconds = end.since(self.from).as_s();

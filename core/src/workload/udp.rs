@@ -196,6 +196,6 @@ impl Workload for Datagrams {
         self.next
     }
     fn figures(&self, end: Time) -> WorkloadFigures {
-        WorkloadFigures::new(self.kind, self.stream.figures(end))
+        WorkloadFigures::new(self.kind, self.stream.figures(end)).with_delays(self.stream.delays())
     }
 }

@@ -282,6 +282,7 @@ impl Workload for Voip {
         let names = ["to_client", "to_server"].map(String::from);
         let rows = names.into_iter().zip(ways).collect();
         WorkloadFigures::new(KIND.name, [figures, alloc::vec![("ways", Figure::Rows(rows))]].concat())
+            .with_delays(self.ways[0].stream.delays())
     }
 }
 

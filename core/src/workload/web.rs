@@ -525,6 +525,6 @@ impl Workload for Web {
             ("waiting_s", Figure::Number(self.waited.as_s())),
             ("receiving_s", Figure::Number(self.received.as_s())),
         ];
-        WorkloadFigures::new(KIND.name, figures)
+        WorkloadFigures::new(KIND.name, figures).with_times(self.loads.clone())
     }
 }
