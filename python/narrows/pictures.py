@@ -65,12 +65,15 @@ class Picture:
 TIME = "time (s)"
 """The x axis of everything that happens in time."""
 
-KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay", "work")
-"""The pictures of a run, in the order in which they are shown; `work` where a flow has an application that waits."""
+KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
+"""The pictures of every run, in the order in which they are shown."""
+
+EVERY = (*KEYS, "work")
+"""And, where a flow has an application that waits, what it waits for."""
 
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
-    """Every picture of a run, in the order of `KEYS`; those without a line are left out. `also` may name `pacing`.
+    """Every picture of a run, in the order of `EVERY`; those without a line are left out. `also` may name `pacing`.
 
     Raises:
         NarrowsError: If the run took no samples.

@@ -13,7 +13,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from narrows.errors import NarrowsError, OutputError
-from narrows.pictures import KEYS, Line, Picture, pictures
+from narrows.pictures import EVERY, Line, Picture, pictures
 from narrows.scenario import name_of
 from narrows.words import sentence
 
@@ -71,7 +71,7 @@ def plot(
     run: Run,
     file: str | PathLike[str] | None = None,
     *,
-    only: Sequence[str] = KEYS,
+    only: Sequence[str] = EVERY,
     look: Look = "screen",
 ) -> Figure:
     """Draws one run; see `Run.plot`."""
@@ -83,7 +83,7 @@ def compare_plot(
     file: str | PathLike[str] | None = None,
     *,
     names: Sequence[str] | None = None,
-    only: Sequence[str] = KEYS,
+    only: Sequence[str] = EVERY,
     look: Look = "screen",
 ) -> Figure:
     """Draws runs side by side, a column each; the axes of a row are the same.
@@ -111,9 +111,9 @@ def compare_plot(
         raise NarrowsError("compare_plot needs a run")
     if file is not None:
         check(file)
-    unknown = [key for key in only if key not in KEYS]
+    unknown = [key for key in only if key not in EVERY]
     if unknown or look not in {"screen", "print"}:
-        known = f"`{unknown[0]}` among the pictures; known: {', '.join(KEYS)}" if unknown else f"look `{look}`"
+        known = f"`{unknown[0]}` among the pictures; known: {', '.join(EVERY)}" if unknown else f"look `{look}`"
         raise NarrowsError(f"there is no {known}")
     titles = [
         names[at] if names else run.json["scenario"].get("title") or f"seed {run.json['seed']}"
@@ -138,7 +138,7 @@ def draw_columns(
 
     format_ = check(file) if file is not None else None
     drawn = [{p.key: p for p in shown} for _, shown in columns]
-    keys = [key for key in KEYS if any(key in row for row in drawn)]
+    keys = [key for key in EVERY if any(key in row for row in drawn)]
     with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(max(8, 5 * len(columns)), 2 * len(keys) + 0.8), layout="constrained")
         # Time axes of one run are linked, and so are both axes of a row.

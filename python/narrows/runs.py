@@ -174,10 +174,10 @@ class Run:
             NarrowsError: If Matplotlib is not installed (`narrows[plot]`), or the run took no samples.
             OutputError: If the file cannot be written.
         """
-        from narrows.pictures import KEYS  # noqa: PLC0415
+        from narrows.pictures import EVERY  # noqa: PLC0415
         from narrows.plot import plot  # noqa: PLC0415
 
-        return plot(self, file, only=KEYS if only is None else only, look=look)
+        return plot(self, file, only=EVERY if only is None else only, look=look)
 
     def report(self, file: str | PathLike[str]) -> None:
         """Writes a page that answers, shows the pictures and tells how sure all that is; it needs nothing but itself.

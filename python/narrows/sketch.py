@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from narrows.pictures import KEYS, Line, Picture, pictures
+from narrows.pictures import EVERY, Line, Picture, pictures
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,7 +23,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a Braille character, by row and column."""
 
 
-def sketch(run: Run, width: int, only: Sequence[str] = KEYS) -> list[Text]:
+def sketch(run: Run, width: int, only: Sequence[str] = EVERY) -> list[Text]:
     """The pictures of a run as lines of text, at most `width` characters wide."""
     return [line for picture in pictures(run) if picture.key in only for line in draw(picture, width)]
 

@@ -29,7 +29,7 @@ def run() -> nw.Run:
 
 def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
     drawn = {picture.key: picture for picture in pictures(run)}
-    assert tuple(drawn) == tuple(key for key in KEYS if key != "work")
+    assert tuple(drawn) == KEYS
     samples = run.samples.to_pylist()
     for key, column, suffix in (
         ("throughput", "goodput_mbit", ""),
