@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -17,10 +18,14 @@ from test_shell import shell
 from test_tune_host import CC, WMEM, Space, change, everything, other_cc, other_wanted, plan, space
 
 from narrows.errors import NarrowsError
-from narrows.tune.plan import SYSCTLS
+from narrows.tune.collect import facts
+from narrows.tune.plan import SYSCTLS, Ask
+from narrows.tune.plan import plan as plan_of
 from narrows.tune.prove import AGREED, RECEIVES, SENDS, acts_on, direction
 
 __all__ = ["space"]
+
+HOSTS = Path(__file__).parent / "data/hosts"
 
 Json = dict[str, Any]
 
@@ -112,6 +117,26 @@ def test_both_halves_know_the_same_settings(space: Space) -> None:
         done = space.tune("apply", plan=plan(change("sysctl", key, "no such value", "0")))
         assert "none of the settings" not in done.stderr, key
     assert set(SYSCTLS) >= SENDS | RECEIVES | AGREED
+
+
+@pytest.mark.parametrize("host", sorted(HOSTS.glob("*.txt")), ids=lambda file: file.stem)
+def test_every_plan_is_understood_by_who_carries_it_out(space: Space, host: Path) -> None:
+    seen = facts(file=str(host))
+    before = space.seen()
+    for ask in (Ask(cc="bbr", qdisc="fq"), Ask(ecn="on", mtu_probing=True), Ask(settings=["net.ipv4.tcp_sack=0"])):
+        try:
+            made = plan_of(seen, ask).json()
+        except NarrowsError:
+            continue  # Not on such a host, and it says so
+        if made["needs"] or any("hotplug.d" in str(row["target"]) for row in made["changes"]):
+            continue
+        # It is another host's, and one change fits no host: refused for what is here, never for what is written.
+        made["changes"].append(change("sysctl", "net.ipv4.tcp_base_mss", "no such value", "1024"))
+        refused = space.tune("apply", plan=made)
+        assert refused.returncode == 2
+        assert not re.search(r"^(the plan|change \d+)", refused.stderr), refused.stderr
+        assert "net.ipv4.tcp_base_mss: is " in refused.stderr
+    assert space.seen() == before
 
 
 def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
