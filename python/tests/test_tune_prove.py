@@ -131,7 +131,7 @@ def test_every_plan_is_understood_by_who_carries_it_out(space: Space, host: Path
         if made["needs"] or any("hotplug.d" in str(row["target"]) for row in made["changes"]):
             continue
         # It is another host's, and one change fits no host: refused for what is here, never for what is written.
-        made["changes"].append(change("sysctl", "net.ipv4.tcp_base_mss", "no such value", "1024"))
+        made["changes"].append(change("sysctl", "net.ipv4.tcp_base_mss", "no such value", "1025"))
         refused = space.tune("apply", plan=made)
         assert refused.returncode == 2
         assert not re.search(r"^(the plan|change \d+)", refused.stderr), refused.stderr
