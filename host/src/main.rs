@@ -295,6 +295,10 @@ fn main() -> ExitCode {
         Some("measure") => return answer(measure_command(args)),
         Some("latency") => return answer(latency_command(args)),
         Some("tune") => return tune_command(args),
+        Some("hog") => {
+            latency::lab::hog();
+            return ExitCode::SUCCESS;
+        }
         Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
             return say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n"));

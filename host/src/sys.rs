@@ -331,6 +331,12 @@ pub fn remember_end() {
     STOPPED.store(false, Ordering::Relaxed);
 }
 
+/// This process ends with the one that started it.
+pub fn end_with_parent() {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 /// Has one of the signals come?
 pub fn stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)

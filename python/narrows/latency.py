@@ -189,6 +189,11 @@ def _own(told: Json) -> str:
     return f"Its own error: {'; '.join(said)}."
 
 
+def findings(told: Json) -> list[str]:
+    """What around it decides the outcome: the link, the device, the processors; with the cure."""
+    return [f"{one['says']}" + (f" Cure: {one['cure']}." if one["cure"] else "") for one in told.get("findings") or []]
+
+
 def figures(told: Json) -> Table:
     """A row for round trips, for what lies around them, and for each part."""
     rows = [
@@ -356,7 +361,7 @@ def _run(name: str, told: Json) -> Json:
     return {
         "name": name,
         "answer": said[:-1],
-        "sure": [said[-1], *told.get("notes", [])],
+        "sure": [said[-1], *findings(told)],
         "tables": [
             {
                 "caption": t.caption,

@@ -55,7 +55,9 @@ def _passed(command: F) -> F:
         ("--slow", "An answer is slow from here on; the median and 1ms without. Example: --slow 100us"),
         ("--timeout", "An answer is lost after it, in pingpong and at the end; 1s without. Example: --timeout 200ms"),
         ("--lead", "Wake so much before a question is due, and watch the clock; 60us without. Example: --lead 0s"),
-        ("--policy", "How this host serves the application; default without. Example: --policy spin"),
+        ("--policy", "How this host serves the application; several take turns. Example: --policy default,rr,spin"),
+        ("--load", "What else its processors do: none, cpu, or both in turns. Example: --load none,cpu"),
+        ("--rounds", "Turns, where there are several policies or loads; 4 without. Example: --rounds 10"),
         ("--dscp", "Code point of questions and answers. Example: --dscp EF"),
         ("--stall", "Stand still now and then, to see who is blamed. Example: --stall 4ms@100ms"),
         ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token secret"),
@@ -121,9 +123,13 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows latency server.example
 
+    Example: narrows latency server.example --policy default,rr,awake --load none,cpu --plot policies.png
+
     Example: narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000 --plot board.png
     """
     from narrows import latency as telling  # noqa: PLC0415
+    from narrows.latency_lab import document as lab_page  # noqa: PLC0415
+    from narrows.latency_lab import several as of_setups  # noqa: PLC0415
 
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
@@ -132,7 +138,8 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         told = telling.measure(host, arguments, tell=standing)
     finally:
         standing.stop()
-    several = [(host, told)]
+    lab = told["kind"] == "latency_lab"
+    several = of_setups(told) if lab else [(host, told)]
     if out is not None:
         telling.save(json.dumps(told) + "\n", out)
     if hlog is not None:
@@ -142,7 +149,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     if page is not None:
         from narrows.report import write  # noqa: PLC0415
 
-        write(telling.document(several), page)
+        write(lab_page(told) if lab else telling.document(several), page)
     if as_json:
         click.echo(json.dumps(told))
     elif not quiet:
@@ -151,12 +158,15 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
 def _show(told: dict[str, Any]) -> None:
     from narrows import latency as telling  # noqa: PLC0415
+    from narrows import latency_lab as lab  # noqa: PLC0415
     from narrows.show import console, table  # noqa: PLC0415
 
     screen = console()
-    for at, sentence in enumerate(telling.sentences(told)):
-        screen.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
-    for shown in (telling.figures(told), telling.slowest(told)):
+    several = told["kind"] == "latency_lab"
+    said = lab.sentences(told) if several else telling.sentences(told)
+    for at, sentence in enumerate([*said, *telling.findings(told)]):
+        screen.print(sentence, style="bold" if at == 0 and not several else "", markup=False, soft_wrap=True)
+    for shown in [lab.table(told)] if several else (telling.figures(told), telling.slowest(told)):
         if shown.rows:
             screen.print()
             table(screen, shown)

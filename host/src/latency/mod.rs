@@ -11,6 +11,7 @@
 //! | [`answer`] | who answers them |
 //! | [`blame`] | a round trip cut into whose it is |
 //! | [`histogram`], [`summary`] | what came of it; as JSON |
+//! | [`lab`] | the same test under several policies |
 //! | [`surroundings`] | what around a test decides its outcome |
 //! | [`policy`] | how the host is asked to serve a thread |
 
@@ -19,6 +20,7 @@ pub mod blame;
 pub mod exchange;
 pub mod histogram;
 pub mod irtt;
+pub mod lab;
 pub mod line;
 pub mod null_line;
 pub mod options;
@@ -170,13 +172,21 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
     })
 }
 
+/// What came of one slice of a test.
+pub struct Slice {
+    /// The outcome.
+    pub seen: Outcome,
+    /// What the far end told of itself.
+    pub far: Value,
+    /// The watchdog of real-time threads had to step in.
+    pub called_off: bool,
+    /// By what processors were kept awake.
+    pub awake_by: Option<&'static str>,
+}
+
 /// Asks and counts, as often as it is told to; each call is one slice of a test.
-pub fn slice(
-    options: &Options,
-    to: SocketAddr,
-    progress: &mut dyn FnMut(Pulse) -> bool,
-) -> Result<(Outcome, Value), HostError> {
-    let _guard = options.policy.enter()?;
+pub fn slice(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Slice, HostError> {
+    let guard = options.policy.enter()?;
     sys::prefer_exact_timers();
     let mut far = reach(options, to)?;
     let seen = exchange::run(&options.plan, &mut far.line, far.speak.as_mut(), &mut |at| {
@@ -191,7 +201,12 @@ pub fn slice(
     if seen.answered == 0 {
         return Err(silent(options, to, &seen));
     }
-    Ok((seen, far.told))
+    Ok(Slice {
+        seen,
+        far: far.told,
+        called_off: guard.called_off(),
+        awake_by: guard.awake_by(),
+    })
 }
 
 fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
@@ -216,8 +231,24 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
 /// Measures.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
     let to = resolve(&options.host, options.port)?;
-    let (seen, far) = slice(options, to, progress)?;
-    let mut told = summary::to_json(&options.plan, &seen);
+    let around = surroundings::seen(to);
+    let mut told = if options.is_lab() {
+        lab::run(options, to, progress)?
+    } else {
+        let slice = slice(options, to, progress)?;
+        let mut told = document(options, to, &slice.seen, &slice.far);
+        told["called_off"] = json!(slice.called_off);
+        told["awake_by"] = json!(slice.awake_by);
+        told
+    };
+    told["findings"] = json!(surroundings::findings(&around, options.plan.size));
+    told["surroundings"] = around;
+    Ok(told)
+}
+
+/// An outcome with what it is of.
+fn document(options: &Options, to: SocketAddr, seen: &Outcome, far: &Value) -> Value {
+    let mut told = summary::to_json(&options.plan, seen);
     told["narrows"] = json!(env!("CARGO_PKG_VERSION"));
     told["kind"] = json!("latency");
     told["host"] = json!(options.host);
@@ -227,5 +258,5 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result
     told["policy"] = json!(options.policy.text());
     told["stamps"] = json!(options.stamps);
     told["kernel"] = json!(machine::release());
-    Ok(told)
+    told
 }

@@ -1,6 +1,7 @@
 //! The options of `narrows-host latency`.
 
 use super::exchange::{Pace, Plan, Stall, LARGEST};
+use super::lab::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
 use crate::wire;
@@ -20,7 +21,10 @@ narrows-host latency HOST [options]   how long an answer takes, and whose delay 
   --slow SPAN           an answer is slow from here on; the median and 1ms
   --timeout SPAN        an answer is lost after it, in pingpong and at the end; 1s
   --lead SPAN           the application wakes so much before a question is due and watches the clock; 60us
-  --policy P            how both are served by this host; default
+  --policy P[,P...]     how this host serves the application, see docs/reference/latency-policies.md; default
+                        several are tried in turns: default,nice,rr,fifo+lock,spin,awake
+  --load L[,L...]       what else its processors do meanwhile: none, or cpu, which keeps all of them busy; none
+  --rounds N            turns, where there are several; 4
   --dscp N|NAME         code point; 0
   --no-stamps           without the kernel's stamps: nobody is blamed
   --stall SPAN@SPAN     stand still for so long so often, to see who is blamed: 4ms@100ms
@@ -28,6 +32,9 @@ narrows-host latency HOST [options]   how long an answer takes, and whose delay 
   --stream              for programs: lines of progress, then the outcome (see docs/reference/latency.md)
   --tied                end with the process that started this one
 ";
+
+/// Of each set-up, all its turns together, where nothing else is asked for, ns.
+const LAB_LASTS: u64 = 4_000_000_000;
 
 /// What the far end speaks.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -76,6 +83,12 @@ pub struct Options {
     pub plan: Plan,
     /// How this host serves it.
     pub policy: Policy,
+    /// The same, where several are tried in turns; the first is the one above.
+    pub policies: Vec<Policy>,
+    /// What else its processors do.
+    pub loads: Vec<Load>,
+    /// Turns.
+    pub rounds: u32,
     /// Code point.
     pub dscp: u8,
     /// Does the kernel stamp?
@@ -86,6 +99,26 @@ pub struct Options {
     pub stream: bool,
     /// End with the parent.
     pub tied: bool,
+}
+
+impl Options {
+    /// Are several set-ups tried in turns?
+    pub fn is_lab(&self) -> bool {
+        self.policies.len() > 1 || self.loads != [Load::None]
+    }
+}
+
+/// Words between commas, each as `one` has it, none twice.
+fn several<T: PartialEq>(value: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let mut all = Vec::new();
+    for word in value.split(',') {
+        let next = one(word.trim())?;
+        if all.contains(&next) {
+            return Err(format!("{word} is there twice"));
+        }
+        all.push(next);
+    }
+    Ok(all)
 }
 
 /// `4ms@100ms`.
@@ -110,6 +143,9 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         speaks: Speaks::Narrows,
         plan: Plan::default(),
         policy: Policy::default(),
+        policies: vec![Policy::default()],
+        loads: vec![Load::None],
+        rounds: 4,
         dscp: 0,
         stamps: true,
         token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
@@ -151,6 +187,7 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         let usual = SPEAKS.iter().find(|(_, speaks, _)| *speaks == asked.speaks);
         asked.port = usual.map_or(wire::PORT, |(.., port)| *port);
     }
+    let lab = asked.is_lab();
     let plan = &mut asked.plan;
     plan.interval = match (interval, plan.pace) {
         (Some(interval), Pace::Even) if interval < 1000 => {
@@ -163,6 +200,9 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     if let Some(count) = count {
         plan.count = plan.warmup.saturating_add(count);
         plan.lasts = u64::MAX;
+    }
+    if count.is_none() && duration.is_none() && lab {
+        plan.lasts = LAB_LASTS;
     }
     if let Some(duration) = duration {
         plan.lasts = duration;
@@ -206,7 +246,15 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--slow" => asked.plan.slow = Some(span(option, value)?),
         "--timeout" => asked.plan.patience = span(option, value)?.max(1_000_000),
         "--lead" => asked.plan.lead = span(option, value)?,
-        "--policy" => asked.policy = Policy::parse(value).map_err(|e| wrong(&e))?,
+        "--policy" => {
+            asked.policies = several(value, Policy::parse).map_err(|e| wrong(&e))?;
+            asked.policy = asked.policies[0].clone();
+        }
+        "--load" => asked.loads = several(value, Load::parse).map_err(|e| wrong(&e))?,
+        "--rounds" => {
+            let rounds = value.parse().ok().filter(|n| (1..=1000).contains(n));
+            asked.rounds = rounds.ok_or_else(|| wrong("a number from 1 to 1000"))?;
+        }
         "--dscp" => {
             let dscp = crate::measure::options::dscp(value);
             asked.dscp = dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
@@ -239,6 +287,13 @@ mod tests {
             })
         );
         assert_eq!(asked("h --pace pingpong").unwrap().plan.interval, 0);
+        let options = asked("h --policy default,fifo+lock --load none,cpu --rounds 2").unwrap();
+        assert!(options.is_lab() && options.policies.len() == 2 && options.loads == [Load::None, Load::Cpu]);
+        assert_eq!((options.rounds, options.plan.lasts), (2, LAB_LASTS));
+        assert!(!asked("h --policy spin").unwrap().is_lab() && asked("h --load cpu").unwrap().is_lab());
+        assert!(asked("h --policy rr,rr").unwrap_err().contains("twice"));
+        assert!(asked("h --policy fifo+spin").unwrap_err().contains("awake"));
+        assert!(asked("h --load disk").unwrap_err().contains("none cpu"));
         assert!(asked("h --interval 10").unwrap_err().contains("write --interval"));
         assert!(asked("h --interval 10ns").unwrap_err().contains("pingpong"));
         assert!(asked("h --speaks tcp")

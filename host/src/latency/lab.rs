@@ -1,0 +1,226 @@
+//! The same test under several policies, with and without other work on the processors, in one go.
+//!
+//! ```text
+//!   round 1:   no load   A  B  C      load   A  B  C
+//!   round 2:   no load   A  B  C      load   A  B  C      …
+//! ```
+//!
+//! **In turns.** What a machine does besides changes over minutes; measured one after the other, the last policy would be
+//! blamed for it. So each policy has a slice of every round, and what is compared has seen the same minutes.
+//!
+//! **One measure.** What counts as slow is the same span for all of them, [`SLOW`] without another.
+//!
+//! **Load** is [`HOGS`] processes for each processor, of the ordinary class, that compute and nothing else: programs of our
+//! own, known by their number, that end with the slice, with this process, and by themselves after [`LONGEST`].
+//!
+//! **What it costs** is processor time: of this process during the slice (what keeps processors awake is part of it), and what
+//! the load lost of its own. A far end's own is not in it.
+
+use super::exchange::{Outcome, Pulse};
+use super::options::Options;
+use super::policy::Policy;
+use super::{document, slice};
+use crate::{sys, HostError};
+use serde_json::{json, Value};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+/// From here on an answer is slow, ns.
+pub const SLOW: u64 = 1_000_000;
+/// Processes of load for each processor.
+const HOGS: usize = 2;
+/// So long a process of load lives at most, ns.
+const LONGEST: u64 = 600_000_000_000;
+/// The shortest slice, ns: one is opened in some milliseconds.
+const SHORTEST: u64 = 200_000_000;
+
+/// What else the processors do.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Load {
+    /// Nothing of ours.
+    None,
+    /// They compute.
+    Cpu,
+}
+
+impl Load {
+    /// By name.
+    pub fn parse(text: &str) -> Result<Load, String> {
+        match text {
+            "none" => Ok(Load::None),
+            "cpu" => Ok(Load::Cpu),
+            _ => Err(format!("{text} is no load; one of none cpu")),
+        }
+    }
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::None => "none",
+            Load::Cpu => "cpu",
+        }
+    }
+}
+
+/// Processes that compute, until it is dropped.
+struct Hogs(Vec<Child>);
+
+impl Hogs {
+    fn start(load: Load) -> Result<Hogs, HostError> {
+        let mut hogs = Hogs(Vec::new());
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = if load == Load::Cpu { HOGS * cpus } else { 0 };
+        let program = std::env::current_exe().map_err(HostError::failed("this program"))?;
+        for _ in 0..wanted {
+            let child = Command::new(&program)
+                .arg("hog")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .map_err(HostError::failed("a process of load"))?;
+            hogs.0.push(child);
+        }
+        Ok(hogs)
+    }
+    /// Processor time that they have had, ns.
+    fn had(&self) -> u64 {
+        let of = |hog: &Child| {
+            let told = std::fs::read_to_string(format!("/proc/{}/schedstat", hog.id())).ok()?;
+            told.split(' ').next()?.parse::<u64>().ok()
+        };
+        self.0.iter().filter_map(of).sum()
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for hog in &mut self.0 {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}
+
+/// A process of load: computes until it is killed, its parent is gone, or long enough.
+pub fn hog() {
+    // Its parent's end is its own, and so is Ctrl-C.
+    sys::end_with_parent();
+    let end = sys::monotonic() + LONGEST;
+    let mut sum = 1_u64;
+    while sys::monotonic() < end {
+        for i in 0..100_000_u64 {
+            sum = std::hint::black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
+        }
+    }
+}
+
+/// One policy under one load.
+struct Setup<'a> {
+    policy: &'a Policy,
+    load: Load,
+    refused: Option<String>,
+    seen: Outcome,
+    far: Value,
+    cpu: u64,
+    hogs: u64,
+    wall: u64,
+    called_off: bool,
+    awake_by: Option<&'static str>,
+}
+
+/// What is told of a run: kind, what is common, and a document for each set-up.
+pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
+    let mut options = options.clone();
+    options.plan.slow = options.plan.slow.or(Some(SLOW));
+    let policies = options.policies.clone();
+    let mut setups: Vec<Setup> = Vec::new();
+    for load in &options.loads {
+        for policy in &policies {
+            setups.push(Setup {
+                policy,
+                load: *load,
+                refused: policy.permitted().err().map(|why| why.to_string()),
+                seen: Outcome::default(),
+                far: Value::Null,
+                cpu: 0,
+                hogs: 0,
+                wall: 0,
+                called_off: false,
+                awake_by: None,
+            });
+        }
+    }
+    let permitted = setups.iter().filter(|setup| setup.refused.is_none()).count();
+    if permitted == 0 {
+        let why = setups
+            .iter()
+            .find_map(|setup| setup.refused.clone())
+            .unwrap_or_default();
+        return Err(HostError::Missing(format!(
+            "none of these policies is permitted here: {why}"
+        )));
+    }
+    let rounds = options.rounds.max(1);
+    let mut plan = options.plan.clone();
+    if plan.lasts < u64::MAX {
+        plan.lasts = (plan.lasts / u64::from(rounds)).max(SHORTEST);
+    }
+    if plan.count < u32::MAX {
+        plan.count = (plan.count - plan.warmup).div_ceil(rounds).max(1) + plan.warmup;
+    }
+    options.plan = plan;
+    let slices = (permitted * rounds as usize) as f64;
+    let mut done = 0.0;
+    for _ in 0..rounds {
+        for load in options.loads.clone() {
+            let hogs = Hogs::start(load)?;
+            for setup in setups.iter_mut().filter(|s| s.load == load && s.refused.is_none()) {
+                options.policy = setup.policy.clone();
+                let before = (sys::process_cpu(), hogs.had(), sys::monotonic());
+                let told = slice(&options, to, &mut |pulse| {
+                    progress(Pulse {
+                        share: (done + pulse.share) / slices,
+                        outcome: pulse.outcome,
+                    })
+                })?;
+                setup.cpu += sys::process_cpu() - before.0;
+                setup.hogs += hogs.had() - before.1;
+                setup.wall += sys::monotonic() - before.2;
+                setup.seen.merge(&told.seen);
+                setup.far = told.far;
+                setup.called_off |= told.called_off;
+                setup.awake_by = told.awake_by;
+                done += 1.0;
+                if sys::stopped() {
+                    return Err(HostError::Stopped);
+                }
+            }
+        }
+    }
+    let told = setups.iter().map(|setup| {
+        let s = |ns: u64| ns as f64 / 1e9;
+        let mut one = json!({ "policy": setup.policy.text(), "load": setup.load.name(), "refused": setup.refused });
+        if setup.refused.is_none() {
+            options.policy = setup.policy.clone();
+            one["latency"] = document(&options, to, &setup.seen, &setup.far);
+            one["wall_s"] = json!(s(setup.wall));
+            one["cpu_s"] = json!(s(setup.cpu));
+            one["load_cpu_s"] = if setup.load == Load::None {
+                Value::Null
+            } else {
+                json!(s(setup.hogs))
+            };
+            one["called_off"] = json!(setup.called_off);
+            one["awake_by"] = json!(setup.awake_by);
+        }
+        one
+    });
+    let setups: Vec<Value> = told.collect();
+    Ok(json!({
+        "narrows": env!("CARGO_PKG_VERSION"),
+        "kind": "latency_lab",
+        "host": options.host,
+        "rounds": rounds,
+        "slow_us": options.plan.slow.map(|ns| ns as f64 / 1000.0),
+        "setups": setups,
+    }))
+}
