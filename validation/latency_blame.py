@@ -204,6 +204,13 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
     return {"place": place.name, "right": place.right, "how": place.how, "blamed": dict(blamed), "trials": trials}
 
 
+def calm(pids: dict[str, int], trials: int) -> bool:
+    """Does the machine stall by itself less than once in ten times as often as here? Otherwise it would be blamed."""
+    nothing = Place("nothing", "nobody", "nothing is done")
+    found = trial(pids, nothing, trials)["blamed"]
+    return trials - found.get("nobody", 0) <= trials // 10
+
+
 def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
     """Makes them; answers when each began, s since 1970. Those that an end makes itself are not made here."""
     if not place.fill and place.hog is None:

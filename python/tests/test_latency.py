@@ -359,7 +359,11 @@ def test_a_stall_is_blamed_on_who_made_it() -> None:
     if missing := blaming.lacking():
         pytest.skip(missing)
     with blaming.hosts() as pids:
-        for place in blaming.PLACES:
-            found = blaming.trial(pids, place, trials=12)
-            # A busy machine has stalls of its own: most must be right here, validation/latency_blame.py holds 95 %.
-            assert found["blamed"].get(place.right, 0) > 6, found
+        found = []
+        if blaming.calm(pids, 20):
+            found = [blaming.trial(pids, place, trials=20) for place in blaming.PLACES]
+        if not found or not blaming.calm(pids, 20):
+            pytest.skip("the machine has stalls of its own")
+    # Most must be right here; validation/latency_blame.py holds 95 %.
+    for each in found:
+        assert each["blamed"].get(each["right"], 0) > 12, each
