@@ -234,7 +234,7 @@ def test_version(cli: Cli) -> None:
     assert cli("--version").stdout.startswith("narrows, version ")
 
 
-@pytest.mark.parametrize("command", ["run", "check", "list", "demo"])
+@pytest.mark.parametrize("command", ["run", "check", "list", "demo", "latency", "serve"])
 def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -> None:
     entry = main.commands[command]
     assert f"Example: narrows {command}" in (entry.help or "")

@@ -100,6 +100,14 @@ def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_visit_that_the_far_end_would_end_is_not_begun() -> None:
+    with answering("--duration", "5s") as ports:
+        command = [HOST, "latency", "127.0.0.1", "--port", str(ports["serving"]), "--duration", "10s"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "--duration 5s" in done.stderr
+
+
 Misbehaves = Callable[[int, bytes], list[bytes]]
 
 

@@ -108,6 +108,25 @@ fn open_irtt(line: &mut RealLine, options: &Options, to: SocketAddr) -> Result<(
     )))
 }
 
+/// A far end that would end the visit in the middle is told about before anything is sent.
+fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result<(), HostError> {
+    let plan = &options.plan;
+    let of_count = u64::from(plan.count).saturating_mul(plan.interval);
+    let lasts = match plan.pace {
+        exchange::Pace::Even => plan.lasts.min(of_count),
+        exchange::Pace::PingPong => plan.lasts,
+    };
+    let lasts_s = lasts as f64 / 1e9;
+    match allowed_s.as_f64() {
+        Some(allowed) if lasts < u64::MAX && lasts_s > allowed => Err(HostError::Missing(format!(
+            "{to} ends a visit after {allowed} s, and this would take {lasts_s:.0} s: write --duration {allowed}s, or \
+             start it with --duration {:.0}s",
+            lasts_s + 60.0
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
     let mut line = RealLine::new(to, options.dscp << 2, options.stamps, &options.policy)?;
     let far = |speak: Box<dyn Speak>| (speak, None, None, Value::Null);
@@ -148,6 +167,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                 )))
             }
             Peer::Narrows(mut link) => {
+                within_limits(options, to, &link.welcome["limits"]["duration_s"])?;
                 let own = line
                     .socket
                     .local()
