@@ -208,7 +208,8 @@ def calm(pids: dict[str, int], trials: int) -> bool:
     """Does the machine stall by itself less than once in ten times as often as here? Otherwise it would be blamed."""
     nothing = Place("nothing", "nobody", "nothing is done")
     found = trial(pids, nothing, trials)["blamed"]
-    return trials - found.get("nobody", 0) <= trials // 10
+    nobody: int = found.get("nobody", 0)
+    return trials - nobody <= trials // 10
 
 
 def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:

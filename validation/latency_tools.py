@@ -1,17 +1,17 @@
 """Holds `narrows latency` against irtt and sockperf: the same hosts, the same seconds, quantile by quantile.
 
-    python -m validation.latency_tools             two minutes, root, irtt and sockperf installed
+    python -m validation.latency_tools             a minute, root, irtt and sockperf installed
     python -m validation.latency_tools --rounds 3  fewer
 
 Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a second each, so that
-a busy machine is busy for all of them alike; what is compared is the median over the rounds of each quantile. They
-agree when they differ by at most 5 % or 20 µs.
+a busy machine is busy for all of them alike; what is compared are the quantiles of all rounds together. They agree when
+they differ by at most 5 % or 20 µs.
 
 - sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither understands the
   other's. It prints half of the round trip unless asked otherwise.
-- irtt each 5 ms, beside ours that asks the same irtt server each 5 ms. irtt takes its stamp after its call that sends
-  has returned, so that what that call takes is missing from its round trips; it tells the call's length, which is added
-  back in a row of its own.
+- irtt each millisecond, beside ours that asks the same irtt server each millisecond. irtt takes its stamp after its
+  call that sends has returned, so that what that call takes is missing from its round trips, and its answers come by
+  way of Go's poller, which adds to them: what remains of the two can lie on either side.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import shutil
-import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,61 +67,53 @@ def two() -> Iterator[tuple[list[str], list[str]]]:
         yield into[0], into[1]
 
 
-def ours(near: list[str], *words: str) -> Json:
-    """One second of ours: quantiles in µs."""
+def ours(near: list[str], *words: str) -> Counter[float]:
+    """One second of ours: round trips in µs, and how many took that long."""
     done = subprocess.run([*near, str(HOST), "latency", FAR, *words], check=True, capture_output=True, text=True)
-    return quantiles(json.loads(done.stdout)["rtt_us"]["histogram_ns"])
+    return Counter({ns / 1000: count for ns, count in json.loads(done.stdout)["rtt_us"]["histogram_ns"]})
 
 
-def quantiles(places: list[list[int]]) -> Json:
-    """Of a histogram's places; a second cannot carry all of them, but the rounds together can."""
-    total = sum(count for _, count in places)
-    found, seen = {}, 0
-    for ns, count in places:
-        seen += count
+def sockperf(near: list[str]) -> Counter[float]:
+    """One second of sockperf's ping-pong, of its log of messages: number, sent, back (s), half of that."""
+    with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
+        command = ["sockperf", "ping-pong", "-i", FAR, "-p", str(SOCKPERF_PORT), "-t", "1", "-m", "64"]
+        subprocess.run([*near, *command, "--full-log", log.name], check=True, capture_output=True, text=True)
+        rows = [line.split(",") for line in log if line[:1].isdigit()]
+    return Counter(1e6 * (float(back) - float(sent)) for _, sent, back, *_ in rows if float(back) > 0)
+
+
+def irtt(near: list[str]) -> Counter[float]:
+    """One second of irtt."""
+    words = ["irtt", "client", "-i", "1ms", "-d", "1s", "-l", "64", "-o", "-", "-Q", f"{FAR}:{IRTT_PORT}"]
+    done = subprocess.run([*near, *words], check=True, capture_output=True, text=True)
+    trips = json.loads(done.stdout)["round_trips"]
+    return Counter(trip["delay"]["rtt"] / 1000 for trip in trips if trip["lost"] == "false")
+
+
+def quantiles(seen: Counter[float]) -> Json:
+    """Of all rounds together."""
+    total = seen.total()
+    found, before = {}, 0
+    for us, count in sorted(seen.items()):
+        before += count
         for name in QUANTILES:
-            if name not in found and seen >= total * int(name[1:]) / 100:
-                found[name] = ns / 1000
+            if name not in found and before >= total * int(name[1:]) / 100:
+                found[name] = us
     return found
 
 
-def sockperf(near: list[str]) -> Json:
-    """One second of sockperf's ping-pong."""
-    command = ["sockperf", "ping-pong", "-i", FAR, "-p", str(SOCKPERF_PORT), "-t", "1", "-m", "64", "--full-rtt"]
-    done = subprocess.run([*near, *command], check=True, capture_output=True, text=True)
-    found = re.findall(r"percentile (\d+)\.000 = +([\d.]+)", done.stdout)
-    return {f"p{int(name)}": float(us) for name, us in found if f"p{int(name)}" in QUANTILES}
-
-
-def irtt(near: list[str]) -> tuple[Json, float]:
-    """One second of irtt, and how long its call that sends takes on average."""
-    words = ["irtt", "client", "-i", "5ms", "-d", "1s", "-l", "64", "-o", "-", "-Q", f"{FAR}:{IRTT_PORT}"]
-    done = subprocess.run([*near, *words], check=True, capture_output=True, text=True)
-    told = json.loads(done.stdout)
-    rtts = sorted(trip["delay"]["rtt"] for trip in told["round_trips"] if trip["lost"] == "false")
-    found = {name: rtts[min(len(rtts) - 1, len(rtts) * int(name[1:]) // 100)] / 1000 for name in QUANTILES}
-    return found, told["stats"]["send_call"]["mean"] / 1000
-
-
-def rounds(near: list[str], count: int) -> dict[str, list[Json]]:
+def rounds(near: list[str], count: int) -> dict[str, Counter[float]]:
     """Everybody's turn, so often."""
-    seen: dict[str, list[Json]] = {
-        "sockperf": [],
-        "ours, ping-pong": [],
-        "irtt": [],
-        "irtt and its call": [],
-        "ours": [],
-    }
+    names = ("sockperf", "ours, ping-pong", "irtt", "ours")
+    seen: dict[str, Counter[float]] = {name: Counter() for name in names}
     second = ("--duration", "1s")
+    pingpong = ("--speaks", "echo", "--port", str(OURS_PORT), "--pace", "pingpong", "--no-stamps")
+    paced = ("--speaks", "irtt", "--port", str(IRTT_PORT), "--interval", "1ms", "--lead", "0s", "--size", "64B")
     for _ in range(count):
-        seen["sockperf"].append(sockperf(near))
-        pingpong = ("--speaks", "echo", "--port", str(OURS_PORT), "--pace", "pingpong", "--no-stamps")
-        seen["ours, ping-pong"].append(ours(near, *pingpong, *second))
-        told, call = irtt(near)
-        seen["irtt"].append(told)
-        seen["irtt and its call"].append({name: us + call for name, us in told.items()})
-        paced = ("--speaks", "irtt", "--port", str(IRTT_PORT), "--interval", "5ms", "--lead", "0s", "--size", "64B")
-        seen["ours"].append(ours(near, *paced, *second))
+        seen["sockperf"] += sockperf(near)
+        seen["ours, ping-pong"] += ours(near, *pingpong, *second)
+        seen["irtt"] += irtt(near)
+        seen["ours"] += ours(near, *paced, *second)
     return seen
 
 
@@ -149,16 +141,14 @@ def main() -> int:
             servers.callback(child.terminate)
         time.sleep(1)
         seen = rounds(near, asked.rounds)
-    middle = {
-        who: {name: statistics.median(told[name] for told in each) for name in QUANTILES} for who, each in seen.items()
-    }
-    print(f"| µs, medians of {asked.rounds} rounds | {' | '.join(QUANTILES)} |")
-    print(f"|---|{'---|' * len(QUANTILES)}")
-    for who, told in middle.items():
-        print(f"| {who} | {' | '.join(f'{told[name]:.1f}' for name in QUANTILES)} |")
+    told = {who: quantiles(all_rounds) for who, all_rounds in seen.items()}
+    print(f"| µs, {asked.rounds} rounds of a second | {' | '.join(QUANTILES)} | answers |")
+    print(f"|---|{'---|' * len(QUANTILES)}---|")
+    for who, each in told.items():
+        print(f"| {who} | {' | '.join(f'{each[name]:.1f}' for name in QUANTILES)} | {seen[who].total():,} |")
     right = True
-    for other, own in (("sockperf", "ours, ping-pong"), ("irtt and its call", "ours")):
-        apart = [name for name in QUANTILES if not agree(middle[other][name], middle[own][name])]
+    for other, own in (("sockperf", "ours, ping-pong"), ("irtt", "ours")):
+        apart = [name for name in QUANTILES if not agree(told[other][name], told[own][name])]
         right &= not apart
         print(f"\n{other}: {'differs in ' + ', '.join(apart) if apart else 'agrees'}.")
     return 0 if right else 1

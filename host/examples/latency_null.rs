@@ -28,7 +28,6 @@ fn main() {
     };
     let (mut least, mut most) = (u64::MAX, 0);
     let began = std::time::Instant::now();
-    let mut looks = 0_u64;
     let seen = run(
         &plan,
         &mut NullLine::default(),

@@ -45,7 +45,7 @@ const SOFTWARE: u8 = 2;
 /// Of a date in ns since 1970.
 pub fn to_ntp(ns: u64) -> u64 {
     let (s, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    ((s + ERA) & 0xffff_ffff) << 32 | ((ns << 32) + 500_000_000) / 1_000_000_000
+    (((s + ERA) & 0xffff_ffff) << 32) | (((ns << 32) + 500_000_000) / 1_000_000_000)
 }
 
 /// To a date in ns since 1970, of the era that holds 2036 or the one before it.
