@@ -322,6 +322,16 @@ def test_a_loss_that_a_full_queue_hides_is_a_variant() -> None:
     assert "lost by chance" in place.open[-1]
 
 
+@pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), True, []])
+def test_a_twin_from_a_stranger_is_read_with_care(odd: object) -> None:
+    path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
+    way = {"loss": {"high": odd, "why": odd}, "buffer_bytes": {"value": odd, "low": odd, "high": odd}}
+    assert len(measured({"path": path, "down": way}, role="sender", source="x").variants) == 1
+    for wrong in ({"path": path | {"rate": odd}, "down": way}, {"path": path, "down": odd}, {"path": odd, "up": {}}):
+        with pytest.raises(NarrowsError):
+            measured(wrong, role="sender", source="x")
+
+
 def test_the_tree_s_rule_for_a_path() -> None:
     assert "take BBR" in rule(asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%"))
     assert rule(asked(role="receiver", buffer="1bdp")) == ""

@@ -34,6 +34,9 @@ CARED = {
 OPEN_BUFFERS = ("1bdp", "0.3bdp", "4bdp")
 """What a buffer may be that nobody has told, the likeliest first: about right, too short, bloated."""
 
+FRAME, MOST = 1514, 1e10
+"""Bytes that a buffer holds, at least and at most."""
+
 LOSSY = 2e-3
 """Losses by chance that would make a difference."""
 
@@ -223,12 +226,11 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str) -> Place:
     path = path_of(ahead)
     depth = twin[way].get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}
-    whole = [known.get(key) for key in ("value", "low", "high")]
+    whole = [size for key in ("value", "low", "high") if (size := _size(known.get(key))) is not None]
     left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way])]
     guesses = [(path, "")]
-    if path.queue in {None, "fifo"} and path.policer is None and known.get("low") and known.get("high"):
-        sizes = [round(float(size)) for size in whole if isinstance(size, int | float)]
-        guesses = [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in sizes]
+    if path.queue in {None, "fifo"} and path.policer is None and len(whole) == 3:  # noqa: PLR2004 - an interval
+        guesses = [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in whole]
     most = _most_loss(twin[way])
     if most > LOSSY and path.loss is None:
         # A queue that fills hides what chance takes: all that was sent again may have been that.
@@ -238,10 +240,17 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str) -> Place:
     return place(guesses, source=source, left=left)
 
 
+def _size(value: object) -> int | None:
+    """Bytes of a buffer; a file may hold anything."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not FRAME <= value <= MOST:
+        return None
+    return round(value)
+
+
 def _most_loss(way: Mapping[str, Any]) -> float:
     loss = way.get("loss")
     high = loss.get("high") if isinstance(loss, Mapping) else None
-    return float(high) if isinstance(high, int | float) else 0.0
+    return float(high) if isinstance(high, int | float) and 0 <= high < 1 else 0.0
 
 
 def _unsure(way: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
