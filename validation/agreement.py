@@ -88,7 +88,8 @@ def words(row: Json) -> str:
     >>> words({"cc": ["2 cubic"], "queue": "fifo", "rate": "5Mbit", "rtt": "9ms", "buffer": "1bdp"})
     '2 cubic; 5Mbit, 9ms, fifo 1bdp'
     """
-    more = " ".join([row["queue"], row["buffer"]] if "buffer" in row else [row["queue"]])
+    queue = row["queue"] if isinstance(row["queue"], str) else " ".join(row["queue"].values())
+    more = " ".join([queue, row["buffer"]] if "buffer" in row else [queue])
     for key in ("policer", "loss"):
         if key in row:
             more += f", {key} {row[key]['rate' if key == 'policer' else 'probability']}"
