@@ -123,6 +123,10 @@ FUZZ_SECONDS ?= 10
 fuzz: ## Rubbish for every parser of what strangers send, 10 s each: make fuzz FUZZ_SECONDS=600
 	cargo run --release --package narrows-host --example fuzz -- $(FUZZ_SECONDS)
 
+reproduce: setup ## Published experiments, five minutes; writes docs/reference/reproduced.md and why some are not met
+	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
+	$(BIN)/python -m validation.reproduced
+
 mutations: setup ## Switches off every listed law and sees which test notices; writes docs/reference/mutations.md
 	$(BIN)/python -m validation.mutations
 
@@ -155,4 +159,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test lint lint-web validate fuzz mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test lint lint-web validate reproduce fuzz mutations agree twin advice bench bench-live bench-ns3 clean

@@ -21,7 +21,7 @@ from typing import Any
 from narrows.reproduce.lab import Figures, Lab, Of, again, finished, goodput, mid, part, queue_ms
 from narrows.reproduce.losses import lossy
 from narrows.reproduce.maps import published_gains
-from narrows.scenario import Flow, Hop, Host, Path, Scenario, Station, Wifi
+from narrows.scenario import Flow, Hop, Host, Path, Scenario
 from validation.stored import HERE
 
 EVIDENCE = HERE / "evidence/reproduced.md"
@@ -255,42 +255,6 @@ def slide(lab: Lab) -> Table:
     return ["cc", "hosts", "lost", "median of 40, s", "eight in ten"], rows
 
 
-def thirty(lab: Lab) -> Table:
-    """Thirty stations, by what the slow one's packets cost."""
-
-    def network(stack: str, rate: str, error: str, fast: int) -> Scenario:
-        wifi = Wifi(
-            standard="n",
-            band="2.4GHz",
-            stack=stack,
-            station=[
-                Station(name="fast", count=29, mcs=fast, error=error),
-                Station(name="slow", rate=rate, error=error),
-            ],
-            aggregate={"frames": 19},
-        )
-        flows = [Flow("cubic", station="fast"), Flow("cubic", station="slow")]
-        return Scenario(wifi=wifi, flows=flows, duration="30s", warmup="10s")
-
-    kinds = {
-        "as judged": ("1Mbit", "0%", 15),
-        "a third of all frames damaged": ("1Mbit", "33%", 15),
-        "the fast ones at MCS 0": ("1Mbit", "0%", 0),
-    }
-    cases = {(kind, stack): network(stack, *how) for kind, how in kinds.items() for stack in ("fq_mac", "airtime")}
-
-    def whole(figures: Figures) -> float:
-        return float(sum(station["goodput_mbit"] for station in figures["stations"]))
-
-    got = {key: statistics.median(values) for key, values in by_case(lab, cases, whole, 2).items()}
-    rows = [
-        [kind, f"{got[kind, 'fq_mac']:.2f}", f"{got[kind, 'airtime']:.2f}",
-         f"{got[kind, 'airtime'] / got[kind, 'fq_mac']:.2f}"]
-        for kind in kinds
-    ]  # fmt: skip
-    return ["network", "fq_mac, Mbit/s", "airtime, Mbit/s", "times"], rows
-
-
 def maps(_: Lab) -> Table:
     """What was published twice of the same paths: no run of ours."""
     from narrows.published import cells  # noqa: PLC0415
@@ -435,7 +399,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         "BBR beside CUBIC in deep buffers",
         one_and_one,
         "Published for 1 Gbit/s and 20 ms, in Mininet: equal shares at 2 BDP, CUBIC three times BBR's at 4. Linux "
-        "6.12 at 40 Mbit/s has CUBIC 1.4 times ahead at 4 BDP and 2.2 times at 8; ours is near that on each path. "
+        "6.12 at 40 Mbit/s has CUBIC 1.4 times ahead at 4 BDP and 2.2 times at 8; ours has that. "
         "BBR sends again where CUBIC fills the buffer, so that figure counts how often that happens.",
     ),
     "windows": (
@@ -505,13 +469,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         "tenth to a fourth of that. The release does not make the difference, nor does pacing; losing ACKs as "
         "well does most of it: then CUBIC's median is above 200 s, one transfer in ten takes longer than the "
         "slide says, and BBR is between Linux's figure and the slide's.",
-    ),
-    "thirty": (
-        "Thirty stations, one at 1 Mbit/s",
-        thirty,
-        "Published was 2.14 Mbit/s before and 17.76 after, 8.3 times. With the fast stations at their rate and "
-        "nobody else on the channel, a packet at 1 Mbit/s takes 12 ms and 29 aggregates 50, so that turns alone "
-        "bound the harm. The commit names neither rates nor channel.",
     ),
 }
 """By name: title, what runs, and what it shows."""
