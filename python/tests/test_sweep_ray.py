@@ -38,6 +38,8 @@ there = nw.sweep(scenario, over, seeds=6, into=sys.argv[1] + "/there")
 rows = there.run(on="ray", progress=kill)
 result = {"equal": rows.equals(here), "rows": rows.num_rows, "killed": killed, "failed": len(there.failures)}
 open(sys.argv[1] + "/result.json", "w").write(json.dumps(result))  # Ray talks to stdout, too
+ray.shutdown()
+cluster.shutdown()  # or its address would stay behind, for the next who asks this machine for a cluster
 """
 
 

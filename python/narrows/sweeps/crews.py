@@ -178,9 +178,15 @@ class Ray:
         self._ray: Any = ray
         if not ray.is_initialized():
             try:
-                ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
+                try:
+                    ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
+                except (ConnectionError, OSError, RuntimeError):
+                    if address is not None:
+                        raise
+                    # Ray keeps a note of the cluster that this machine belonged to last; that one may be gone.
+                    ray.init(address="local", log_to_driver=False, include_dashboard=False)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-                raise EngineError(f"{address}: no Ray cluster answers there") from error
+                raise EngineError(f"{address or 'ray'}: no Ray cluster answers there") from error
         self._work = ray.remote(num_cpus=1, max_retries=5)(_timed)
 
     @property
