@@ -63,6 +63,7 @@ fn stations(error: f64) -> Vec<Peer> {
     let phys = [n(7, 2), n(0, 1), ac, legacy, n(3, 1)];
     let peer = |(i, phy): (usize, &Option<Phy>)| Peer {
         phy: phy.expect("a rate of the standard"),
+        link: None,
         error: if i % 2 == 0 { error } else { 0.0 },
         there: Span::us(i as u64 % 3 * 500),
         back: Span::us(i as u64 % 2 * 700),

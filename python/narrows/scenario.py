@@ -124,6 +124,8 @@ class Station:
         mcs: Modulation and coding; of 802.11n also its streams (8 to 15 are two).
         streams: Of 802.11ac: streams in space.
         rate: A rate of 802.11a, b or g in the place of `mcs` (`"6Mbit"`), without aggregation.
+        rate_control: `"minstrel"`: the rate is learned, up to `mcs`; `"fixed"` by default.
+        snr: The signal over the noise that it learns from (`"25dB"`).
         error: How often a single frame arrives damaged (`"10%"`).
         rtt: Two-way distance between the access point and the other end of its flows (`"2ms"`).
     """
@@ -133,6 +135,8 @@ class Station:
     mcs: int | None = None
     streams: int | None = None
     rate: str | None = None
+    rate_control: str | None = None
+    snr: str | None = None
     error: str | float | None = None
     rtt: str | None = None
 

@@ -564,6 +564,15 @@ pub const KEYS: &[Key] = &[
         "6, 9, 12, 18, 24, 36, 48, 54Mbit; at 2.4GHz 1, 2, 5.5, 11Mbit",
         "a rate of 802.11a, b or g in the place of mcs, without aggregation",
     ),
+    key(
+        "wifi.station",
+        "rate_control",
+        "word",
+        "fixed",
+        "fixed, minstrel",
+        "who chooses the rate: nobody, or a control that learns, up to mcs",
+    ),
+    key("wifi.station", "snr", "text", "40dB", "0dB to 60dB", "of minstrel: the signal over the noise"),
     key("wifi.station", "error", "probability", "0", "0 to 1, or 0% to 100%", "how often a single frame arrives damaged"),
     key(
         "wifi.station",

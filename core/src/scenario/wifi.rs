@@ -8,7 +8,7 @@ use super::write::{choice_node, put, quote, Entries};
 use super::{Choice, HopSpec, PathSpec};
 use crate::net::wifi::ampdu::{Limits, WINDOW};
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
-use crate::net::wifi::{Peer, Stack, DRIVER_FRAMES, MOST_STATIONS, STACKS};
+use crate::net::wifi::{Link, Peer, Stack, DRIVER_FRAMES, MOST_STATIONS, STACKS};
 use crate::param::Params;
 use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span};
 use alloc::collections::BTreeSet;
@@ -46,6 +46,8 @@ pub struct StationSpec {
     pub name: String,
     /// How fast.
     pub speed: Speed,
+    /// Signal over noise in dB of one whose rates are chosen, `speed` the highest.
+    pub snr_db: Option<f64>,
     /// How often a single frame arrives damaged, from 0 to 1.
     pub error: f64,
     /// Two-way distance between the access point and the other end of its flows.
@@ -64,6 +66,9 @@ pub enum Speed {
 const WIDTHS: [(&str, Width); 3] = [("20MHz", Width::W20), ("40MHz", Width::W40), ("80MHz", Width::W80)];
 const STANDARDS: [(&str, Standard); 2] = [("n", Standard::N), ("ac", Standard::Ac)];
 const BANDS: [(&str, Band); 2] = [("5GHz", Band::Ghz5), ("2.4GHz", Band::Ghz2)];
+const CONTROLS: [(&str, bool); 2] = [("fixed", false), ("minstrel", true)];
+/// Signal over noise where none is given: every MCS of 802.11n passes.
+const SNR_DB: f64 = 40.0;
 const GUARDS: [(&str, bool); 2] = [("short", true), ("long", false)];
 
 /// Memory of mac80211's queues.
@@ -89,6 +94,16 @@ impl WifiSpec {
             let there = Span::ns(station.rtt.as_ns() / 2);
             Some(Peer {
                 phy: self.phy(station.speed)?,
+                link: match (station.speed, station.snr_db) {
+                    (Speed::Mcs(mcs, streams), Some(snr_db)) => Some(Link {
+                        standard: self.standard,
+                        width: self.width,
+                        short_guard: self.short_guard,
+                        most: (mcs, streams),
+                        snr_db,
+                    }),
+                    _ => None,
+                },
                 error: station.error,
                 there,
                 back: station.rtt - there,
@@ -339,6 +354,7 @@ fn station(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<
     };
     let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_STATIONS as u64));
     let speed = speed(out, s, wifi);
+    let snr = snr(out, s);
     let error = optional(s.field("error"), 0.0, |f| out.probability(&f));
     let rtt = optional(s.field("rtt"), Span::ms(2), |f| {
         out.quantity(&f, "ms", Span::ZERO, HOUR)
@@ -346,10 +362,48 @@ fn station(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<
     let station = StationSpec {
         name: name?,
         speed: speed?,
+        snr_db: snr?,
         error: error?,
         rtt: rtt?,
     };
     Some((station, count?))
+}
+
+/// `rate_control` and `snr`: the signal of a station whose rates are chosen.
+fn snr(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<f64>> {
+    let chosen = one_of(out, s, "rate_control", &CONTROLS)?;
+    if let Some(f) = s.field("rate").filter(|_| chosen) {
+        out.refuse(
+            &f,
+            "is one rate, among which none can be chosen; write mcs, the highest",
+            Fix::None,
+        );
+        return None;
+    }
+    let Some(f) = s.field("snr") else {
+        return Some(chosen.then_some(SNR_DB));
+    };
+    if !chosen {
+        out.refuse(
+            &f,
+            "is asked by a rate control alone: rate_control = \"minstrel\"",
+            Fix::None,
+        );
+        return None;
+    }
+    let text = out.text(&f, 20)?;
+    let number = text
+        .strip_suffix("dB")
+        .and_then(|number| number.trim().parse::<f64>().ok());
+    let fine = number.filter(|db| (0.0..=60.0).contains(db));
+    if fine.is_none() {
+        out.refuse(
+            &f,
+            "is no signal of 0dB to 60dB over the noise",
+            Fix::Value(quote("25dB")),
+        );
+    }
+    fine.map(Some)
 }
 
 /// `mcs` and `streams`, or `rate`.
@@ -416,6 +470,10 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
     let stations = wifi.stations.iter().map(|station| {
         let mut e = Entries::new();
         put(&mut e, "name", Node::string(station.name.clone()));
+        if let Some(db) = station.snr_db {
+            put(&mut e, "rate_control", Node::string("minstrel"));
+            put(&mut e, "snr", Node::string(format!("{db}dB")));
+        }
         match station.speed {
             Speed::Legacy(rate) => put(&mut e, "rate", Node::string(format_rate(rate))),
             Speed::Mcs(mcs, streams) if wifi.standard == Standard::N => {

@@ -71,6 +71,7 @@ impl Out<Frame> for Seen {
 pub fn peers(n: usize, phy: Phy) -> Vec<Peer> {
     let peer = Peer {
         phy,
+        link: None,
         error: 0.0,
         there: Span::ZERO,
         back: Span::ZERO,

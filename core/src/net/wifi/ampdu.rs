@@ -14,6 +14,8 @@
 //! at once and free of charge (802.11 sends a BlockAckReq); mac80211 does not wait for a missing frame beyond 100 ms, here it
 //! is waited for.
 
+use super::minstrel::Chain;
+use super::phy::Phy;
 use crate::units::{Bytes, Span};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -78,6 +80,12 @@ pub struct Mpdu<P> {
 pub struct Ppdu<P> {
     /// To which of its host's peers.
     pub peer: usize,
+    /// How it is sent: now, and by the number of that rate and those that follow, where a control chose them.
+    pub phy: Phy,
+    /// The rate's number.
+    pub rate: u8,
+    /// Those of all tries.
+    pub chain: Chain,
     /// Its frames.
     pub frames: Vec<Mpdu<P>>,
     /// Bytes on the air.

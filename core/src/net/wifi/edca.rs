@@ -123,6 +123,10 @@ impl Contender {
     pub fn is_ready(&self) -> bool {
         self.ready.is_some()
     }
+    /// How often in a row it was not answered.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
     /// It has something to send from `now` on. One that finds the medium busy and has not counted down draws.
     pub fn wants(&mut self, now: Time, busy: bool, rng: &mut Rng) {
         if self.ready.is_none() {

@@ -19,6 +19,7 @@ use super::airtime::{estimate, Aql, Round};
 use super::ampdu::{joined, mpdu, Mpdu, Ppdu, Reorder, Window, SOFTWARE_RETRIES, WINDOW};
 use super::edca::{Category, CATEGORIES};
 use super::mac::Mac;
+use super::minstrel::stage;
 use super::phy::Phy;
 use super::{Levels, Shared, Stack, AIR, DRIVER, STACK, UP};
 use crate::net::Out;
@@ -142,6 +143,17 @@ impl<P: Packet> Host<P> {
     /// The transmission that is next in a category, to be answered.
     pub fn head_mut(&mut self, category: usize) -> Option<&mut Ppdu<P>> {
         self.lanes[category].hardware.front_mut()
+    }
+    /// The transmission that is next in a category is tried once more after so many failures, further down its chain.
+    pub fn falls_back(&mut self, category: usize, failures: u32, shared: &mut Shared<P>) {
+        let (number, own) = (self.number, self.own_station());
+        let Some(ppdu) = self.lanes[category].hardware.front_mut() else {
+            return;
+        };
+        if let Some(control) = shared.control(number, own.unwrap_or(ppdu.peer)) {
+            ppdu.rate = stage(&ppdu.chain, failures);
+            ppdu.phy = control.phy(ppdu.rate);
+        }
     }
     /// A station has used the air, by sending or by receiving.
     pub fn charge(&mut self, now: Time, category: usize, peer: usize, airtime: Span) {
@@ -271,9 +283,8 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// The most bytes and frames of one transmission to a peer.
-    fn limits(&self, category: usize, peer: usize, aggregating: bool, shared: &Shared<P>) -> (Bytes, usize) {
-        let phy = &shared.peers[self.station(peer)].phy;
+    /// The most bytes and frames of one transmission, at the lowest of its rates.
+    fn limits(&self, category: usize, phy: &Phy, aggregating: bool, shared: &Shared<P>) -> (Bytes, usize) {
         let limits = shared.limits;
         let txop = shared.edca(self.number)[category].txop;
         let answered = shared.band.sifs() + phy.answer(true) + phy.duration(Bytes::ZERO);
@@ -297,7 +308,7 @@ impl<P: Packet> Host<P> {
         if !lane.hardware.iter().any(|ppdu| ppdu.peer == peer) {
             return false;
         }
-        let (most, count) = self.limits(category, peer, true, shared);
+        let (most, count) = self.limits(category, &shared.peers[self.station(peer)].phy, true, shared);
         let tid = &lane.tids[peer];
         let new = self.mac.as_ref().map_or(0, |mac| mac.waiting(4 * peer + category));
         let waiting = new + (tid.fifo.len() + tid.again.len()) as u64;
@@ -315,10 +326,13 @@ impl<P: Packet> Host<P> {
         shared: &mut Shared<P>,
         out: &mut O,
     ) -> Option<Ppdu<P>> {
-        let phy = shared.peers[self.station(peer)].phy;
-        let (most, count) = self.limits(category, peer, aggregating, shared);
+        let (phy, lowest, chain) = shared.rates(now, self.number, self.station(peer));
+        let (most, count) = self.limits(category, &lowest, aggregating, shared);
         let mut ppdu = Ppdu {
             peer,
+            phy,
+            rate: chain[0],
+            chain,
             frames: Vec::new(),
             bytes: Bytes::ZERO,
             block: false,

@@ -9,8 +9,10 @@
 //!
 //! **At one instant**: what has come over the distances, then the medium.
 
+use super::ampdu::mpdu;
 use super::edca::Contender;
 use super::host::Host;
+use super::minstrel::Minstrel;
 use super::{Levels, Peer, Setup, Shared, Stack, Usage, LEVELS};
 use crate::net::access::Access;
 use crate::net::{Network, Out, Port, NEAR};
@@ -19,6 +21,7 @@ use crate::queue::Backlog;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::vec::Vec;
 
 /// What the medium is doing.
@@ -68,6 +71,14 @@ impl<P: Packet> Wifi<P> {
     /// An idle medium. `seed` is the scenario's.
     pub fn new(setup: Setup<P>, seed: u64) -> Wifi<P> {
         let stations = setup.peers.len();
+        let band = setup.band;
+        let controls = setup.peers.iter().enumerate().map(|(station, peer)| {
+            ["down", "up"].map(|way| {
+                let rng = Rng::named(seed, &format!("wifi/minstrel/{station}/{way}"));
+                peer.link.map(|link| Minstrel::new(&link, band, rng))
+            })
+        });
+        let controls: Vec<_> = controls.collect();
         let shared = Shared {
             band: setup.band,
             stack: setup.stack,
@@ -76,6 +87,7 @@ impl<P: Packet> Wifi<P> {
             mac_memory: setup.mac_memory,
             levels: Levels::new(stations),
             usage: alloc::vec![Usage::default(); stations],
+            controls,
             peers: setup.peers,
             route: setup.route,
             qdisc: setup.qdisc,
@@ -204,8 +216,7 @@ impl<P: Packet> Wifi<P> {
                     Span::ZERO
                 } else {
                     let head = self.hosts[host].head(category);
-                    let station = head.map_or(0, |ppdu| self.hosts[host].station(ppdu.peer));
-                    head.map_or(Span::ZERO, |ppdu| self.shared.peers[station].phy.duration(ppdu.bytes))
+                    head.map_or(Span::ZERO, |ppdu| ppdu.phy.duration(ppdu.bytes))
                 };
                 spoken = true;
                 ends = ends.max(now + lasts);
@@ -227,6 +238,14 @@ impl<P: Packet> Wifi<P> {
         let mut speaking = self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO);
         let alone = speaking.next().copied().filter(|_| speaking.next().is_none());
         let Some(OnAir { host, category, lasts }) = alone else {
+            for OnAir { host, category, .. } in self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO) {
+                let Some(ppdu) = self.hosts[*host].head(*category) else {
+                    continue;
+                };
+                if let Some(control) = self.shared.control(*host, self.hosts[*host].station(ppdu.peer)) {
+                    control.tells(ppdu.rate, ppdu.frames.len() as u32, 0);
+                }
+            }
             return self.exchange_ends(now, false, now + self.shared.band.penalty(), out);
         };
         let Some(ppdu) = self.hosts[host].head_mut(category) else {
@@ -235,15 +254,24 @@ impl<P: Packet> Wifi<P> {
         let peer = ppdu.peer;
         let block = ppdu.block;
         let station = host.checked_sub(1).unwrap_or(peer);
-        let Peer { phy, error, .. } = self.shared.peers[station];
+        let (phy, rate) = (ppdu.phy, ppdu.rate);
+        let error = self.shared.peers[station].error;
+        let mut control = self.shared.control(host, station);
         let errors = &mut self.errors;
         let (mut kept, mut delivered) = (Vec::new(), Vec::with_capacity(ppdu.frames.len()));
         for frame in ppdu.frames.drain(..) {
+            let noise = control
+                .as_ref()
+                .map_or(0.0, |c| c.error(rate, mpdu(frame.packet.size())));
+            let error = error + (1.0 - error) * noise;
             if error > 0.0 && errors.unit() < error {
                 kept.push(frame);
             } else {
                 delivered.push(frame);
             }
+        }
+        if let Some(control) = &mut control {
+            control.tells(rate, (kept.len() + delivered.len()) as u32, delivered.len() as u32);
         }
         ppdu.frames = kept;
         let received = !delivered.is_empty();
@@ -324,9 +352,11 @@ impl<P: Packet> Wifi<P> {
                 });
                 self.inside -= up;
             } else if let Some(ppdu) = self.hosts[host].head(category) {
-                // Sent again as it is.
+                // Sent again as it is, perhaps at another rate.
                 let station = self.hosts[host].station(ppdu.peer);
                 self.shared.usage[station].retries += ppdu.frames.len() as u64;
+                let failures = contender.failures();
+                self.hosts[host].falls_back(category, failures, &mut self.shared);
             }
         }
         // What is no longer pending may let any category go on that is served by airtime.

@@ -12,6 +12,7 @@
 //! | [`ampdu`] | aggregation, block ACK, retries, order |
 //! | [`mac`] | FQ-CoDel inside mac80211 |
 //! | [`airtime`] | who is served next: in turn or by airtime; AQL |
+//! | [`minstrel`] | which rate, and the errors by signal |
 //! | `host` | what lies between a host's packets and its antenna: the three stacks |
 //! | `medium` | the fold |
 //!
@@ -29,6 +30,7 @@ pub mod edca;
 mod host;
 pub mod mac;
 mod medium;
+pub mod minstrel;
 pub mod phy;
 
 pub use medium::Wifi;
@@ -36,13 +38,14 @@ pub use medium::Wifi;
 use crate::queue::{Backlog, Place, QueueDiscipline, QueueKind};
 use crate::rng::Rng;
 use crate::scenario::{Scenario, WifiSpec};
-use crate::units::{Bytes, Span};
+use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use ampdu::Limits;
 use edca::{Edca, ACCESS_POINT, STATION};
-use phy::{Band, Phy};
+use minstrel::{Chain, Minstrel};
+use phy::{Band, Phy, Standard, Width};
 
 /// The level of the qdisc, or of mac80211.
 pub const STACK: u8 = 0;
@@ -92,12 +95,29 @@ impl Stack {
     }
 }
 
+/// A link whose rate is chosen by [`minstrel`].
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Link {
+    /// What is spoken, and how wide.
+    pub standard: Standard,
+    /// How wide.
+    pub width: Width,
+    /// Symbols of 3.6 µs.
+    pub short_guard: bool,
+    /// The highest MCS of a stream, and the most streams.
+    pub most: (u8, u8),
+    /// Signal over noise, in dB.
+    pub snr_db: f64,
+}
+
 /// One station.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Peer {
     /// How it is spoken to, and how it speaks.
     pub phy: Phy,
-    /// How often a single frame arrives damaged, from 0 to 1.
+    /// Who chooses among rates up to `phy`'s, both ways; `None`: `phy` it is.
+    pub link: Option<Link>,
+    /// How often a single frame arrives damaged, from 0 to 1, whatever else damages it.
     pub error: f64,
     /// The distance from `NEAR` to the access point, of its packets.
     pub there: Span,
@@ -225,9 +245,26 @@ pub(crate) struct Shared<P> {
     qdisc: MakeQdisc<P>,
     levels: Levels,
     usage: Vec<Usage>,
+    /// Of each station, to it and from it.
+    controls: Vec<[Option<Minstrel>; 2]>,
 }
 
 impl<P> Shared<P> {
+    /// The control of what a host sends to or from a station.
+    fn control(&mut self, host: usize, station: usize) -> Option<&mut Minstrel> {
+        self.controls[station][usize::from(host > 0)].as_mut()
+    }
+    /// The rates of a transmission that is made now: the first, the lowest of all, and the chain.
+    fn rates(&mut self, now: Time, host: usize, station: usize) -> (Phy, Phy, Chain) {
+        let phy = self.peers[station].phy;
+        let Some(control) = self.control(host, station) else {
+            return (phy, phy, [0; 3]);
+        };
+        let chain = control.choose(now);
+        let [first, rest @ ..] = chain.map(|rate| control.phy(rate));
+        let slower = |a: Phy, b: Phy| if b.rate() < a.rate() { b } else { a };
+        (first, rest.into_iter().fold(first, slower), chain)
+    }
     /// How a host contends.
     fn edca(&self, host: usize) -> &'static [Edca; 4] {
         if host == 0 {

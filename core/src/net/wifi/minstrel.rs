@@ -1,0 +1,307 @@
+//! Which rate: a control in the manner of Minstrel, and the errors that it learns from.
+//!
+//! Law: each rate's probability of success is an average over intervals of [`INTERVAL`], an old one counting [`OLD`]. What it is
+//! worth is that probability, nine tenths at most and nothing below one tenth, over what a frame takes at this rate when the
+//! transmission has as many as they have on average. A transmission is tried twice at the rate worth most, twice at the second,
+//! then at the surest ([`Chain`]). One in [`SAMPLE`] begins with another rate instead, drawn from those that could be worth more
+//! than the best if nothing were lost, or, one in four, from all. It begins at the lowest rate and knows nothing of the others.
+//!
+//! **Errors**: of 4096 bytes a tenth is lost at the least level that a receiver must cope with, which is so far above the noise
+//! (figure 10 dB): BPSK ½ 9 dB, QPSK ½ 12, ¾ 14, 16-QAM ½ 17, ¾ 21, 64-QAM ⅔ 25, ¾ 26, ⅚ 27, 256-QAM ¾ 32, ⅚ 34; 3 dB more for
+//! each doubling of width or streams. Errors grow tenfold with 2 dB less.
+//!
+//! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length); IEEE 802.11-2016, tables 19-23
+//! and 21-25 (sensitivity). Deviations: samples are drawn, not cycled through; the chain's tries are two, not what fits 6 ms;
+//! the 2 dB are a round number for a fading-free channel, since the standard gives one point of each curve.
+
+use super::phy::{Band, Phy, Width};
+use super::Link;
+use crate::rng::Rng;
+use crate::units::{Bytes, Span, Time};
+use alloc::vec::Vec;
+
+/// From one look at the averages to the next.
+pub const INTERVAL: Span = Span::ms(50);
+/// What the old average counts.
+const OLD: f64 = 0.75;
+/// A probability above this is as good.
+const ENOUGH: f64 = 0.9;
+/// And below this worth nothing.
+const HOPELESS: f64 = 0.1;
+/// One transmission in so many tries another rate.
+const SAMPLE: u32 = 16;
+/// Of those, one in so many tries any.
+const ANY: u64 = 4;
+/// What precedes a transmission beside its preamble: AIFS and half of the least contention window.
+const CONTENTION_NS: f64 = 110_500.0;
+/// A full frame on the air.
+const FRAME: Bytes = Bytes::new(1538);
+
+/// Above the noise by MCS, in dB, at 20 MHz with one stream.
+const NEEDS_DB: [f64; 10] = [9.0, 12.0, 14.0, 17.0, 21.0, 25.0, 26.0, 27.0, 32.0, 34.0];
+
+/// The rates of one transmission: for its first two tries, the next two, and the rest.
+pub type Chain = [u8; 3];
+
+/// The rate of the chain for a try, from 0.
+pub fn stage(chain: &Chain, failures: u32) -> u8 {
+    chain[(failures / 2).min(2) as usize]
+}
+
+/// How much is lost of each byte at so many dB, as an exponent: of `n` bytes `exp(-n · errors)` arrive.
+pub fn errors(snr_db: f64, width: Width, mcs: u8, streams: u8) -> f64 {
+    let doublings = match width {
+        Width::W20 => 0.0,
+        Width::W40 => 3.0,
+        Width::W80 => 6.0,
+    };
+    let needs = NEEDS_DB[usize::from(mcs.min(9))] + doublings + 10.0 * libm::log10(f64::from(streams.max(1)));
+    -libm::log(0.9) / 4096.0 * libm::pow(10.0, (needs - snr_db) / 2.0)
+}
+
+/// One rate.
+#[derive(Clone, Debug)]
+struct Rated {
+    phy: Phy,
+    /// [`errors`] of this link.
+    errors: f64,
+    /// Of this interval.
+    attempts: u32,
+    successes: u32,
+    /// Averaged; `None` before the first try.
+    probability: Option<f64>,
+}
+
+/// The control of one direction of one link.
+#[derive(Clone, Debug)]
+pub struct Minstrel {
+    rates: Vec<Rated>,
+    chain: Chain,
+    looks: Time,
+    sent: u32,
+    /// Frames of a transmission on average.
+    length: f64,
+    rng: Rng,
+}
+
+impl Minstrel {
+    /// Of all rates that a link may use.
+    pub fn new(link: &Link, band: Band, rng: Rng) -> Minstrel {
+        let Link {
+            standard,
+            width,
+            short_guard,
+            most,
+            snr_db,
+        } = *link;
+        let all = (1..=most.1).flat_map(|streams| (0..=most.0).map(move |mcs| (mcs, streams)));
+        let rated = |(mcs, streams)| {
+            let phy = Phy::new(standard, band, width, mcs, streams, short_guard)?;
+            Some(Rated {
+                phy,
+                errors: errors(snr_db, width, mcs, streams),
+                attempts: 0,
+                successes: 0,
+                probability: None,
+            })
+        };
+        Minstrel {
+            rates: all.filter_map(rated).collect(),
+            chain: [0; 3],
+            looks: Time::ZERO + INTERVAL,
+            sent: 0,
+            length: 1.0,
+            rng,
+        }
+    }
+    /// A rate.
+    pub fn phy(&self, rate: u8) -> Phy {
+        self.rates[usize::from(rate)].phy
+    }
+    /// How likely a frame of so many bytes arrives damaged.
+    pub fn error(&self, rate: u8, size: Bytes) -> f64 {
+        1.0 - libm::exp(-self.rates[usize::from(rate)].errors * size.get() as f64)
+    }
+    /// The link changes.
+    pub fn moves(&mut self, each: impl Fn(&Phy) -> f64) {
+        self.rates.iter_mut().for_each(|rate| rate.errors = each(&rate.phy));
+    }
+    /// The rate that is worth most.
+    pub fn best(&self) -> u8 {
+        self.chain[0]
+    }
+    /// The rates of the next transmission.
+    pub fn choose(&mut self, now: Time) -> Chain {
+        if now >= self.looks {
+            self.looks = now + INTERVAL;
+            self.look();
+        }
+        self.sent += 1;
+        if self.sent % SAMPLE != 0 || self.rates.len() < 2 {
+            return self.chain;
+        }
+        let worth = self.worth(usize::from(self.chain[0]));
+        let any = self.rng.below(ANY) == 0;
+        let better = |rate: &usize| any || 1.0 / self.takes(*rate) > worth;
+        let others: Vec<usize> = (0..self.rates.len())
+            .filter(|rate| *rate != usize::from(self.chain[0]))
+            .filter(better)
+            .collect();
+        match others.len() {
+            0 => self.chain,
+            n => [
+                others[self.rng.below(n as u64) as usize] as u8,
+                self.chain[0],
+                self.chain[2],
+            ],
+        }
+    }
+    /// So many frames were tried at a rate, and so many arrived.
+    pub fn tells(&mut self, rate: u8, attempts: u32, successes: u32) {
+        let rate = &mut self.rates[usize::from(rate)];
+        rate.attempts += attempts;
+        rate.successes += successes;
+        self.length = self.length * OLD + f64::from(attempts) * (1.0 - OLD);
+    }
+    /// Nanoseconds of a frame, and its part of what precedes a transmission.
+    fn takes(&self, rate: usize) -> f64 {
+        let phy = &self.rates[rate].phy;
+        let before = phy.duration(Bytes::ZERO).as_ns() as f64 + CONTENTION_NS;
+        let data = FRAME.get() as f64 * 8.0 * 1e9 / phy.rate().as_bit() as f64;
+        before / self.length.max(1.0) + data
+    }
+    /// Frames in a nanosecond that arrive.
+    fn worth(&self, rate: usize) -> f64 {
+        match self.rates[rate].probability {
+            Some(p) if p >= HOPELESS => p.min(ENOUGH) / self.takes(rate),
+            _ => 0.0,
+        }
+    }
+    fn look(&mut self) {
+        for rate in self.rates.iter_mut().filter(|rate| rate.attempts > 0) {
+            let seen = f64::from(rate.successes) / f64::from(rate.attempts);
+            rate.probability = Some(rate.probability.map_or(seen, |old| old * OLD + seen * (1.0 - OLD)));
+            (rate.attempts, rate.successes) = (0, 0);
+        }
+        // The first of equals is the lowest.
+        let most = |of: &dyn Fn(usize) -> f64, but: Option<usize>| {
+            let others = (0..self.rates.len()).filter(|rate| Some(*rate) != but);
+            others
+                .reduce(|best, rate| if of(rate) > of(best) { rate } else { best })
+                .unwrap_or(0)
+        };
+        let best = most(&|rate| self.worth(rate), None);
+        let second = most(&|rate| self.worth(rate), Some(best).filter(|_| self.rates.len() > 1));
+        let sure = |rate: usize| {
+            let p = self.rates[rate].probability.unwrap_or(0.0);
+            // Where several are sure, the fastest of them.
+            if p > 0.95 {
+                1.0 + self.worth(rate)
+            } else {
+                p
+            }
+        };
+        let surest = most(&sure, None);
+        self.chain = [best, second, surest].map(|rate| rate as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phy::Standard;
+    use super::*;
+
+    fn control(snr_db: f64) -> Minstrel {
+        let link = Link {
+            standard: Standard::N,
+            width: Width::W20,
+            short_guard: true,
+            most: (7, 2),
+            snr_db,
+        };
+        Minstrel::new(&link, Band::Ghz5, Rng::named(1, "minstrel"))
+    }
+
+    /// What is chosen after so many transmissions of 16 frames, one every millisecond, from `from` on.
+    fn settle(control: &mut Minstrel, from: u64, ms: u64) -> u8 {
+        let mut rng = Rng::named(7, "air");
+        for ms in from..from + ms {
+            let chain = control.choose(Time::ZERO + Span::ms(ms));
+            for failures in 0..8 {
+                let rate = stage(&chain, failures);
+                let error = control.error(rate, FRAME);
+                let arrived = (0..16).filter(|_| rng.unit() >= error).count() as u32;
+                control.tells(rate, 16, arrived);
+                if arrived > 0 {
+                    break;
+                }
+            }
+        }
+        control.best()
+    }
+
+    /// The rate of the highest throughput at this length of aggregates, known from the curve itself.
+    fn oracle(control: &Minstrel) -> u8 {
+        let worth = |rate: usize| (1.0 - control.error(rate as u8, FRAME)) / control.takes(rate);
+        let all = 0..control.rates.len();
+        all.reduce(|best, rate| if worth(rate) > worth(best) { rate } else { best })
+            .unwrap() as u8
+    }
+
+    #[test]
+    fn a_tenth_of_4096_bytes_is_lost_where_the_standard_says() {
+        for (mcs, db) in [(0, 9.0), (4, 21.0), (7, 27.0)] {
+            let lost = 1.0 - libm::exp(-4096.0 * errors(db, Width::W20, mcs, 1));
+            assert!((lost - 0.1).abs() < 1e-12, "{mcs}: {lost}");
+        }
+        assert!(errors(30.0, Width::W40, 7, 1) > 10.0 * errors(33.0, Width::W40, 7, 1));
+        assert_eq!(errors(30.0, Width::W40, 7, 1), errors(27.0, Width::W20, 7, 1));
+    }
+
+    #[test]
+    fn it_settles_on_the_rate_of_the_highest_throughput() {
+        for snr in [8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 40.0] {
+            let mut control = control(snr);
+            let chosen = settle(&mut control, 0, 3000);
+            let best = oracle(&control);
+            let worth = |rate: u8| (1.0 - control.error(rate, FRAME)) / control.takes(usize::from(rate));
+            assert!(
+                worth(chosen) > 0.93 * worth(best),
+                "{snr} dB: {chosen} instead of {best}"
+            );
+        }
+    }
+
+    #[test]
+    fn it_follows_a_link_that_changes_in_either_direction() {
+        let mut control = control(35.0);
+        let near = settle(&mut control, 0, 3000);
+        assert_eq!(near, oracle(&control));
+        let at = |snr: f64| {
+            move |phy: &Phy| {
+                let one = |streams: u8| {
+                    (0..8).find(|mcs| Phy::new(Standard::N, Band::Ghz5, Width::W20, *mcs, streams, true) == Some(*phy))
+                };
+                let (mcs, streams) = one(1).map(|mcs| (mcs, 1)).or(one(2).map(|mcs| (mcs, 2))).unwrap();
+                errors(snr, Width::W20, mcs, streams)
+            }
+        };
+        control.moves(at(14.0));
+        let far = settle(&mut control, 3000, 1000);
+        assert!(
+            control.phy(far).rate() < control.phy(near).rate() && far == oracle(&control),
+            "{far}"
+        );
+        control.moves(at(35.0));
+        assert_eq!(settle(&mut control, 4000, 4000), near);
+    }
+
+    #[test]
+    fn a_transmission_falls_back_along_its_chain() {
+        let chain = [9, 5, 1];
+        assert_eq!(
+            [0, 1, 2, 3, 4, 7].map(|failures| stage(&chain, failures)),
+            [9, 9, 5, 5, 1, 1]
+        );
+    }
+}
