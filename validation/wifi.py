@@ -179,7 +179,8 @@ def thirty(seeds: int) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     tree = _tree("thirty-stations")
-    cases = [(mcs, limit) for limit in (tree["wifi"]["aggregate"], {}) for mcs in (0, 3, 5, 7, 15)]
+    limits: tuple[dict[str, object], ...] = (tree["wifi"]["aggregate"], {})
+    cases = [(mcs, limit) for limit in limits for mcs in (0, 3, 5, 7, 15)]
     for mcs, limit in cases:
         fast, slow = tree["wifi"]["station"]
         wifi = {**tree["wifi"], "aggregate": limit, "station": [{**fast, "mcs": mcs}, slow]}

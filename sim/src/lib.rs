@@ -20,6 +20,7 @@ mod nic;
 pub mod packet;
 mod prefetch;
 mod record;
+mod rows;
 pub mod timers;
 mod work;
 mod world;
