@@ -154,10 +154,9 @@ def socket_in(pid: int) -> socket.socket:
             _LIBC.setns(here.fileno(), _NEWNET)
 
 
-def filler(pids: dict[str, int], host: str) -> Callable[[], None]:
-    """Fills that host's queue when it is called."""
+def filler(sender: socket.socket, host: str) -> Callable[[], None]:
+    """Fills that host's queue by its socket when it is called."""
     nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
-    sender = socket_in(pids[host])
     load = bytes(FILL)
 
     def fill() -> None:
@@ -216,14 +215,18 @@ def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[f
     """Makes them; answers when each began, s since 1970. Those that an end makes itself are not made here."""
     if not place.fill and place.hog is None:
         return []
-    stall = filler(pids, place.fill) if place.fill else hog(place.hog or 0)
     draw = random.Random(seed)
-    time.sleep(0.5)
     began = []
-    for _ in range(trials):
-        time.sleep(BETWEEN_S * draw.uniform(0.7, 1.3))
-        began.append(time.time())
-        stall()
+    with contextlib.ExitStack() as held:
+        if place.fill:
+            stall = filler(held.enter_context(socket_in(pids[place.fill])), place.fill)
+        else:
+            stall = hog(place.hog or 0)
+        time.sleep(0.5)
+        for _ in range(trials):
+            time.sleep(BETWEEN_S * draw.uniform(0.7, 1.3))
+            began.append(time.time())
+            stall()
     return began
 
 
