@@ -296,8 +296,15 @@ def test_an_irtt_client_is_answered() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["stats"]["packets_received"] == told["stats"]["packets_sent"] == 30
-    assert told["stats"]["server_packets_received"] == 30
+    # Those whose time its own timer has missed it leaves out; of those that it sent none may be missing.
+    sent = told["stats"]["packets_sent"]
+    assert 20 <= sent <= 30
+    assert (
+        told["stats"]["packets_received"]
+        == told["stats"]["server_packets_received"]
+        == len(told["round_trips"])
+        == sent
+    )
     for trip in told["round_trips"]:
         assert trip["lost"] == "false"
         server = trip["timestamps"]["server"]
