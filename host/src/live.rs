@@ -488,6 +488,7 @@ impl<'p> Parts<'p> {
             qdisc: qdisc(scenario),
             tick: manner.tick,
             joined: manner.join,
+            peaks: scenario.flows.iter().any(|flow| flow.cc.kind.starts_with("bbr")),
             process_cpu: Span::ns(sys::process_cpu()),
             otherwise: otherwise(scenario),
         };

@@ -275,6 +275,7 @@ fn told(
         qdisc: live::qdisc(scenario),
         tick: manner.tick,
         joined: manner.join,
+        peaks: false,
         process_cpu: Span::ns(sys::process_cpu()),
         // What programs do at the ends is theirs.
         writes: Writes::default(),
