@@ -455,6 +455,21 @@ def test_what_is_confirmed_stays_and_killed_at_any_step_of_that_it_can_be_undone
     back()
 
 
+def test_what_could_not_be_remembered_is_not_begun(space: Space) -> None:
+    now, then = other_cc(space)
+    wmem = " ".join(space.get(WMEM).split())
+    before = space.seen()
+    long = "a test wants it, " * 35_000
+    space.done("apply", plan=plan(change("sysctl", WMEM, wmem, "4096 16384 8388608", why=long)))
+    between = space.seen()
+    done = space.tune("apply", plan=plan(change("sysctl", CC, now, then, why=long)))
+    assert done.returncode == 2
+    assert "nothing was changed" in done.stderr
+    assert space.seen() == between
+    space.done("revert")
+    assert space.seen() == before
+
+
 def test_a_later_file_that_says_otherwise_is_named(space: Space) -> None:
     now, then = other_cc(space)
     (space.root / "etc/sysctl.d/99-zzz.conf").write_text(f"{CC} = {now}\n", encoding="utf-8")

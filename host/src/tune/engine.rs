@@ -147,17 +147,25 @@ pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
     if entries.is_empty() {
         return Ok(json!({ "done": [], "already": already, "nothing_to_do": true, "steps": world.steps.get() }));
     }
+    let mut journal = Journal::new(plan.title.clone(), plan.netns.clone());
+    journal.entries = entries;
+    let under = below.as_ref().map(|j| j.id.clone());
+    journal.below = below.map(Box::new);
+    journal.deadline = within.map(|s| (place::since_boot() as f64 / 1e9 + s, boot()));
+    if !journal.fits() {
+        return Err(HostError::Unlike(
+            "the plan, with what it is applied over, is too long to be remembered; nothing was changed: a plan with fewer words in it, \
+             or narrows tune revert first"
+                .to_string(),
+        ));
+    }
     let store =
         Store::open(world, true)?.ok_or_else(|| HostError::Broken("the journal's directory vanished".to_string()))?;
-    if coverable(store.read()?)?.map(|j| j.id) != below.as_ref().map(|j| j.id.clone()) {
+    if coverable(store.read()?)?.map(|j| j.id) != under {
         return Err(HostError::Unlike(
             "another narrows tune was at work; look again and apply again".to_string(),
         ));
     }
-    let mut journal = Journal::new(plan.title.clone(), plan.netns.clone());
-    journal.entries = entries;
-    journal.below = below.map(Box::new);
-    journal.deadline = within.map(|s| (place::since_boot() as f64 / 1e9 + s, boot()));
     store.write(Some(&journal))?;
     let told = match carry_out(&store, &mut journal, world, within) {
         Ok(told) => told,

@@ -6,7 +6,7 @@
 //!
 //! A plan that is applied over another keeps the other's journal below its own, and both are undone in turn.
 
-use super::place::{Dir, Found};
+use super::place::{Dir, Found, LONGEST};
 use super::plan::{grouped, namespace, Change};
 use super::world::World;
 use crate::{sys, HostError};
@@ -15,6 +15,8 @@ use std::fs::File;
 
 const VERSION: u64 = 1;
 const NAME: &str = "journal.json";
+/// What a journal may grow by while its plan is carried out: words of phases, times.
+const ROOM: usize = 4096;
 /// Plans over plans; JSON itself may not nest without end either.
 const DEEPEST: usize = 16;
 
@@ -158,6 +160,13 @@ impl Journal {
             },
         })
     }
+    fn bytes(&self) -> Vec<u8> {
+        format!("{:#}\n", self.to_json()).into_bytes()
+    }
+    /// Could it be read again? One that could not would keep everything from being put back.
+    pub fn fits(&self) -> bool {
+        self.bytes().len() + ROOM <= LONGEST as usize
+    }
     /// How many lie below it.
     pub fn depth(&self) -> usize {
         self.below.as_ref().map_or(0, |below| 1 + below.depth())
@@ -213,7 +222,7 @@ impl<'a> Store<'a> {
         let done = match journal {
             Some(journal) => {
                 let file = Found {
-                    bytes: format!("{:#}\n", journal.to_json()).into_bytes(),
+                    bytes: journal.bytes(),
                     mode: 0o600,
                     owner: sys::ids(),
                 };

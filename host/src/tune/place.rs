@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A file of ours is shorter; what is longer is somebody else's.
-const LONGEST: u64 = 1 << 20;
+pub const LONGEST: u64 = 1 << 20;
 /// Bits of a mode by which others than the owner may write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
