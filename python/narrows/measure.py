@@ -136,7 +136,10 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             said: list[str] = []
             no_history = True
         else:
-            measured, said = measuring.measure(host, arguments, test=test, progress=bar)
+            try:
+                measured, said = measuring.measure(host, arguments, test=test, progress=bar)
+            except measuring.Interrupted as stop:
+                measured, said = stop.measured, stop.said
     for line in said:
         click.echo(line, err=True)
     # What was measured is kept before anything that takes time.

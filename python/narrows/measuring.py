@@ -25,6 +25,21 @@ MOST_STREAMS = 128
 Progress = Callable[[float, float], object]
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after the load had begun: what was seen until then.
+
+    Attributes:
+        measured: The measurement so far.
+        said: What the instrument said beside it.
+    """
+
+    def __init__(self, measured: Measurement, said: list[str]) -> None:
+        """With what there is."""
+        super().__init__()
+        self.measured = measured
+        self.said = said
+
+
 def measure(
     host: str, arguments: Sequence[str] = (), *, test: str = BOTH, progress: Progress | None = None
 ) -> tuple[Measurement, list[str]]:
@@ -38,6 +53,7 @@ def measure(
 
     Raises:
         EngineError: If it cannot be measured.
+        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
     """
     parts = ("tcp_ndown", "tcp_nup") if test == BOTH else (test,)
     if test == BOTH and "--cc" not in arguments:
@@ -51,7 +67,10 @@ def measure(
         said += [beside] if beside else []
         if done[-1].interrupted:
             break
-    return (done[0] if len(done) == 1 else joined(done, test)), said
+    measured = done[0] if len(done) == 1 else joined(done, test)
+    if done[-1].interrupted:
+        raise Interrupted(measured, said)
+    return measured, said
 
 
 def simulated(

@@ -115,6 +115,23 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     assert whole.latency("idle").n == down.latency("idle").n + up.latency("idle").n
 
 
+def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPatch, before: Measurement) -> None:
+    full, cut = (Measurement.of(before.json | {"data": {"stopped_by": why}}) for why in ("duration", "user"))
+    asked = answers(monkeypatch, full, cut)
+    with pytest.raises(KeyboardInterrupt) as stop:
+        measuring.measure("h", progress=lambda _now, _end: None)
+    assert isinstance(stop.value, measuring.Interrupted)
+    # Both ways were begun, and what was seen of both is there.
+    assert len(asked) == 2
+    assert len(stop.value.measured.flows) == 2 * len(full.flows)
+    assert stop.value.measured.interrupted
+    # Stopped in the first, the second way is not begun.
+    asked = answers(monkeypatch, cut, full)
+    with pytest.raises(measuring.Interrupted):
+        measuring.measure("h", progress=lambda _now, _end: None)
+    assert len(asked) == 1
+
+
 def test_the_command_says_writes_draws_and_keeps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: Measurement
 ) -> None:
