@@ -12,28 +12,16 @@ from typing import Any
 import click
 
 from narrows import _core
+from narrows._behind import EPILOG, Behind, program
 from narrows.errors import EngineError, NarrowsError
 from narrows.live import HOST
 from narrows.scenario import Scenario, name_of, read
 
-_COMMAND = "narrows.shell.command"
 _PATH = ("rate", "rtt", "queue", "buffer", "loss")
 _FLAGS = "the options"
 
 
-class _Shell(click.Command):
-    """What stands behind `--` is the command, and before it is not: Click alone would not tell."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Takes the command away."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_COMMAND] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_Shell, options_metavar="[OPTIONS]", epilog="Behind `--` stands the command and its arguments.")
+@click.command(cls=Behind, options_metavar="[OPTIONS]", epilog=EPILOG)
 @click.argument("file", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False))
 @click.option("--rate", help="Of the path, instead of a scenario's. Example: --rate 20Mbit")
 @click.option("--rtt", help="Of the path; next to none without. Example: --rtt 80ms")
@@ -89,7 +77,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
         words += ["--json", json_file]
     if quiet:
         words.append("--quiet")
-    command = click.get_current_context().meta.get(_COMMAND, [])
+    command = program()
     if command:
         words += ["--", *command]
     sys.stdout.flush()

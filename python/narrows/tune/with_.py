@@ -11,29 +11,16 @@ import sys
 
 import click
 
+from narrows._behind import EPILOG, Behind, program
 from narrows.errors import EngineError, NarrowsError
 from narrows.live import HOST
-
-_COMMAND = "narrows.with.command"
-
-
-class _With(click.Command):
-    """What stands behind `--` is the command; Click alone would not tell."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Takes the command away."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_COMMAND] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
 
 
 @click.command(
     "with",
-    cls=_With,
+    cls=Behind,
     options_metavar="--cc NAME -- COMMAND...",
-    epilog="Behind `--` stands the command and its arguments.",
+    epilog=EPILOG,
 )
 @click.option("--cc", required=True, metavar="NAME", help="The congestion control. Example: --cc bbr")
 def with_(cc: str) -> None:
@@ -44,7 +31,7 @@ def with_(cc: str) -> None:
 
     Example: narrows with --cc bbr -- rsync -a here/ server:there/
     """
-    command = click.get_current_context().meta.get(_COMMAND, [])
+    command = program()
     if not command:
         raise NarrowsError(f"which program? narrows with --cc {cc} -- COMMAND")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,14}", cc):
