@@ -43,6 +43,7 @@ from narrows.advise.verdict import FIGURES, claim, decide, effects
 from narrows.errors import NarrowsError
 from narrows.simulated import Plan, measure
 from validation.stored import HERE, Json
+from validation.twin import Criterion
 
 DATA = HERE / "advise-linux-6.12.csv"
 PAGE = HERE.parent / "docs/reference/advise-record.md"
@@ -338,16 +339,6 @@ def calibrate(told: Sequence[Json]) -> Json:
         _, factor, share = min(found)
         widths[name] = [float(f"{factor:.4g}"), share]
     return {"made_by": "python -m validation.advise --calibrate", "paths": len(CALIBRATED), "widths": widths}
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """What is asked for, and what came out."""
-
-    name: str
-    asked: str
-    found: str
-    met: bool
 
 
 def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
