@@ -146,4 +146,7 @@ def test_the_engines_agree_on_this_machine(name: str) -> None:
     if found["verdict"] == "undecided":
         pytest.skip(f"not to be trusted: {found['flagged'][-1]}")
     assert found["verdict"] == "agreed", json.dumps(found["figures"])
+    unsteady = [figure["figure"] for figure in found["figures"] if figure["verdict"] == "undecided"]
+    if found["control"]["verdict"] != "parted" and unsteady:
+        pytest.skip(f"live runs lay too far apart to tell a wrong one by {', '.join(unsteady)}")
     assert found["control"]["verdict"] == "parted"
