@@ -6,7 +6,7 @@
 use crate::frame::{self, Ports};
 use crate::iperf3::{self, datagram, Params};
 use crate::latency::{irtt, stamp};
-use crate::measure::web;
+use crate::measure::http;
 use crate::row::Row;
 use crate::serve::page;
 use crate::wire::{self, Hello, Kind, Ping, Timed, TIMED};
@@ -171,18 +171,27 @@ pub const PARSERS: &[Parser] = &[
         name: "answer",
         dear: 4,
         read: |bytes| {
-            let _ = web::head(bytes);
+            if let Ok(Some(head)) = http::head(bytes) {
+                let _ = head.refusal();
+                let _ = http::Body::of(&head).take(&bytes[head.took..]);
+            }
         },
-        right: || vec![b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: keep-alive\r\n\r\n".to_vec()],
+        right: || {
+            vec![
+                b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: keep-alive\r\n\r\n".to_vec(),
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n".to_vec(),
+                b"HTTP/1.1 302 Found\r\nLocation: https://example.net/\r\n\r\n".to_vec(),
+            ]
+        },
     },
     Parser {
         name: "url",
         dear: 4,
-        read: |bytes| drop(std::str::from_utf8(bytes).map(web::Url::parse)),
+        read: |bytes| drop(std::str::from_utf8(bytes).map(http::Url::parse)),
         right: || {
             vec![
                 b"http://[2001:db8::1]:8080/a/b?c=d".to_vec(),
-                b"http://example.net".to_vec(),
+                b"https://example.net".to_vec(),
             ]
         },
     },

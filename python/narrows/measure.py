@@ -123,6 +123,8 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows measure server.example --report today.html
 
+    Example: narrows measure https://server.example/large.iso
+
     Example: narrows measure scenarios/asymmetric/down-and-up.toml
     """
     from narrows import measuring  # noqa: PLC0415

@@ -12,6 +12,7 @@
 //!
 //! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this) asks, watches and waits.
 
+pub mod http;
 pub mod iperf;
 pub mod link;
 pub mod narrows;
@@ -20,11 +21,13 @@ pub mod ping;
 pub mod plan;
 pub mod report;
 pub mod seen;
+pub mod tls;
 pub mod voip;
 pub mod web;
 
 use crate::bulk::{Budget, Carriers};
 use crate::{remembered, sys, HostError};
+use http::Url;
 use iperf::Control;
 use link::{Link, Offset, Peer};
 use options::{Options, Speaks, Test};
@@ -36,7 +39,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
-use web::{PageSpec, Url};
+use web::PageSpec;
 
 /// From one sample of a flow to the next, ns: with few flows, and with many.
 const SAMPLES: (u64, u64) = (50_000_000, 100_000_000);
@@ -205,7 +208,12 @@ pub fn run(
     };
     let (to, started, seen);
     if options.speaks == Speaks::Http {
-        let wrong = || HostError::Unlike(format!("{}: an URL is written http://HOST:PORT/PATH", options.host));
+        let wrong = || {
+            HostError::Unlike(format!(
+                "{}: a URL is written https://HOST:PORT/PATH, or with http://",
+                options.host
+            ))
+        };
         let url = Url::parse(&options.host).ok_or_else(wrong)?;
         to = resolve(&url.host, url.port)?;
         started = begin(&mut run);

@@ -5,7 +5,7 @@ use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Rate, Span
 
 /// How it is called.
 pub const USAGE: &str = "\
-narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// URL
+narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// or https:// URL
 
   --test NAME           tcp_up tcp_down tcp_nup tcp_ndown rrul rrul_be bidir udp_flood voip page ping; bidir
   --port N              5201
@@ -224,11 +224,11 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             _ => 1,
         };
     }
-    if asked.host.starts_with("http://") && asked.speaks == Speaks::Auto {
+    let url = ["http://", "https://"]
+        .iter()
+        .any(|scheme| asked.host.starts_with(scheme));
+    if url && asked.speaks == Speaks::Auto {
         asked.speaks = Speaks::Http;
-    }
-    if asked.host.starts_with("https://") {
-        return Err("only http:// URLs: narrows has no TLS of its own".into());
     }
     let times = asked.repeats.max(1) as u64 * asked.cc.len().max(1) as u64;
     let all = asked
@@ -313,13 +313,14 @@ mod tests {
         assert_eq!((options.streams, options.dscp, options.cc.len()), (12, 46, 2));
         assert!(asked("h --test tcp").unwrap_err().contains("tcp_up tcp_down"));
         assert!(asked("h --duration 10").unwrap_err().contains("write --duration"));
-        assert!(asked("https://x").unwrap_err().contains("TLS"));
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()
                 && asked("h --cc ../x").is_err()
                 && asked("h --dscp 64").is_err()
         );
-        assert_eq!(asked("http://h/x").unwrap().speaks, Speaks::Http);
+        for url in ["http://h/x", "https://h/x"] {
+            assert_eq!(asked(url).unwrap().speaks, Speaks::Http);
+        }
     }
 }

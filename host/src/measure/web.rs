@@ -1,11 +1,13 @@
-//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET`, one object after the other over a kept connection. No TLS: a crate for it
-//! would be the heaviest of all, and what it adds to a transfer is not the path's.
+//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET`, one object after the other over a kept connection, with TLS or without.
 //!
-//! *Downloads* are load: an object asked for again whenever it has ended. *Pages* are what a person waits for: a document, then what it
+//! *Downloads* are load: an object asked for again and again on the same connection, ahead of its end, so that the path and not the
+//! server's waiting for requests is what is measured; where a server hangs up, over a new one. *Pages* are what a person waits for: a document, then what it
 //! names, over [`PARALLEL`] connections as browsers do, again and again while the load comes and goes.
 
-use super::link::{connected, send_all, PATIENCE};
+use super::http::{head, Body, Url};
+use super::link::{connected, PATIENCE};
 use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
+use super::tls::{waits, Connection, LOOK, RECORD};
 use super::{plan, report, Run};
 use crate::bulk::{Budget, Place, Stream, Way};
 use crate::socket::{self, Wanted};
@@ -13,7 +15,7 @@ use crate::{sys, HostError};
 use serde_json::{json, Value};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,135 +31,131 @@ const OBJECTS: [u64; 30] = [
 ];
 /// From the end of a page to the beginning of the next.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A download's server has so many bytes to send, at least: what moves in 50 ms at 2.5 Gbit/s.
+const AHEAD: u64 = 16 << 20;
+/// Requests that may wait at a server; some hang up after a hundred.
+const MOST_ASKED: u64 = 64;
 /// A page that takes longer has failed.
 const TOO_LONG: Duration = Duration::from_secs(20);
-/// Bytes of an answer's head.
-const HEAD: usize = 16 << 10;
-
-/// A place on the web.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Url {
-    /// Its server.
-    pub host: String,
-    /// 80.
-    pub port: u16,
-    /// From `/` on.
-    pub path: String,
+fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
+    HostError::Missing(format!("{url}: {text}"))
 }
 
-impl Url {
-    /// From text.
-    pub fn parse(text: &str) -> Option<Url> {
-        let rest = text.strip_prefix("http://")?;
-        let (server, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let bare = |c: char| c.is_ascii_graphic() && !"\\\"<>@".contains(c);
-        let (host, port) = match server.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
-            _ => (server, 80),
+/// Objects over one connection.
+struct Download {
+    connection: Connection,
+    /// The same, for who reads what comes.
+    socket: OwnedFd,
+    /// Bytes of an answer, where it tells its length and the server keeps the connection.
+    each: Option<u64>,
+    /// Bytes still to come, at least; unknown where the server does not tell.
+    left: Option<u64>,
+}
+
+impl Download {
+    /// Lets the server have so many bytes to send, beyond those that have come.
+    fn ask(&mut self, url: &Url, moved: u64, ahead: u64) {
+        let (Some(each), Some(left)) = (self.each, self.left) else {
+            return;
         };
-        (!host.is_empty() && text.chars().all(bare)).then(|| Url {
-            host: host.into(),
-            port,
-            path: path.into(),
-        })
-    }
-    fn request(&self, path: &str) -> String {
-        let (host, port) = (&self.host, self.port);
-        format!("GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: narrows\r\nAccept: */*\r\n\r\n")
-    }
-}
-
-/// What an answer's head says.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Head {
-    status: u16,
-    length: Option<u64>,
-    /// Bytes of the head itself.
-    took: usize,
-    closes: bool,
-}
-
-/// `None` while some is missing.
-pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
-    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
-        return if bytes.len() > HEAD {
-            Err("a head that does not end")
-        } else {
-            Ok(None)
-        };
-    };
-    let text = String::from_utf8_lossy(&bytes[..end]);
-    let mut lines = text.split("\r\n");
-    let first = lines.next().unwrap_or_default();
-    let status = first
-        .strip_prefix("HTTP/1.")
-        .and_then(|rest| rest.get(2..5)?.parse().ok());
-    let mut seen = Head {
-        status: status.ok_or("no HTTP")?,
-        length: None,
-        took: end + 4,
-        closes: first.starts_with("HTTP/1.0"),
-    };
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        if name.eq_ignore_ascii_case("content-length") {
-            seen.length = value.trim().parse().ok();
-        } else if name.eq_ignore_ascii_case("connection") {
-            seen.closes |= value.to_ascii_lowercase().contains("close");
+        let waiting = left.saturating_sub(moved);
+        let wanted = ahead.saturating_sub(waiting).div_ceil(each);
+        let times = wanted.min(MOST_ASKED.saturating_sub(waiting / each));
+        let request = url.request(&url.path).repeat(times as usize);
+        // Once it takes no more, it is used up and then left.
+        match self.connection.write_all(request.as_bytes()) {
+            Ok(()) => self.left = Some(left + times * each),
+            Err(_) => self.each = None,
         }
     }
-    Ok(Some(seen))
 }
 
-fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
-    HostError::Missing(format!("http://{}:{}{}: {text}", url.host, url.port, url.path))
-}
-
-/// Asks for the object over a new connection, which then is load.
-fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<OwnedFd, HostError> {
+/// Asks for the object.
+fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> {
     let wanted = Wanted {
         dscp,
         ..Wanted::default()
     };
     let fd = socket::connect(to, &wanted).map_err(|e| missing(url, e))?;
-    connected(&fd, to, sys::monotonic() + PATIENCE)?;
-    send_all(&fd, url.request(&url.path).as_bytes())?;
     let until = sys::monotonic() + PATIENCE;
+    connected(&fd, to, until)?;
+    let socket = TcpStream::from(fd);
+    let failed = |e: std::io::Error| missing(url, e);
+    socket.set_nonblocking(false).map_err(failed)?;
+    let mut connection = Connection::new(socket, url.proves(), Duration::from_nanos(PATIENCE)).map_err(failed)?;
+    connection
+        .write_all(url.request(&url.path).as_bytes())
+        .map_err(failed)?;
+    connection.patience(LOOK).map_err(failed)?;
     let mut bytes = Vec::new();
     loop {
         let mut more = [0; 2048];
-        match socket::read(&fd, &mut more) {
-            Ok(Some(0)) | Err(_) => return Err(missing(url, "no answer")),
-            Ok(Some(n)) => bytes.extend(&more[..n]),
-            Ok(None) if sys::stopped() => return Err(HostError::Stopped),
-            Ok(None) if sys::monotonic() > until => return Err(missing(url, "no answer")),
-            Ok(None) => {
-                let _ = sys::wait_readable(&[fd.as_raw_fd()], 50_000_000);
-            }
+        match connection.read(&mut more) {
+            Ok(0) => return Err(missing(url, "no answer")),
+            Ok(n) => bytes.extend(&more[..n]),
+            Err(_) if sys::stopped() => return Err(HostError::Stopped),
+            Err(e) if waits(&e) && sys::monotonic() < until => {}
+            Err(e) if waits(&e) => return Err(missing(url, "no answer")),
+            Err(e) => return Err(missing(url, e)),
         }
-        match head(&bytes).map_err(|why| missing(url, why))? {
-            Some(head) if head.status == 200 => return Ok(fd),
-            Some(head) => return Err(missing(url, format!("status {}", head.status))),
-            None => {}
+        let Some(head) = head(&bytes).map_err(|why| missing(url, why))? else {
+            continue;
+        };
+        if let Some(why) = head.refusal() {
+            return Err(missing(url, why));
         }
+        let got = (bytes.len() - head.took) as u64 + if url.tls { RECORD } else { 0 };
+        let socket = connection.socket();
+        socket.set_nonblocking(true).map_err(failed)?;
+        let socket = socket.try_clone().map_err(failed)?.into();
+        let whole = head.length.map(|length| length + head.took as u64);
+        let mut download = Download {
+            connection,
+            socket,
+            each: whole.filter(|_| !head.closes),
+            left: head.length.map(|length| length.saturating_sub(got)),
+        };
+        download.ask(url, 0, AHEAD);
+        return Ok(download);
     }
+}
+
+/// One after the other they would each wait for the others' round trips.
+fn downloads(url: &Url, to: SocketAddr, dscps: &[u8]) -> Result<Vec<Download>, HostError> {
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = dscps
+            .iter()
+            .map(|dscp| scope.spawn(move || download(url, to, *dscp)))
+            .collect();
+        let broken = |_| HostError::Broken("a download ended in a panic".into());
+        asked.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
+    })
 }
 
 /// One loaded phase of downloads.
 pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec<FlowSeen>, StoppedBy), HostError> {
     struct Flow {
         stream: Arc<Stream>,
+        download: Download,
+        /// Of this connection, until the last sample.
+        moved: u64,
         place: Place,
         before: u64,
         seen: FlowSeen,
     }
     let options = run.options;
-    let mut flows = Vec::new();
-    for spec in plan::flows(options)
-        .iter()
+    let specs: Vec<_> = plan::flows(options)
+        .into_iter()
         .filter(|spec| spec.direction == plan::Direction::Down)
-    {
-        let budget = Arc::clone(&run.budget);
-        let stream = Stream::new(download(url, to, spec.dscp)?, Way::In, budget);
+        .collect();
+    let mut flows = Vec::new();
+    let dscps: Vec<_> = specs.iter().map(|spec| spec.dscp).collect();
+    for (spec, download) in specs.iter().zip(downloads(url, to, &dscps)?) {
+        let socket = download
+            .socket
+            .try_clone()
+            .map_err(HostError::failed("starting load"))?;
+        let stream = Stream::new(socket, Way::In, Arc::clone(&run.budget));
         let place = run
             .carriers
             .start(&stream)
@@ -169,6 +167,8 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
         };
         flows.push(Flow {
             stream,
+            download,
+            moved: 0,
             place,
             before: 0,
             seen,
@@ -177,29 +177,48 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
     let from = sys::monotonic();
     flows.iter_mut().for_each(|flow| flow.seen.note(&flow.stream, from));
     let (carriers, budget) = (Arc::clone(&run.carriers), Arc::clone(&run.budget));
-    let mut failed = None;
+    let (mut failed, mut again) = (None, 0);
     let why = run.watch(from, |now| {
+        let mut over = Vec::new();
         for flow in &mut flows {
-            flow.seen.count(now, flow.before + flow.stream.moved());
-            // The object has ended, and its server has hung up or waits for the next request: a new connection asks again.
-            let idle = flow.seen.stalled();
-            if (flow.stream.over() || idle) && !budget.spent() {
+            let moved = flow.stream.moved();
+            flow.seen.count(now, flow.before + moved);
+            let step = moved - std::mem::replace(&mut flow.moved, moved);
+            flow.download.ask(url, moved, AHEAD.max(4 * step));
+            // Nothing is to come any more: the server hangs up, keeps no connection, or says nothing.
+            let whole = flow.download.left.is_some_and(|left| moved >= left);
+            if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
                 carriers.stop(flow.place);
                 flow.before += flow.stream.moved();
-                let again = download(url, to, flow.seen.dscp).and_then(|fd| {
-                    flow.stream = Stream::new(fd, Way::In, Arc::clone(&budget));
-                    carriers.start(&flow.stream).map_err(HostError::failed("starting load"))
-                });
-                match again {
-                    Ok(place) => flow.place = place,
-                    Err(error) => failed = Some(error),
-                }
+                over.push(flow);
             }
         }
+        let dscps: Vec<_> = over.iter().map(|flow| flow.seen.dscp).collect();
+        again += over.len();
+        let new = downloads(url, to, &dscps).and_then(|new| {
+            over.into_iter().zip(new).try_for_each(|(flow, download)| {
+                let socket = download
+                    .socket
+                    .try_clone()
+                    .map_err(HostError::failed("starting load"))?;
+                flow.stream = Stream::new(socket, Way::In, Arc::clone(&budget));
+                (flow.download, flow.moved) = (download, 0);
+                flow.place = carriers
+                    .start(&flow.stream)
+                    .map_err(HostError::failed("starting load"))?;
+                Ok(())
+            })
+        });
+        failed = new.err();
         failed.is_some()
     })?;
     if let Some(error) = failed {
         return Err(error);
+    }
+    if again > flows.len() {
+        run.notes.push(format!(
+            "the server hung up after the object {again} times, and each time a new connection began slowly: a larger object tells more of the path"
+        ));
     }
     let until = sys::monotonic();
     let mut seen = Vec::new();
@@ -235,6 +254,7 @@ impl PageSpec {
     pub fn ours(to: SocketAddr, cookie: &[u8]) -> PageSpec {
         let path = |bytes: &u64| format!("/{}/{bytes}", crate::digest::hex(cookie));
         let url = Url {
+            tls: false,
             host: to.ip().to_string(),
             port: to.port(),
             path: path(&DOCUMENT),
@@ -248,56 +268,54 @@ impl PageSpec {
 }
 
 /// One object over a kept connection; answers its bytes and whether the connection is kept.
-fn fetch(stream: &mut TcpStream, url: &Url, path: &str) -> std::io::Result<(u64, bool)> {
-    let other = |why: String| std::io::Error::other(why);
-    stream.write_all(url.request(path).as_bytes())?;
+fn fetch(connection: &mut Connection, url: &Url, path: &str) -> std::io::Result<(u64, bool)> {
+    let other = |why: &str| std::io::Error::other(why.to_string());
+    connection.write_all(url.request(path).as_bytes())?;
     let mut bytes = vec![0; 64 << 10];
     let mut start = Vec::new();
-    loop {
-        let n = stream.read(&mut bytes)?;
-        if n == 0 {
-            return Err(other("no answer".into()));
+    let head = loop {
+        match connection.read(&mut bytes)? {
+            0 => return Err(other("no answer")),
+            n => start.extend(&bytes[..n]),
         }
-        start.extend(&bytes[..n]);
-        let Some(head) = head(&start).map_err(|why| other(why.into()))? else {
-            continue;
-        };
-        if head.status != 200 {
-            return Err(other(format!("status {}", head.status)));
+        if let Some(head) = head(&start).map_err(other)? {
+            break head;
         }
-        let mut got = (start.len() - head.took) as u64;
-        // Without a length the end of the connection is the object's.
-        while head.length.is_none_or(|length| got < length) {
-            match stream.read(&mut bytes)? {
-                0 if head.length.is_none() => break,
-                0 => return Err(other("cut short".into())),
-                n => got += n as u64,
-            }
-        }
-        return Ok((got, head.length.is_some() && !head.closes));
+    };
+    if let Some(why) = head.refusal() {
+        return Err(other(&why));
     }
+    let mut body = Body::of(&head);
+    let mut over = body.take(&start[head.took..]).map_err(other)?;
+    while !over {
+        over = match connection.read(&mut bytes)? {
+            0 if body.ends_with_the_connection() => break,
+            0 => return Err(other("cut short")),
+            n => body.take(&bytes[..n]).map_err(other)?,
+        };
+    }
+    Ok((body.bytes, over && !head.closes))
 }
 
-fn open(to: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&to, TOO_LONG)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TOO_LONG))?;
-    Ok(stream)
+fn open(url: &Url, to: SocketAddr) -> std::io::Result<Connection> {
+    let socket = TcpStream::connect_timeout(&to, TOO_LONG)?;
+    socket.set_nodelay(true)?;
+    Connection::new(socket, url.proves(), TOO_LONG)
 }
 
 /// The whole page once; answers its bytes.
 fn load(page: &PageSpec, to: SocketAddr) -> std::io::Result<u64> {
-    let mut first = open(to)?;
+    let mut first = open(&page.url, to)?;
     let (bytes, kept) = fetch(&mut first, &page.url, &page.document)?;
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Ok(bytes)));
-    let work = |kept: Option<TcpStream>| {
+    let work = |kept: Option<Connection>| {
         let mut all = 0;
         let mut stream = kept;
         let result = loop {
             let Some(path) = page.objects.get(next.fetch_add(1, Relaxed)) else {
                 break Ok(all);
             };
-            let fetched = match stream.take().map_or_else(|| open(to), Ok) {
+            let fetched = match stream.take().map_or_else(|| open(&page.url, to), Ok) {
                 Ok(mut open) => fetch(&mut open, &page.url, path).map(|(bytes, kept)| {
                     stream = kept.then_some(open);
                     bytes
@@ -360,41 +378,4 @@ pub fn told(page: &PageSpec, seen: &[(u64, Option<u64>)], phases: &[PhaseSeen]) 
         "objects": page.objects.len() + 1, "connections": PARALLEL.min(page.objects.len() + 1),
         "idle_s": of("idle"), "loaded_s": of("loaded"),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn an_url_and_a_head_are_read() {
-        let url = Url::parse("http://example.org:8080/a?b").unwrap();
-        assert_eq!(
-            (url.host.as_str(), url.port, url.path.as_str()),
-            ("example.org", 8080, "/a?b")
-        );
-        assert_eq!(Url::parse("http://[::1]/").unwrap().host, "[::1]");
-        assert_eq!(Url::parse("http://x").unwrap().path, "/");
-        assert!(Url::parse("http://").is_none() && Url::parse("http://x/\r\nEvil: y").is_none());
-        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nabc";
-        let seen = head(bytes).unwrap().unwrap();
-        assert_eq!(
-            (seen.status, seen.length, seen.took, seen.closes),
-            (200, Some(12), bytes.len() - 3, true)
-        );
-        assert_eq!(head(b"HTTP/1.1 200"), Ok(None));
-        assert!(head(b"SSH-2.0\r\n\r\n").is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn any_head_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut answer = b"HTTP/1.1 ".to_vec();
-            answer.extend(&bytes);
-            answer.extend(b"\r\n\r\n");
-            let _ = head(&answer);
-            let _ = head(&bytes);
-        }
-    }
 }

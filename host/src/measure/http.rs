@@ -1,0 +1,332 @@
+//! What HTTP/1.1 (RFC 9112) says in bytes: where an object is, what an answer begins with, where its body ends.
+
+use std::fmt;
+
+/// Bytes of an answer's head, and of what else a server says at length before its data.
+const HEAD: usize = 16 << 10;
+/// Characters of another place that are shown.
+const SHOWN: usize = 200;
+
+/// A place on the web.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Url {
+    /// `https`?
+    pub tls: bool,
+    /// Its server.
+    pub host: String,
+    /// 80; with TLS 443.
+    pub port: u16,
+    /// From `/` on.
+    pub path: String,
+}
+
+impl Url {
+    /// From text.
+    pub fn parse(text: &str) -> Option<Url> {
+        let plain = text.strip_prefix("http://");
+        let tls = plain.is_none();
+        let rest = plain.or_else(|| text.strip_prefix("https://"))?;
+        let (server, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+        let bare = |c: char| c.is_ascii_graphic() && !"\\\"<>@".contains(c);
+        let (host, port) = match server.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+            _ => (server, Url::usual(tls)),
+        };
+        (!host.is_empty() && text.chars().all(bare)).then(|| Url {
+            tls,
+            host: host.into(),
+            port,
+            path: path.into(),
+        })
+    }
+    fn usual(tls: bool) -> u16 {
+        if tls {
+            443
+        } else {
+            80
+        }
+    }
+    /// The name that its server must prove, with TLS.
+    pub fn proves(&self) -> Option<&str> {
+        self.tls.then_some(self.host.as_str())
+    }
+    fn server(&self) -> String {
+        let port = format!(":{}", self.port);
+        let port = if self.port == Url::usual(self.tls) { "" } else { &port };
+        format!("{}{port}", self.host)
+    }
+    /// What asks for an object of its server.
+    pub fn request(&self, path: &str) -> String {
+        let server = self.server();
+        format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nUser-Agent: narrows\r\nAccept: */*\r\n\r\n")
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.server(), self.path)
+    }
+}
+
+/// What an answer's head says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Head {
+    status: u16,
+    /// Bytes of the object, where they are told.
+    pub length: Option<u64>,
+    /// Bytes of the head itself.
+    pub took: usize,
+    /// Does the connection end with the object?
+    pub closes: bool,
+    chunked: bool,
+    moved: Option<String>,
+}
+
+impl Head {
+    /// Why it is no object, if it is none.
+    pub fn refusal(&self) -> Option<String> {
+        match (self.status, &self.moved) {
+            (200, _) => None,
+            (300..400, Some(to)) => Some(format!("it has moved to {to}")),
+            (status, _) => Some(format!("status {status}")),
+        }
+    }
+}
+
+/// `None` while some is missing.
+pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return if bytes.len() > HEAD {
+            Err("a head that does not end")
+        } else {
+            Ok(None)
+        };
+    };
+    let text = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = text.split("\r\n");
+    let first = lines.next().unwrap_or_default();
+    let status = first
+        .strip_prefix("HTTP/1.")
+        .and_then(|rest| rest.get(2..5)?.parse().ok());
+    let mut seen = Head {
+        status: status.ok_or("no HTTP")?,
+        length: None,
+        took: end + 4,
+        closes: first.starts_with("HTTP/1.0"),
+        chunked: false,
+        moved: None,
+    };
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        match name.as_str() {
+            "content-length" => seen.length = value.parse().ok(),
+            "connection" => seen.closes |= value.to_ascii_lowercase().contains("close"),
+            "transfer-encoding" => seen.chunked |= value.to_ascii_lowercase().contains("chunked"),
+            "location" => seen.moved = Some(value.chars().filter(char::is_ascii_graphic).take(SHOWN).collect()),
+            _ => {}
+        }
+    }
+    // A length beside chunks means nothing (RFC 9112, 6.3).
+    if seen.chunked {
+        seen.length = None;
+    }
+    Ok(Some(seen))
+}
+
+/// How a body ends.
+enum End {
+    Length(u64),
+    Chunks(Chunk),
+    Connection,
+}
+
+/// Where in the chunks it is (RFC 9112, 7.1).
+enum Chunk {
+    /// In the line that begins with its size: the size so far, has it ended, bytes of the line.
+    Size(u64, bool, usize),
+    /// So many bytes are left, the line's end behind them included.
+    Data(u64),
+    /// Behind the last: bytes of this line, and of all.
+    Trailer(usize, usize),
+}
+
+/// The body of an answer, as it comes.
+pub struct Body {
+    end: End,
+    /// Its bytes so far.
+    pub bytes: u64,
+}
+
+impl Body {
+    /// Behind a head.
+    pub fn of(head: &Head) -> Body {
+        let end = match (head.chunked, head.length) {
+            (true, _) => End::Chunks(Chunk::Size(0, false, 0)),
+            (_, Some(length)) => End::Length(length),
+            _ => End::Connection,
+        };
+        Body { end, bytes: 0 }
+    }
+    /// Does nothing else tell its end?
+    pub fn ends_with_the_connection(&self) -> bool {
+        matches!(self.end, End::Connection)
+    }
+    /// Takes what has come; is it whole?
+    pub fn take(&mut self, mut bytes: &[u8]) -> Result<bool, &'static str> {
+        let chunk = match &mut self.end {
+            End::Chunks(chunk) => chunk,
+            end => {
+                self.bytes += bytes.len() as u64;
+                return Ok(matches!(end, End::Length(length) if self.bytes >= *length));
+            }
+        };
+        while let Some((first, rest)) = bytes.split_first() {
+            match chunk {
+                Chunk::Data(left) => {
+                    let n = (*left).min(bytes.len() as u64);
+                    // The line's end is no data.
+                    self.bytes += left.saturating_sub(2).min(n);
+                    *left -= n;
+                    bytes = &bytes[n as usize..];
+                    if *left == 0 {
+                        *chunk = Chunk::Size(0, false, 0);
+                    }
+                    continue;
+                }
+                Chunk::Size(size, ended, length) => {
+                    *length += 1;
+                    match (first, char::from(*first).to_digit(16)) {
+                        (b'\n', _) if *length > 1 => {
+                            *chunk = match *size {
+                                0 => Chunk::Trailer(0, 0),
+                                size => Chunk::Data(size + 2),
+                            }
+                        }
+                        (_, Some(digit)) if !*ended => {
+                            *size = size.checked_mul(16).ok_or("a chunk without end")? + u64::from(digit);
+                            if *size > u64::MAX / 32 {
+                                return Err("a chunk without end");
+                            }
+                        }
+                        (b';' | b'\r' | b' ' | b'\t', _) if *length > 1 => *ended = true,
+                        _ if *ended && *length < HEAD => {}
+                        _ => return Err("no chunk"),
+                    }
+                }
+                Chunk::Trailer(line, all) => {
+                    *all += 1;
+                    match first {
+                        b'\n' if *line == 0 => return Ok(true),
+                        b'\n' => *line = 0,
+                        b'\r' => {}
+                        _ => *line += 1,
+                    }
+                    if *all > HEAD {
+                        return Err("a trailer that does not end");
+                    }
+                }
+            }
+            bytes = rest;
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_url_and_a_head_are_read() {
+        let url = Url::parse("http://example.org:8080/a?b").unwrap();
+        assert_eq!(
+            (url.host.as_str(), url.port, url.path.as_str()),
+            ("example.org", 8080, "/a?b")
+        );
+        assert_eq!(Url::parse("http://[::1]/").unwrap().host, "[::1]");
+        assert_eq!(Url::parse("http://x").unwrap().path, "/");
+        assert!(Url::parse("http://").is_none() && Url::parse("http://x/\r\nEvil: y").is_none());
+        let safe = Url::parse("https://x/y").unwrap();
+        assert_eq!(
+            (safe.port, safe.proves(), safe.to_string().as_str()),
+            (443, Some("x"), "https://x/y")
+        );
+        assert!(safe.request("/y").contains("Host: x\r\n") && url.request("/").contains("Host: example.org:8080\r\n"));
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nabc";
+        let seen = head(bytes).unwrap().unwrap();
+        assert_eq!(
+            (seen.status, seen.length, seen.took, seen.closes),
+            (200, Some(12), bytes.len() - 3, true)
+        );
+        assert_eq!(seen.refusal(), None);
+        assert_eq!(head(b"HTTP/1.1 200"), Ok(None));
+        assert!(head(b"SSH-2.0\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn who_has_moved_says_whereto_and_nothing_else() {
+        let seen = head(b"HTTP/1.1 301 Moved\r\nLocation: https://x/\x1b[31m\r\n\r\n")
+            .unwrap()
+            .unwrap();
+        assert_eq!(seen.refusal().unwrap(), "it has moved to https://x/[31m");
+        let seen = head(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap().unwrap();
+        assert_eq!(seen.refusal().unwrap(), "status 404");
+    }
+
+    fn chunked() -> Body {
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+        Body::of(&head(bytes).unwrap().unwrap())
+    }
+
+    #[test]
+    fn chunks_end_where_they_say() {
+        let mut body = chunked();
+        assert_eq!(
+            body.take(b"4\r\nWiki\r\n10;a=b\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n"),
+            Ok(true)
+        );
+        assert_eq!(body.bytes, 20);
+        assert!(chunked().take(b"zz\r\n").is_err() && chunked().take(b"\r\n").is_err());
+        assert!(chunked().take(b"fffffffffffffffff\r\n").is_err());
+        assert!(chunked().take(&[b"1;".to_vec(), vec![b'x'; HEAD]].concat()).is_err());
+        assert!(chunked()
+            .take(&[b"0\r\n".to_vec(), vec![b'x'; HEAD + 1]].concat())
+            .is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_head_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut answer = b"HTTP/1.1 ".to_vec();
+            answer.extend(&bytes);
+            answer.extend(b"\r\n\r\n");
+            let _ = head(&answer);
+            let _ = head(&bytes);
+        }
+        #[test]
+        fn chunks_may_come_in_any_pieces(
+            sizes in proptest::collection::vec(1_usize..50, 0..8),
+            cuts in proptest::collection::vec(1_usize..9, 1..200)
+        ) {
+            let mut text = Vec::new();
+            for size in &sizes {
+                text.extend(format!("{size:X}\r\n").bytes().chain(std::iter::repeat_n(b'z', *size)).chain(*b"\r\n"));
+            }
+            text.extend(b"0\r\n\r\n");
+            let (mut body, mut rest, mut over) = (chunked(), &text[..], false);
+            for cut in cuts.iter().cycle() {
+                let (now, later) = rest.split_at((*cut).min(rest.len()));
+                prop_assert!(!over);
+                over = body.take(now).unwrap();
+                rest = later;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert!(over);
+            prop_assert_eq!(body.bytes, sizes.iter().sum::<usize>() as u64);
+        }
+    }
+}

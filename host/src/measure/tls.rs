@@ -1,0 +1,157 @@
+//! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the answer. What comes after that as load is
+//! thrown away as it is, records and all (0.13 % more than what is in them), so that measuring costs no deciphering.
+//!
+//! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and curl.
+
+use crate::sys;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where distributions keep the roots: Debian, Alpine and Arch; Fedora; SUSE; the BSDs' place, kept by some.
+const ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+/// So often a wait looks whether it shall end.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// What a record may hold, and what is around it, bytes: so much may have come and not yet be deciphered.
+pub const RECORD: u64 = (16 << 10) + 256;
+
+static CONFIG: Mutex<Option<Arc<ClientConfig>>> = Mutex::new(None);
+
+/// What every connection of this process uses, so that a second one to a server resumes the first's session, as a browser's does.
+fn config() -> Result<Arc<ClientConfig>, String> {
+    let mut known = CONFIG.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(config) = &*known {
+        return Ok(Arc::clone(config));
+    }
+    let named = std::env::var_os("SSL_CERT_FILE");
+    let mut places = named.iter().map(std::path::PathBuf::from).collect::<Vec<_>>();
+    if places.is_empty() {
+        places.extend(ROOTS.iter().map(std::path::PathBuf::from));
+    }
+    let mut roots = RootCertStore::empty();
+    for certificates in places
+        .iter()
+        .filter_map(|place| CertificateDer::pem_file_iter(place).ok())
+    {
+        roots.add_parsable_certificates(certificates.filter_map(Result::ok));
+        if !roots.is_empty() {
+            break;
+        }
+    }
+    if roots.is_empty() {
+        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        return Err(format!(
+            "no roots to trust in {}; install ca-certificates, or name a file of them in SSL_CERT_FILE",
+            places.join(", ")
+        ));
+    }
+    let mut config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::clone(known.insert(Arc::new(config))))
+}
+
+/// A connection to a web server, with TLS or without.
+pub enum Connection {
+    /// `http://`
+    Plain(TcpStream),
+    /// `https://`
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Connection {
+    /// Over a connected, blocking socket; with TLS where there is a name to prove, after its handshake.
+    pub fn new(socket: TcpStream, name: Option<&str>, patience: Duration) -> io::Result<Connection> {
+        let Some(name) = name else {
+            socket.set_read_timeout(Some(patience))?;
+            return Ok(Connection::Plain(socket));
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let proves = ServerName::try_from(bare.to_string()).map_err(io::Error::other)?;
+        let client = ClientConnection::new(config().map_err(io::Error::other)?, proves).map_err(io::Error::other)?;
+        let mut tls = StreamOwned::new(client, socket);
+        tls.sock.set_read_timeout(Some(LOOK))?;
+        let until = sys::monotonic() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        while tls.conn.is_handshaking() {
+            match tls.conn.complete_io(&mut tls.sock) {
+                Ok(_) => {}
+                Err(e) if waits(&e) && !sys::stopped() && sys::monotonic() < until => {}
+                Err(e) if waits(&e) => return Err(io::Error::new(ErrorKind::TimedOut, "no TLS handshake")),
+                Err(e) => return Err(explained(e)),
+            }
+        }
+        tls.sock.set_read_timeout(Some(patience))?;
+        Ok(Connection::Tls(Box::new(tls)))
+    }
+    /// A read waits for so long.
+    pub fn patience(&self, patience: Duration) -> io::Result<()> {
+        self.socket().set_read_timeout(Some(patience))
+    }
+    /// What it runs over.
+    pub fn socket(&self) -> &TcpStream {
+        match self {
+            Connection::Plain(socket) => socket,
+            Connection::Tls(tls) => &tls.sock,
+        }
+    }
+}
+
+/// Would it only have had to wait longer?
+pub fn waits(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}
+
+/// What TLS says, and what may be done about it.
+fn explained(error: io::Error) -> io::Error {
+    let told = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(why)) => format!(
+            "its certificate is not to be trusted ({why}); a root of your own goes into the file that SSL_CERT_FILE names"
+        ),
+        Some(rustls::Error::InvalidMessage(_)) => "no TLS there; try http://".to_string(),
+        Some(other) => format!("TLS: {other}"),
+        None => return error,
+    };
+    io::Error::new(error.kind(), told)
+}
+
+impl Read for Connection {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Connection::Plain(socket) => socket.read(bytes),
+            // Many servers hang up without the farewell that TLS asks for.
+            Connection::Tls(tls) => match tls.read(bytes) {
+                Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+        }
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Connection::Plain(socket) => socket.write(bytes),
+            Connection::Tls(tls) => tls.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Connection::Plain(socket) => socket.flush(),
+            Connection::Tls(tls) => tls.flush(),
+        }
+    }
+}

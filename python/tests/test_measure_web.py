@@ -1,0 +1,152 @@
+"""`narrows measure URL`: a web server that knows nothing of it, with TLS and without."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from conftest import NARROWS
+
+from narrows import files
+
+# A ping of ours is a connection that ends at once, and Python's server forgets to close what it made of it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+HERE = Path(__file__).parent / "data/web"
+BLOCK = bytes(64_000)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """`/BYTES` is an object of that size, `?close` the last of its connection; `/chunked` does not tell its size."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answers."""
+        what = self.path[1:]
+        if what == "moved":
+            self.send_response(301)
+            self.send_header("Location", "https://elsewhere/")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        if what == "chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for _ in range(3):
+                self.wfile.write(b"2710\r\n" + bytes(10_000) + b"\r\n")
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        size = int(what.partition("?")[0])
+        self.send_header("Content-Length", str(size))
+        if what.endswith("?close"):
+            self.send_header("Connection", "close")
+        self.end_headers()
+        for at in range(0, size, len(BLOCK)):
+            self.wfile.write(BLOCK[: size - at])
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    """Whoever hangs up in the middle of an object is no mistake."""
+
+    def handle_error(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def served(*, tls: bool) -> Iterator[str]:
+    """Where it is."""
+    with Server(("127.0.0.1", 0), Handler) as server:
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(HERE / "server.pem")
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+QUICK = ("--no-history", "--no-twin", "--idle", "300ms")
+
+
+def trusting(root: Path) -> dict[str, str]:
+    return os.environ | {"SSL_CERT_FILE": str(root)}
+
+
+def measure(url: str, test: str, *more: str, root: Path = HERE / "root.pem") -> subprocess.CompletedProcess[str]:
+    command = [NARROWS, "measure", url, "--test", test, *QUICK, *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=trusting(root))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    with served(tls=tls) as url:
+        words = ["--duration", "1s", "--streams", "2", "--max-data", "20GB", "--out", str(made)]
+        done = measure(f"{url}/900000000", "tcp_ndown", *words)
+        assert done.returncode == 0, done.stderr
+        measured = files.read(made)
+        assert len(measured.flows) == 2
+        assert measured.rate_mbit("down") > 400
+        assert "hung up" not in done.stdout
+        # Small ones are asked for before the last has ended: one of them each 50 ms would be 160 Mbit/s.
+        done = measure(f"{url}/1000000", "tcp_down", "--duration", "1s", "--out", str(made))
+        assert done.returncode == 0, done.stderr
+        assert files.read(made).rate_mbit("down") > 400
+        assert "hung up" not in done.stdout
+        # Without a test it is the one that a web server can do.
+        done = subprocess.run(
+            [NARROWS, "measure", f"{url}/900000000", *QUICK, "--duration", "500ms", "--out", str(made)],
+            capture_output=True, text=True, check=False, timeout=60, env=trusting(HERE / "root.pem"),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert {flow.direction for flow in files.read(made).flows} == {"down"}
+        # Where a server keeps no connection, that is said.
+        done = measure(f"{url}/1000000?close", "tcp_down", "--duration", "1s", "--out", str(made))
+        assert done.returncode == 0, done.stderr
+        assert "The server hung up after the object " in done.stdout
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("what", ["30000", "chunked"])
+def test_an_object_is_a_page_whether_its_length_is_told_or_not(tls: bool, what: str, tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    with served(tls=tls) as url:
+        done = measure(f"{url}/{what}", "page", "--duration", "1s", "--out", str(made))
+    assert done.returncode == 0, done.stderr
+    page = files.read(made).json["page"]
+    assert page["idle_s"]["n"] > 0
+    assert page["idle_s"]["failed"] == page["loaded_s"]["failed"] == 0
+    assert page["idle_s"]["max"] < 1
+
+
+def test_what_is_no_object_and_whom_nobody_trusts_is_named(tmp_path: Path) -> None:
+    with served(tls=True) as url:
+        done = measure(f"{url}/moved", "tcp_down")
+        assert (done.returncode, "it has moved to https://elsewhere/" in done.stderr) == (2, True)
+        name = url.replace("127.0.0.1", "127.0.0.2")
+        for wrong in (measure(f"{url}/9", "tcp_down", root=HERE / "server.pem"), measure(f"{name}/9", "tcp_down")):
+            assert wrong.returncode == 2, wrong.stderr
+        assert "SSL_CERT_FILE" in measure(f"{url}/9", "tcp_down", root=HERE / "server.pem").stderr
+        empty = tmp_path / "no.pem"
+        empty.write_text("")
+        assert "no roots to trust" in measure(f"{url}/9", "tcp_down", root=empty).stderr
+        plain = measure(url.replace("https", "http") + "/9", "tcp_down")
+        assert plain.returncode == 2
+    with served(tls=False) as url:
+        done = measure(url.replace("http", "https") + "/9", "tcp_down")
+        assert (done.returncode, "try http://" in done.stderr) == (2, True), done.stderr
