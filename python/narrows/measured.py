@@ -162,6 +162,12 @@ def own_error(measured: Measurement) -> str:
     return f"{text}: {', and '.join(doubt)}." if doubt else f"{text}."
 
 
+def notes(measured: Measurement) -> list[str]:
+    """What the instrument said beside its figures, a sentence each."""
+    told = (measured.json.get("own_error") or {}).get("notes") or []
+    return [f"{note[:1].upper()}{note[1:]}." for note in told if isinstance(note, str) and note]
+
+
 def latencies(measured: Measurement) -> Table:
     """A row for idle and for each load."""
     said = answer(measured)
@@ -351,7 +357,8 @@ def show(measured: Measurement, out: Console, model: Twin | None = None) -> None
             out.print()
             table(out, shown)
     out.print()
-    out.print(own_error(measured), markup=False, soft_wrap=True)
+    for line in (own_error(measured), *notes(measured)):
+        out.print(line, markup=False, soft_wrap=True)
     if model is not None:
         out.print()
         for line in twin_lines(model):
@@ -372,7 +379,7 @@ def _run(measured: Measurement, name: str, model: Twin | None) -> Json:
     return {
         "name": name,
         "answer": sentences(measured),
-        "sure": [own_error(measured), *(twin_lines(model) if model else [])],
+        "sure": [own_error(measured), *notes(measured), *(twin_lines(model) if model else [])],
         "tables": [
             {
                 "caption": t.caption,
