@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 
 from narrows import live
-from narrows.errors import NarrowsError
+from narrows.errors import EngineError, NarrowsError
 from narrows.measurement import Direction, Json, Measurement
 
 BOTH = "both"
@@ -46,15 +46,18 @@ def measure(
     """Measures; answers what the instrument said beside it, too.
 
     Args:
-        host: A name or an address.
+        host: A name, an address, or the URL of something to download.
         arguments: Options of `narrows-host measure`.
         test: One of `TESTS`.
         progress: Called now and then with the time and the end, in s; what it raises stops the measurement.
 
     Raises:
-        EngineError: If it cannot be measured.
+        EngineError: If it cannot be measured. If only the second of both ways cannot, that is said beside the first.
         Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
     """
+    if test == BOTH and host.startswith(("http://", "https://")):
+        # A web server only gives, by a congestion control of its own.
+        test = "tcp_ndown"
     parts = ("tcp_ndown", "tcp_nup") if test == BOTH else (test,)
     if test == BOTH and "--cc" not in arguments:
         arguments = [*arguments, "--cc", LOADER]
@@ -62,7 +65,13 @@ def measure(
     said: list[str] = []
     for at, part in enumerate(parts):
         tell = None if progress is None else _part(progress, at, len(parts))
-        text, beside = live.measure([host, "--test", part, *arguments], tell)
+        try:
+            text, beside = live.measure([host, "--test", part, *arguments], tell)
+        except EngineError as error:
+            if not done:
+                raise
+            said.append(f"{part} was not measured: {error}")
+            break
         done.append(Measurement.parse(text, "the measurement"))
         said += [beside] if beside else []
         if done[-1].interrupted:
@@ -153,5 +162,7 @@ def _add(whole: Json, more: Json) -> None:
     if error and worse:
         late, later = error.get("lateness_ms") or {}, worse.get("lateness_ms") or {}
         error["lateness_ms"] = {k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")}
+        said = [*(error.get("notes") or []), *(worse.get("notes") or [])]
+        error["notes"] = list(dict.fromkeys(said))
         for key in ("socket_drops", "cpu_pct"):
             error[key] = max(error.get(key) or 0, worse.get(key) or 0)

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import narrows as nw
 from narrows import cli, compare, history, measure, measuring
+from narrows.errors import EngineError
 from narrows.measurement import Measurement
 from narrows.simulated import Plan
 from narrows.simulated import measure as simulate
@@ -130,6 +131,22 @@ def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPat
     with pytest.raises(measuring.Interrupted):
         measuring.measure("h", progress=lambda _now, _end: None)
     assert len(asked) == 1
+
+
+def test_a_second_way_that_fails_does_not_take_the_first_with_it(
+    monkeypatch: pytest.MonkeyPatch, before: Measurement
+) -> None:
+    def live(arguments: list[str], _progress: object) -> tuple[str, str]:
+        if "tcp_nup" in arguments:
+            raise EngineError("the far end has gone")
+        return before.text(), ""
+
+    monkeypatch.setattr("narrows.live.measure", live)
+    measured, said = measuring.measure("h")
+    assert len(measured.flows) == len(before.flows)
+    assert said == ["tcp_nup was not measured: the far end has gone"]
+    with pytest.raises(EngineError):
+        measuring.measure("h", test="tcp_nup")
 
 
 def test_the_command_says_writes_draws_and_keeps(
