@@ -224,7 +224,7 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     let options = latency::options::read(args, known).map_err(HostError::Unlike)?;
     sys::remember_signals(options.tied);
     let stream = options.stream;
-    let json = latency::run(&options, &mut |at| {
+    let outcome = latency::run(&options, &mut |at| {
         let told = at.outcome;
         let median = told.rtt.below(2).unwrap_or(0) as f64 / 1000.0;
         let most = told.rtt.extremes().map_or(0, |e| e.1) as f64 / 1000.0;
@@ -238,15 +238,19 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             )
             .and_then(|()| out.flush())
             .is_ok()
-    })?
-    .to_string();
+    })?;
+    let json = outcome.to_string();
     let mut out = std::io::stdout().lock();
     let told = if stream {
         writeln!(out, "latency {}", json.len()).and_then(|()| out.write_all(json.as_bytes()))
     } else {
         writeln!(out, "{json}")
     };
-    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
+    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
+    if outcome["interrupted"] == true {
+        return Err(HostError::Stopped);
+    }
+    Ok(())
 }
 
 /// What drifted is no mistake, but no success either.

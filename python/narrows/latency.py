@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__, live
-from narrows.errors import EngineError, NarrowsError, OutputError
+from narrows.errors import NarrowsError, OutputError
 from narrows.pictures import Line, Picture
 from narrows.scenario import name_of
 from narrows.tables import Cell, Table
@@ -41,11 +42,27 @@ BEYOND = 10
 
 _NONE = "–"
 _MS_FROM_US = 10_000
+_DASHES = ("-", "--", ":")
+_SILENT_S = 1.5
+"""Without an answer for longer, at the end, the far end is gone; an answer is awaited for a second."""
 _SHOWN = 12
 """So many slow answers are listed."""
 
 Tell = Callable[[float, str], object]
 """Told now and then how far it is, 0 to 1, and how it stands, in words."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after the first answers: what was seen until then.
+
+    Attributes:
+        told: The outcome so far.
+    """
+
+    def __init__(self, told: Json) -> None:
+        """With what there is."""
+        super().__init__()
+        self.told = told
 
 
 def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> Json:
@@ -58,19 +75,23 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
 
     Raises:
         EngineError: If it cannot be measured.
+        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
     """
-    share, said = 0.0, ""
-    for line in live.stream(["latency", host, *arguments]):
+    share = 0.0
+
+    def each(line: list[str]) -> None:
+        nonlocal share
         match line:
             case ["progress", now, end]:
                 share = float(now) / max(float(end), 1e-9)
-            case ["live", answered, lost, median, most]:
+            case ["live", answered, lost, median, most] if tell is not None:
                 said = f"{int(answered):,} answers, {lost} lost, half within {median} µs, slowest {most} µs"
-                if tell is not None:
-                    tell(share, said)
-            case ["latency", text]:
-                return dict(json.loads(text))
-    raise EngineError("the measurement ended without an answer")
+                tell(share, said)
+
+    told = dict(json.loads(live.stream(["latency", host, *arguments], each)))
+    if told["interrupted"]:
+        raise Interrupted(told)
+    return told
 
 
 def read(file: str | PathLike[str]) -> Json:
@@ -122,6 +143,10 @@ def needed(percentile: str) -> int:
 def sentences(told: Json) -> list[str]:
     """The answer first, then what belongs to it."""
     out = [_answer(told)]
+    out += [f"It was stopped after {told['lasted_s']:.1f} s."] if told.get("interrupted") else []
+    silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
+    if told["lost"] and silent > _SILENT_S:
+        out.append(f"Nothing was answered any more from {told['last_answer_s']:.1f} s on, of {told['lasted_s']:.1f} s.")
     out += _trouble(told)
     out += _slow(told)
     out += _parts(told)
@@ -139,6 +164,8 @@ def _answer(told: Json) -> str:
     rest = f" {named(missing)} would need {needed(missing):,} answers." if missing else ""
     if told["lost"]:
         lost = f"{told['lost']:,} of {told['sent']:,} questions were not answered"
+    elif told["sent"] == 1:
+        lost = "The one question was answered"
     else:
         lost = f"All {told['sent']:,} questions were answered"
     return f"{lost}: {', '.join(words)}.{rest}"
@@ -181,7 +208,12 @@ def _parts(told: Json) -> list[str]:
 
 def _own(told: Json) -> str:
     late = told["late_us"]
-    said = [f"questions left {span(late['p50'])} late (median; at most {span(late['max'])})"]
+    most = f"at most {span(late['max'])}"
+    said = [
+        f"questions left {most} late"
+        if late["p50"] is None
+        else f"questions left {span(late['p50'])} late (median; {most})"
+    ]
     if not told["stamps"]:
         said.append("without the kernel's stamps nobody is blamed")
     if told["contradicted"]:
@@ -299,23 +331,31 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
     with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(9, 6.4), layout="constrained")
         beyond, counts = figure.subplots(2, 1, sharex=True)
-        for place, (name, told) in enumerate(several):
-            colour = COLOURS[place % len(COLOURS)]
+        # A colour for each policy, a dash for each load.
+        policies = list(dict.fromkeys(name.partition(", ")[0] for name, _ in several))
+        loads = list(dict.fromkeys(name.partition(", ")[2] for name, _ in several))
+        for name, told in several:
+            policy, _, load = name.partition(", ")
+            colour = COLOURS[policies.index(policy) % len(COLOURS)]
+            dash = _DASHES[loads.index(load) % len(_DASHES)]
             values, shares = cumulative(told["rtt_us"]["histogram_ns"])
             kept = [(v, s) for v, s in zip(values, shares, strict=True) if s > 0]
-            beyond.plot([v for v, _ in kept], [s for _, s in kept], color=colour, drawstyle="steps-post", label=name)
+            beyond.plot(
+                [v for v, _ in kept], [s for _, s in kept], color=colour, ls=dash, drawstyle="steps-post", label=name
+            )
             edges, heights = _bars(told["rtt_us"]["histogram_ns"])
-            counts.stairs(heights, edges, color=colour, label=name)
+            counts.stairs(heights, edges, color=colour, ls=dash)
         for key, share in (("p50", 0.5), ("p99", 0.01), ("p99.9", 0.001), ("p99.99", 1e-4), ("p99.999", 1e-5)):
             beyond.axhline(share, color="#999999", linewidth=0.5, zorder=0)
             beyond.annotate(key, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7, va="center")
         beyond.set(xscale="log", yscale="log", ylabel="share of answers beyond")
-        beyond.set_title("\n".join(_answer(told) for _, told in several[:1]), fontsize=8, loc="left", wrap=True)
+        if len(several) == 1:
+            beyond.set_title(_answer(several[0][1]), fontsize=8, loc="left", wrap=True)
         counts.set(xscale="log", yscale="log", xlabel="round trip (µs)", ylabel="answers")
         for ax in (beyond, counts):
             ax.grid(visible=True, linewidth=0.4, alpha=0.5)
-            if len(several) > 1:
-                ax.legend(fontsize=7, frameon=False)
+        if len(several) > 1:
+            beyond.legend(fontsize=7, frameon=False)
         if file is not None:
             write(figure, file, format_)
     return figure
@@ -362,16 +402,7 @@ def _run(name: str, told: Json) -> Json:
         "name": name,
         "answer": said[:-1],
         "sure": [said[-1], *findings(told)],
-        "tables": [
-            {
-                "caption": t.caption,
-                "words": t.words,
-                "numbers": t.numbers,
-                "rows": [[[c.text, c.path] for c in row] for row in t.rows],
-            }
-            for t in (figures(told), slowest(told))
-            if t.rows
-        ],
+        "tables": [paged(t) for t in (figures(told), slowest(told)) if t.rows],
         "notes": [],
         **drawn(pictures([(name, told)])),
         "verdicts": None,
@@ -392,8 +423,28 @@ def _run(name: str, told: Json) -> Json:
     }
 
 
+def paged(table: Table) -> Json:
+    """A table as the report page has it."""
+    rows = [[[cell.text, cell.path] for cell in row] for row in table.rows]
+    return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
+
+
 def _bare(part: Json | None) -> Json | None:
     return None if part is None else {k: v for k, v in part.items() if k != "histogram_ns"}
+
+
+def check(*files: str | None) -> None:
+    """Before anything is measured that they could not keep.
+
+    Raises:
+        OutputError: If one of them cannot be written where it is to be.
+    """
+    for file in filter(None, files):
+        parent = FilePath(file).absolute().parent
+        if not parent.is_dir():
+            raise OutputError(f"{file}: there is no directory {parent}")
+        if not os.access(parent if not FilePath(file).exists() else file, os.W_OK):
+            raise OutputError(f"{file}: permission denied")
 
 
 def save(text: str, file: str | PathLike[str]) -> None:

@@ -133,9 +133,12 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
+    telling.check(out, hlog, plot, page)
     standing = _Standing(quiet=quiet or as_json)
     try:
         told = telling.measure(host, arguments, tell=standing)
+    except telling.Interrupted as stop:
+        told = stop.told
     finally:
         standing.stop()
     lab = told["kind"] == "latency_lab"
@@ -154,6 +157,9 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         click.echo(json.dumps(told))
     elif not quiet:
         _show(told)
+    if told["interrupted"]:
+        # Kept and told; the exit code is Ctrl-C's all the same.
+        raise KeyboardInterrupt
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -59,7 +59,8 @@ def _cost(setup: Json, base: Json) -> str:
 
 def sentences(told: Json) -> list[str]:
     """For each load, what was usual, and then what each other policy gained and cost."""
-    grade, limit, out = _grade(told), span(told["slow_us"]), []
+    grade, limit = _grade(told), span(told["slow_us"])
+    out = ["It was stopped before its end."] if told.get("interrupted") else []
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
         under = [setup for setup in told["setups"] if setup["load"] == load]
         allowed = [setup for setup in under if not setup["refused"]]
@@ -119,8 +120,38 @@ def table(told: Json) -> Table:
     return Table("Round trips by policy", ("policy", "besides"), (*head_, "slow", "answers", "CPU s/s"), rows)
 
 
+def fewest(told: Json) -> list[str]:
+    """For each load, under which policy the fewest answers were slow."""
+    out, limit = [], span(told["slow_us"])
+    for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
+        tried = [setup for setup in told["setups"] if setup["load"] == load and not setup["refused"]]
+        if not tried:
+            continue
+        first, best = tried[0], min(tried, key=lambda setup: setup["latency"]["slow"]["count"])
+        slow, n = best["latency"]["slow"]["count"], best["latency"]["rtt_us"]["n"]
+        under = f"(over {limit}) under {best['policy']}, {slow:,} of {n:,}"
+        words = f"{LOADS[load].capitalize()}: the fewest slow answers {under}"
+        if best is not first:
+            slow, n = first["latency"]["slow"]["count"], first["latency"]["rtt_us"]["n"]
+            words += f", instead of {slow:,} of {n:,} under {first['policy']}"
+        out.append(f"{words}.")
+    return out
+
+
 def document(told: Json) -> dict[str, Any]:
     """What the report page shows."""
     from narrows.latency import document as of_outcomes  # noqa: PLC0415
+    from narrows.latency import paged  # noqa: PLC0415
 
-    return of_outcomes(several(told)) | {"first": " ".join(sentences(told))}
+    page = of_outcomes(several(told))
+    beside = table(told)
+    # The page's places are within one run, and this table is beside all of them.
+    rows = [[Cell(cell.text) for cell in row] for row in beside.rows]
+    overall = paged(Table(beside.caption, beside.words, beside.numbers, rows))
+    page["runs"][0]["tables"].insert(0, overall)
+    said = {sentence.partition(":")[0]: sentence for sentence in reversed(sentences(told))}
+    for run in page["runs"]:
+        run["answer"].insert(0, said[run["name"]])
+    refused = [f"{setup['refused'].capitalize()}." for setup in told["setups"] if setup["refused"]]
+    first = " ".join([*fewest(told), *dict.fromkeys(refused)])
+    return page | {"title": f"{told['host']}: latency under several policies", "first": first}

@@ -110,25 +110,37 @@ def _measured(out: IO[bytes], progress: Callable[[float, float], object] | None)
     return None
 
 
-def stream(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """The words of each line that the program tells meanwhile; the last is the name of its answer, and the answer.
+def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str:
+    """Tells the words of each line that the program tells meanwhile; answers its answer.
+
+    Ctrl-C ends what has begun in order: the answer says so.
 
     Raises:
         EngineError: If it ends without one.
+        KeyboardInterrupt: If it was stopped before it had begun.
     """
     with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
-        answer = None
-        for line in child.stdout:
-            words = line.decode().split()
-            if words[0] == arguments[0]:
-                answer = [words[0], child.stdout.read(int(words[1])).decode()]
-                break
-            yield words
+        try:
+            answer = _told(child.stdout, arguments[0], tell)
+        except KeyboardInterrupt:
+            # As with `measure`: what was seen is worth having, and a second one is not waited for.
+            child.send_signal(signal.SIGINT)
+            answer = _told(child.stdout, arguments[0], lambda _: None)
+        if answer is not None:
+            child.wait()
+            return answer
         said = _end(child)
-    if answer is None:
-        raise EngineError(said or "the measurement ended without an answer")
-    yield answer
+    raise EngineError(said or "the measurement ended without an answer")
+
+
+def _told(out: IO[bytes], name: str, tell: Callable[[list[str]], object]) -> str | None:
+    for line in out:
+        words = line.decode().split()
+        if words[0] == name:
+            return out.read(int(words[1])).decode()
+        tell(words)
+    return None
 
 
 @contextmanager

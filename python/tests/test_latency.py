@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Cli
+from conftest import NARROWS, Cli
 from test_serve import free_port
 
 from narrows import latency
@@ -82,6 +82,8 @@ def test_each_protocol_tells_what_it_can() -> None:
                 whole = sum(told["parts_us"][part]["mean"] for part in told_apart)
                 assert whole == pytest.approx(told["response_us"]["mean"], rel=0.02, abs=2), speaks
                 assert told["rtt_us"]["p50"] is not None
+                # What was asked for is not enough for some of them.
+                assert told["size_bytes"] == {"narrows": 88, "board": 88, "stamp": 72}.get(speaks, 64)
                 assert told["rtt_us"]["p99"] is None
         told = asked(ports["serving"], "--count", 200, "--size", "1200B", "--dscp", "EF")
         assert told["peer"]["told"]["thread"] is True
@@ -362,11 +364,41 @@ def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
         (["--size", "100kB"], "65507B at most"),
         (["--policy", "fast"], "default"),
         (["--stall", "4ms"], "4ms@100ms"),
+        (["--duration", "10ms"], "write --duration 1s"),
+        (["--out", "nowhere/a.json"], "nowhere/a.json: there is no directory"),
     ):
         done = cli("latency", "127.0.0.1", *words)
         assert done.returncode == 2, words
         assert fix in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
+    with echo(lambda n, question: [question] if n < 520 else []) as port:
+        told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
+    assert (told["answered"], told["lost"]) == (500, 2000)
+    assert any(said.startswith("Nothing was answered any more from 0.") for said in latency.sentences(told))
+
+
+def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
+    with answering() as ports:
+        command = [NARROWS, "latency", "127.0.0.1", "--port", str(ports["serving"]), "--duration", "60s"]
+        for words in ([], ["--policy", "default,lock", "--rounds", "60"]):
+            files = [tmp_path / f"{len(words)}.{end}" for end in ("json", "hlog", "html", "svg")]
+            wanted = [w for option, file in zip(("--out", "--hlog", "--report", "--plot"), files, strict=True)
+                      for w in (option, str(file))]  # fmt: skip
+            with subprocess.Popen([*command, *words, *wanted], stdout=subprocess.PIPE, text=True) as child:
+                time.sleep(3)
+                child.send_signal(signal.SIGINT)
+                out, _ = child.communicate(timeout=30)
+            assert child.returncode == 130
+            assert "It was stopped " in out
+            assert all(file.stat().st_size > 500 for file in files)
+            told = json.loads(files[0].read_text(encoding="utf-8"))
+            assert told["interrupted"] is True
+            one = told["setups"][0]["latency"] if words else told
+            assert one["lost"] == 0
+            assert 100 < one["answered"] == one["sent"] == one["rtt_us"]["n"] < 10_000
 
 
 def test_a_stall_is_blamed_on_who_made_it() -> None:

@@ -181,6 +181,12 @@ pub struct Outcome {
     pub began: u64,
     /// How long it took, ns.
     pub took: u64,
+    /// It was stopped before its end.
+    pub interrupted: bool,
+    /// Bytes of each question: as many as were asked for, or as the protocol needs.
+    pub size: usize,
+    /// How long after the beginning the last answer came, ns.
+    pub last: u64,
 }
 
 impl Outcome {
@@ -193,6 +199,7 @@ impl Outcome {
         if self.sent == 0 {
             self.began = other.began;
         }
+        self.last = self.took + other.last;
         for (to, from) in [
             (&mut self.sent, other.sent),
             (&mut self.answered, other.answered),
@@ -216,6 +223,8 @@ impl Outcome {
         };
         self.classes = other.classes;
         self.ttl = other.ttl;
+        self.interrupted |= other.interrupted;
+        self.size = other.size;
         self.slow_limit = self.slow_limit.max(other.slow_limit);
         self.rtt.merge(&other.rtt);
         self.late.merge(&other.late);
@@ -274,6 +283,8 @@ struct Engine<'a> {
     speak: &'a mut dyn Speak,
     ring: Vec<Place>,
     seen: Outcome,
+    /// When it began, on the even clock.
+    began: u64,
     next: u32,
     open: u32,
     highest: Option<u32>,
@@ -288,7 +299,8 @@ struct Engine<'a> {
     usual: [u64; PARTS],
 }
 
-/// Runs it to its end; `pulse` is told how far it is, and says whether it goes on.
+/// Runs it to its end; `pulse` is told how far it is, and says whether it goes on. Where it does not, nothing more is asked, and answers
+/// are awaited as at the end; where it does not once more, they are not. What was seen until then is the outcome.
 pub fn run(
     plan: &Plan,
     line: &mut dyn Line,
@@ -302,6 +314,7 @@ pub fn run(
             began: began + line.ahead(),
             ..Outcome::default()
         },
+        began,
         next: 0,
         open: 0,
         highest: None,
@@ -322,6 +335,7 @@ pub fn run(
 impl Engine<'_> {
     fn all(&mut self, began: u64, pulse: &mut dyn FnMut(Pulse) -> bool) -> Result<(), HostError> {
         let size = self.plan.size.clamp(self.speak.least(), LARGEST);
+        self.seen.size = size;
         let mut question = vec![FILL; size];
         let mut answer = vec![0; LARGEST + 1];
         let end = began.saturating_add(self.plan.lasts);
@@ -337,14 +351,18 @@ impl Engine<'_> {
                     outcome: &self.seen,
                 };
                 if !pulse(at) {
-                    return Err(HostError::Stopped);
+                    if self.seen.interrupted {
+                        self.forget(now);
+                        break;
+                    }
+                    self.seen.interrupted = true;
                 }
             }
             if now >= self.stall_due {
                 self.stall(now);
                 continue;
             }
-            let asking = self.next < self.plan.count && self.due.unwrap_or(now) < end;
+            let asking = !self.seen.interrupted && self.next < self.plan.count && self.due.unwrap_or(now) < end;
             if !asking {
                 self.due = None;
                 if self.open == 0 || now > last_due + self.plan.patience {
@@ -409,6 +427,13 @@ impl Engine<'_> {
         let of_time = elapsed as f64 / self.plan.lasts.max(1) as f64;
         let of_count = f64::from(self.next) / f64::from(self.plan.count.max(1));
         of_time.max(of_count).min(1.0)
+    }
+
+    /// What may still be answered counts neither as lost nor as asked.
+    fn forget(&mut self, now: u64) {
+        let young = |place: &&Place| place.state == State::Asked && now <= place.near.due + self.plan.patience;
+        let counted = |place: &&Place| self.counts(place.number);
+        self.seen.sent -= self.ring.iter().filter(young).filter(counted).count() as u64;
     }
 
     /// What is usual by now.
@@ -582,6 +607,7 @@ impl Engine<'_> {
         let counts = self.counts(answer.number);
         if counts {
             self.seen.answered += 1;
+            self.seen.last = read - self.began;
             self.seen.reordered += u64::from(self.highest.is_some_and(|highest| answer.number < highest));
             self.seen.rtt.record(read.saturating_sub(sent));
             self.seen.response.record(read.saturating_sub(due));

@@ -146,3 +146,43 @@ fn parts_add_up_and_memory_does_not() {
     assert_eq!(all, 5 * 200_000);
     assert!(seen.slowest.len() <= MOST_SLOW);
 }
+
+#[test]
+fn who_stops_it_keeps_what_was_seen() {
+    // Answers take 50 ms: some are on their way when it is stopped, after a second.
+    let far = |_| Fate {
+        after: Some(50_000_000),
+        ..usual()
+    };
+    let mut looks = 0;
+    let seen = run(&plan(10_000), &mut PlayedLine::new(far), &mut Echo, &mut |_| {
+        looks += 1;
+        looks != 10
+    })
+    .unwrap();
+    assert!(seen.interrupted && (800..1000).contains(&seen.sent), "{}", seen.sent);
+    assert_eq!((seen.answered, seen.rtt.count()), (seen.sent, seen.sent));
+    // Twice: what was not answered by then is not lost, and what was lost before stays so.
+    let never = |n| {
+        if n == 3 {
+            Fate::default()
+        } else {
+            Fate {
+                after: Some(900_000_000),
+                ..usual()
+            }
+        }
+    };
+    let patient = Plan {
+        patience: 950_000_000,
+        ..plan(10_000)
+    };
+    let mut looks = 0;
+    let seen = run(&patient, &mut PlayedLine::new(never), &mut Echo, &mut |_| {
+        looks += 1;
+        looks < 15
+    })
+    .unwrap();
+    assert!(seen.interrupted && seen.answered > 100);
+    assert_eq!(seen.lost(), 1);
+}

@@ -170,7 +170,8 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
     options.plan = plan;
     let slices = (permitted * rounds as usize) as f64;
     let mut done = 0.0;
-    for _ in 0..rounds {
+    let mut interrupted = false;
+    'rounds: for _ in 0..rounds {
         for load in options.loads.clone() {
             let hogs = Hogs::start(load)?;
             for setup in setups.iter_mut().filter(|s| s.load == load && s.refused.is_none()) {
@@ -181,7 +182,16 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
                         share: (done + pulse.share) / slices,
                         outcome: pulse.outcome,
                     })
-                })?;
+                });
+                let told = match told {
+                    Ok(told) => told,
+                    // Stopped before anything was answered: the slices before it are worth having.
+                    Err(HostError::Stopped) if done > 0.0 => {
+                        interrupted = true;
+                        break 'rounds;
+                    }
+                    Err(error) => return Err(error),
+                };
                 setup.cpu += sys::process_cpu() - before.0;
                 setup.hogs += hogs.had() - before.1;
                 setup.wall += sys::monotonic() - before.2;
@@ -190,11 +200,21 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
                 setup.called_off |= told.called_off;
                 setup.awake_by = told.awake_by;
                 done += 1.0;
-                if sys::stopped() {
-                    return Err(HostError::Stopped);
+                if told.seen.interrupted || sys::stopped() {
+                    interrupted = true;
+                    break 'rounds;
                 }
             }
         }
+    }
+    for setup in setups
+        .iter_mut()
+        .filter(|s| s.refused.is_none() && s.seen.answered == 0)
+    {
+        setup.refused = Some(format!(
+            "policy {} had no turn before it was stopped",
+            setup.policy.text()
+        ));
     }
     let told = setups.iter().map(|setup| {
         let s = |ns: u64| ns as f64 / 1e9;
@@ -220,6 +240,7 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
         "kind": "latency_lab",
         "host": options.host,
         "rounds": rounds,
+        "interrupted": interrupted,
         "slow_us": options.plan.slow.map(|ns| ns as f64 / 1000.0),
         "setups": setups,
     }))

@@ -210,13 +210,21 @@ pub fn slice(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) 
     sys::prefer_exact_timers();
     let mut far = reach(options, to)?;
     let seen = exchange::run(&options.plan, &mut far.line, far.speak.as_mut(), &mut |at| {
-        !sys::stopped() && progress(at)
+        let stopped = sys::stopped();
+        if stopped {
+            // Seen; once more, and answers are not waited for either.
+            sys::take_stop();
+        }
+        !stopped && progress(at)
     })?;
     if let Some(token) = far.token {
         let _ = far.line.socket.send(&irtt::close(token), None, None);
     }
     if let Some(mut link) = far.link {
         let _ = link.say(&json!({ "do": "bye" }));
+    }
+    if seen.answered == 0 && seen.interrupted {
+        return Err(HostError::Stopped);
     }
     if seen.answered == 0 {
         return Err(silent(options, to, &seen));
@@ -248,7 +256,7 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
     HostError::Missing(format!("{to} {what}; {who}"))
 }
 
-/// Measures.
+/// Measures. Who stops it gets what was seen until then (`interrupted`), if anything was.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
     let to = resolve(&options.host, options.port)?;
     let around = surroundings::seen(to);

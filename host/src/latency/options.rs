@@ -5,7 +5,7 @@ use super::lab::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
 use crate::wire;
-use narrows_core::units::{parse_bytes, parse_span, Span};
+use narrows_core::units::{format_span, parse_bytes, parse_span, Span};
 
 /// How it is called.
 pub const USAGE: &str = "\
@@ -206,6 +206,18 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     }
     if let Some(duration) = duration {
         plan.lasts = duration;
+        let uncounted = match plan.pace {
+            Pace::Even => u64::from(plan.warmup).saturating_mul(plan.interval),
+            Pace::PingPong => 0,
+        };
+        if duration <= uncounted {
+            return Err(format!(
+                "--duration {}: of the first {} questions none is counted; write --duration {}",
+                format_span(Span::ns(duration)),
+                plan.warmup,
+                format_span(Span::ns(uncounted.max(1_000_000).saturating_mul(50)))
+            ));
+        }
     }
     if plan.lead >= plan.interval && plan.pace == Pace::Even {
         plan.lead = plan.interval / 2;
@@ -220,7 +232,14 @@ fn span(option: &str, value: &str) -> Result<u64, String> {
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
-    let wrong = |what: &str| format!("{option} {value}: {what}");
+    // What is wrong with one of several has that one's name before it.
+    let wrong = |what: &str| {
+        let what = what
+            .strip_prefix(value)
+            .and_then(|rest| rest.strip_prefix(": "))
+            .unwrap_or(what);
+        format!("{option} {value}: {what}")
+    };
     match option {
         "--port" => {
             let port = value.parse().ok().filter(|port| *port > 0);
@@ -295,6 +314,12 @@ mod tests {
         assert!(asked("h --policy fifo+spin").unwrap_err().contains("awake"));
         assert!(asked("h --load disk").unwrap_err().contains("none cpu"));
         assert!(asked("h --interval 10").unwrap_err().contains("write --interval"));
+        let short = asked("h --duration 10ms").unwrap_err();
+        assert!(short.contains("write --duration 1s"), "{short}");
+        assert!(asked("h --duration 0s --pace pingpong").is_err() && asked("h --duration 21ms").is_ok());
+        assert!(asked("h --policy spin+rr")
+            .unwrap_err()
+            .starts_with("--policy spin+rr: a real-time"));
         assert!(asked("h --interval 10ns").unwrap_err().contains("pingpong"));
         assert!(asked("h --speaks tcp")
             .unwrap_err()

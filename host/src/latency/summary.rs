@@ -52,10 +52,12 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
     json!({
         "began": super::date(seen.began),
         "lasted_s": seen.took as f64 / 1e9,
-        "size_bytes": plan.size,
+        "size_bytes": seen.size,
         "interval_us": us(plan.interval),
         "pace": match plan.pace { Pace::Even => "even", Pace::PingPong => "pingpong" },
         "warmup": plan.warmup,
+        "interrupted": seen.interrupted,
+        "last_answer_s": seen.last as f64 / 1e9,
         "sent": seen.sent,
         "answered": seen.answered,
         "lost": seen.lost(),
