@@ -1,17 +1,21 @@
-"""Holds `narrows latency` against irtt and sockperf: the same hosts, the same seconds, quantile by quantile.
+"""Holds `narrows latency` against irtt and sockperf: same hosts, same seconds, quantile by quantile, with a referee.
 
-    python -m validation.latency_tools             a minute, root, irtt and sockperf installed
+    python -m validation.latency_tools             three minutes, root, irtt and sockperf installed
     python -m validation.latency_tools --rounds 3  fewer
 
-Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a second each, so that
-a busy machine is busy for all of them alike; what is compared are the quantiles of all rounds together. They agree when
-they differ by at most 5 % or 20 µs.
+Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a second in ping-pong,
+a quarter of one four times otherwise, every tool and every server in the same real-time class, so that it is not other
+work on the machine that is compared. What is compared are the quantiles of all rounds together. They agree when they
+differ by at most 5 % or 20 µs.
 
 - sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither understands the
   other's. It prints half of the round trip unless asked otherwise.
-- irtt each millisecond, beside ours that asks the same irtt server each millisecond. irtt takes its stamp after its
-  call that sends has returned, so that what that call takes is missing from its round trips, and its answers come by
-  way of Go's poller, which adds to them: what remains of the two can lie on either side.
+- irtt each millisecond, beside ours that asks the same irtt server each millisecond; and irtt again with one processor
+  for its runtime (`GOMAXPROCS=1`), which tells what that runtime's threads, waking each other, add.
+
+The kernel stamps each of these exchanges as it happens ([the referee](latency_referee.py)). A tool that tells by more
+than 5 % or 5 µs something else than what the kernel saw of its own exchanges is wrong. Where two tools differ and both
+are right, their answers did take different times, and the part that did is named.
 """
 
 from __future__ import annotations
@@ -26,16 +30,36 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from narrows.live import HOST
-from validation.stored import Json
+from validation import latency_referee
+from validation.latency_referee import Exchange, Referee
 
 NEAR, FAR = "198.51.100.1", "198.51.100.2"
+NEAR_DEVICE, FAR_DEVICE = "narrows-near", "narrows-far"
 QUANTILES = ("p50", "p90", "p99")
 RELATIVE, ABSOLUTE_US = 0.05, 20.0
+OWN_US = 5.0
+"""A tool's own error, of exchanges that somebody else has seen."""
+NEAR_US = 5.0
+"""Two stamps of one moment differ by less."""
+SIZE = 64
+TURN, TURNS = "250ms", 4
+"""Of those that ask each millisecond, in each round."""
 IRTT_PORT, OURS_PORT, SOCKPERF_PORT = 2112, 7007, 11111
+ECHO = ("--speaks", "echo", "--port", str(OURS_PORT))
+IRTT = ("--speaks", "irtt", "--port", str(IRTT_PORT))
+URGENT = ("chrt", "--rr", "10")
+"""The class of all of them."""
+PAIRS = (
+    ("sockperf, ping-pong", "ours, ping-pong"),
+    ("irtt", "ours of irtt's server"),
+    ("irtt, GOMAXPROCS=1", "ours of irtt's server"),
+)
 
 
 def lacking() -> str:
@@ -50,108 +74,241 @@ def two() -> Iterator[tuple[list[str], list[str]]]:
     """Words that bring a command to the near and to the far host."""
     with contextlib.ExitStack() as held:
         into = []
-        own = Path("/proc/self/ns/net").readlink()
+        outside = Path("/proc/self/ns/net").readlink()
         for _ in range(2):
             child = subprocess.Popen(["unshare", "-n", "sleep", "600"])
             held.callback(child.wait)
             held.callback(child.kill)
-            while Path(f"/proc/{child.pid}/ns/net").readlink() == own:
+            while Path(f"/proc/{child.pid}/ns/net").readlink() == outside:
                 time.sleep(0.01)
             into.append(["nsenter", "-t", str(child.pid), "-n"])
-        pair = ["ip", "link", "add", "e0", "type", "veth", "peer", "name", "e0", "netns", into[1][2]]
+        pair = ["ip", "link", "add", NEAR_DEVICE, "type", "veth", "peer", "name", FAR_DEVICE, "netns", into[1][2]]
         subprocess.run([*into[0], *pair], check=True)
-        for words, address in zip(into, (NEAR, FAR), strict=True):
-            subprocess.run([*words, "ip", "addr", "add", f"{address}/24", "dev", "e0"], check=True)
-            for device in ("lo", "e0"):
+        for words, address, own in zip(into, (NEAR, FAR), (NEAR_DEVICE, FAR_DEVICE), strict=True):
+            subprocess.run([*words, "ip", "addr", "add", f"{address}/24", "dev", own], check=True)
+            for device in ("lo", own):
                 subprocess.run([*words, "ip", "link", "set", device, "up"], check=True)
         yield into[0], into[1]
 
 
-def ours(near: list[str], *words: str) -> Counter[float]:
-    """One second of ours: round trips in µs, and how many took that long."""
-    done = subprocess.run([*near, str(HOST), "latency", FAR, *words], check=True, capture_output=True, text=True)
-    return Counter({ns / 1000: count for ns, count in json.loads(done.stdout)["rtt_us"]["histogram_ns"]})
+@dataclass
+class Turn:
+    """What one tool told of some exchanges, and what the kernel saw of the same ones; µs."""
+
+    told: Counter[float] = field(default_factory=Counter)
+    saw: list[Exchange] = field(default_factory=list)
+
+    def __iadd__(self, other: Turn) -> Turn:
+        self.told += other.told
+        self.saw += other.saw
+        return self
+
+    def quantile(self, name: str) -> float:
+        """As the tool told it."""
+        return _below(self.told, name)
+
+    def seen(self, name: str, of: Callable[[Exchange], int] = lambda each: each.took) -> float | None:
+        """As the kernel saw it, of the whole or of a part."""
+        return _below(Counter(map(of, self.saw)), name) if self.saw else None
 
 
-def sockperf(near: list[str]) -> Counter[float]:
-    """One second of sockperf's ping-pong, of its log of messages: number, sent, back (s), half of that."""
-    with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
-        command = ["sockperf", "ping-pong", "-i", FAR, "-p", str(SOCKPERF_PORT), "-t", "1", "-m", "64"]
-        subprocess.run([*near, *command, "--full-log", log.name], check=True, capture_output=True, text=True)
-        rows = [line.split(",") for line in log if line[:1].isdigit()]
-    return Counter(1e6 * (float(back) - float(sent)) for _, sent, back, *_ in rows if float(back) > 0)
+PARTS: dict[str, Callable[[Exchange], int]] = {
+    "sending it": lambda each: each.leaves - each.asks,
+    "the far end": lambda each: each.comes - each.leaves,
+    "waking up for the answer": lambda each: each.has - each.comes,
+}
 
 
-def irtt(near: list[str]) -> Counter[float]:
-    """One second of irtt."""
-    words = ["irtt", "client", "-i", "1ms", "-d", "1s", "-l", "64", "-o", "-", "-Q", f"{FAR}:{IRTT_PORT}"]
-    done = subprocess.run([*near, *words], check=True, capture_output=True, text=True)
-    trips = json.loads(done.stdout)["round_trips"]
-    return Counter(trip["delay"]["rtt"] / 1000 for trip in trips if trip["lost"] == "false")
-
-
-def quantiles(seen: Counter[float]) -> Json:
-    """Of all rounds together."""
-    total = seen.total()
-    found, before = {}, 0
-    for us, count in sorted(seen.items()):
+def _below(counts: Counter[float] | Counter[int], name: str) -> float:
+    before, wanted = 0, counts.total() * int(name[1:]) / 100
+    for us, count in sorted(counts.items()):
         before += count
-        for name in QUANTILES:
-            if name not in found and before >= total * int(name[1:]) / 100:
-                found[name] = us
-    return found
+        if before >= wanted:
+            return us
+    raise ValueError("no answers")
 
 
-def rounds(near: list[str], count: int) -> dict[str, Counter[float]]:
-    """Everybody's turn, so often."""
-    names = ("sockperf", "ours, ping-pong", "irtt", "ours")
-    seen: dict[str, Counter[float]] = {name: Counter() for name in names}
-    second = ("--duration", "1s")
-    pingpong = ("--speaks", "echo", "--port", str(OURS_PORT), "--pace", "pingpong", "--no-stamps")
-    paced = ("--speaks", "irtt", "--port", str(IRTT_PORT), "--interval", "1ms", "--lead", "0s", "--size", "64B")
-    for _ in range(count):
-        seen["sockperf"] += sockperf(near)
-        seen["ours, ping-pong"] += ours(near, *pingpong, *second)
-        seen["irtt"] += irtt(near)
-        seen["ours"] += ours(near, *paced, *second)
+Tool = Callable[[Referee | None], Turn]
+
+
+def started(command: Sequence[str], referee: Referee | None) -> str:
+    """Runs it under the referee's eyes; answers what it said."""
+    words = list(command) if referee is None else referee.watched(command)
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def ours(near: list[str], *words: str) -> Tool:
+    """A turn of ours."""
+
+    def turn(referee: Referee | None) -> Turn:
+        told = json.loads(
+            started(
+                [
+                    *near,
+                    str(HOST),
+                    "latency",
+                    FAR,
+                    *words,
+                ],
+                referee,
+            )
+        )
+        counts = Counter({ns / 1000: count for ns, count in told["rtt_us"]["histogram_ns"]})
+        # It counts none of its first ones.
+        saw = referee.seen() if referee else []
+        return Turn(counts, saw[len(saw) - told["answered"] :])
+
+    return turn
+
+
+def sockperf(near: list[str]) -> Tool:
+    """One second of sockperf's ping-pong, of its log of messages: number, sent, back (s), half of that."""
+
+    def turn(referee: Referee | None) -> Turn:
+        with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
+            command = ["sockperf", "ping-pong", "-i", FAR, "-p", str(SOCKPERF_PORT), "-t", "1", "-m", str(SIZE)]
+            started([*near, *command, "--full-log", log.name], referee)
+            rows = [line.split(",") for line in log if line[:1].isdigit()]
+        times = [(1e6 * float(sent), 1e6 * float(back)) for _, sent, back, *_ in rows if float(back) > 0]
+        counts = Counter(back - sent for sent, back in times)
+        return Turn(counts, logged(times, referee.seen()) if referee else [])
+
+    return turn
+
+
+def logged(times: Sequence[tuple[float, float]], saw: Sequence[Exchange]) -> list[Exchange]:
+    """Of all exchanges those in a log that leaves out the first and the last and has a clock of its own."""
+    gaps = [after[0] - before[0] for before, after in pairwise(times)]
+    longest = max(range(len(gaps)), key=gaps.__getitem__)
+    for at, (before, after) in enumerate(pairwise(saw)):
+        first = at - longest
+        if first < 0 or abs(after.asks - before.asks - gaps[longest]) > NEAR_US:
+            continue
+        those = saw[first : first + len(times)]
+        drifts = [
+            abs(one.asks - those[0].asks - (sent - times[0][0])) for one, (sent, _) in zip(those, times, strict=False)
+        ]
+        if len(those) == len(times) and sorted(drifts)[len(drifts) // 2] < NEAR_US:
+            return list(those)
+    return []
+
+
+def irtt(near: list[str], *environment: str) -> Tool:
+    """A turn of irtt."""
+
+    def turn(referee: Referee | None) -> Turn:
+        words = ["irtt", "client", "-i", "1ms", "-d", TURN, "-l", str(SIZE), "-o", "-", "-Q", f"{FAR}:{IRTT_PORT}"]
+        trips = json.loads(started([*near, "env", *environment, *words], referee))["round_trips"]
+        counts = Counter(trip["delay"]["rtt"] / 1000 for trip in trips if trip["lost"] == "false")
+        return Turn(counts, referee.seen() if referee else [])
+
+    return turn
+
+
+def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Turn]:
+    """Everybody's turn, so often; every other round in reverse."""
+    tools = {
+        "sockperf, ping-pong": sockperf(near),
+        "ours, ping-pong": ours(near, *ECHO, "--pace", "pingpong", "--no-stamps", "--duration", "1s"),
+        "irtt": irtt(near),
+        "irtt, GOMAXPROCS=1": irtt(near, "GOMAXPROCS=1"),
+        "ours of irtt's server": ours(
+            near, *IRTT, "--interval", "1ms", "--lead", "0s", "--size", f"{SIZE}B", "--duration", TURN
+        ),
+    }
+    seen = {name: Turn() for name in tools}
+    turns = [*list(tools)[:2], *list(tools)[2:] * TURNS]
+    for at in range(count):
+        for name in turns[:: -1 if at % 2 else 1]:
+            turn = tools[name](referee)
+            if referee is not None and len(turn.saw) != turn.told.total():
+                print(
+                    f"{name}: the kernel saw {len(turn.saw)} exchanges of {turn.told.total()}: a turn left out",
+                    file=sys.stderr,
+                )
+                continue
+            seen[name] += turn
     return seen
 
 
-def agree(a: float, b: float) -> bool:
-    """Within 5 % or 20 µs."""
-    return abs(a - b) <= max(RELATIVE * max(a, b), ABSOLUTE_US)
+def agree(a: float, b: float, absolute_us: float) -> bool:
+    """Within 5 % or so many µs."""
+    return abs(a - b) <= max(RELATIVE * max(a, b), absolute_us)
+
+
+def row(name: str, turn: Turn) -> str:
+    """Of the table."""
+    cells = []
+    for quantile in QUANTILES:
+        saw = turn.seen(quantile)
+        cells.append(f"{turn.quantile(quantile):.1f} | {'–' if saw is None else saw}")
+    return f"| {name} | {' | '.join(cells)} | {turn.told.total():,} |"
+
+
+def wrong(name: str, turn: Turn) -> list[str]:
+    """Where it tells something else than the kernel saw."""
+    said = []
+    for quantile in QUANTILES:
+        told, saw = turn.quantile(quantile), turn.seen(quantile)
+        if saw is not None and not agree(told, saw, OWN_US):
+            said.append(f"{name} is wrong at {quantile}: it tells {told:.1f} µs of exchanges that took {saw} µs")
+    return said
+
+
+def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
+    """What two tools agree in, and why they do not in the rest."""
+    a, b, said = seen[other], seen[own], []
+    apart = [name for name in QUANTILES if not agree(a.quantile(name), b.quantile(name), ABSOLUTE_US)]
+    if not apart:
+        return [f"{other} and {own} agree."]
+    for name in apart:
+        words = f"{other} and {own} differ at {name}, {a.quantile(name):.1f} and {b.quantile(name):.1f} µs"
+        parts = {what: ((a.seen(name, of) or 0), (b.seen(name, of) or 0)) for what, of in PARTS.items()}
+        what, (of_a, of_b) = max(parts.items(), key=lambda item: abs(item[1][0] - item[1][1]))
+        if a.saw and b.saw:
+            words += (
+                f"; most of it is {what}: {of_a} and {of_b} µs of their exchanges at {name}, as the kernel saw them"
+            )
+        said.append(words + ".")
+    return said
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=8)
     asked = parser.parse_args()
     if missing := lacking():
         print(missing, file=sys.stderr)
         return 2
-    with two() as (near, far), contextlib.ExitStack() as servers:
+    with two() as hosts, contextlib.ExitStack() as held:
+        near, far = ([*words, *URGENT] for words in hosts)
         for command in (
             [str(HOST), "serve", "--tied", "--echo", str(OURS_PORT)],
             ["irtt", "server", "-i", "0"],
             ["sockperf", "server", "-i", FAR, "-p", str(SOCKPERF_PORT)],
         ):
             child = subprocess.Popen([*far, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            servers.callback(child.wait)
-            servers.callback(child.terminate)
+            held.callback(child.wait)
+            held.callback(child.terminate)
         time.sleep(1)
-        seen = rounds(near, asked.rounds)
-    told = {who: quantiles(all_rounds) for who, all_rounds in seen.items()}
-    print(f"| µs, {asked.rounds} rounds of a second | {' | '.join(QUANTILES)} | answers |")
-    print(f"|---|{'---|' * len(QUANTILES)}---|")
-    for who, each in told.items():
-        print(f"| {who} | {' | '.join(f'{each[name]:.1f}' for name in QUANTILES)} | {seen[who].total():,} |")
-    right = True
-    for other, own in (("sockperf", "ours, ping-pong"), ("irtt", "ours")):
-        apart = [name for name in QUANTILES if not agree(told[other][name], told[own][name])]
-        right &= not apart
-        print(f"\n{other}: {'differs in ' + ', '.join(apart) if apart else 'agrees'}.")
-    return 0 if right else 1
+        if no_referee := latency_referee.lacking():
+            print(f"no referee: {no_referee}", file=sys.stderr)
+        referee = None if no_referee else held.enter_context(Referee(NEAR_DEVICE, SIZE).ready())
+        seen = rounds(near, asked.rounds, referee)
+    head = " | ".join(f"{name} told | saw" for name in QUANTILES)
+    print(f"| µs, {asked.rounds} rounds | {head} | answers |")
+    print(f"|---|{'---|' * 2 * len(QUANTILES)}---|")
+    for name, turn in seen.items():
+        print(row(name, turn))
+    print()
+    told = [said for name, turn in seen.items() for said in wrong(name, turn)]
+    print("".join(f"{said}.\n" for said in told) or "Every tool tells what the kernel saw of its exchanges.\n", end="")
+    for other, own in PAIRS:
+        print("\n".join(beside(other, own, seen)))
+    # Without a referee nobody knows who is right.
+    differ = any("differ" in said for other, own in PAIRS for said in beside(other, own, seen))
+    return 1 if any(said.startswith("ours") for said in told) or (referee is None and differ) else 0
 
 
 if __name__ == "__main__":

@@ -415,3 +415,22 @@ def test_a_stall_is_blamed_on_who_made_it() -> None:
         if not found or not blaming.calm(pids, 100 if wrong else 20):
             pytest.skip("the machine has stalls of its own")
     assert not wrong
+
+
+def test_what_is_told_is_what_the_kernel_saw() -> None:
+    tools = pytest.importorskip("validation.latency_tools")
+    referee = pytest.importorskip("validation.latency_referee")
+    if missing := referee.lacking():
+        pytest.skip(missing)
+    with tools.two() as (near, far), referee.Referee(tools.NEAR_DEVICE, tools.SIZE).ready() as watcher:
+        command = [*far, HOST, "serve", "--tied", "--echo", str(tools.OURS_PORT)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            server.stdout.readline()
+            server.stdout.readline()
+            try:
+                turn = tools.ours(near, *tools.ECHO, "--count", "500")(watcher)
+            finally:
+                server.kill()
+    assert len(turn.saw) == turn.told.total() == 500
+    assert all(tools.agree(turn.quantile(name), turn.seen(name), tools.OWN_US) for name in ("p50", "p90"))
