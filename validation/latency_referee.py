@@ -1,4 +1,4 @@
-"""The kernel as referee of tools that time answers: when a call that sends began, when the one that got the answer ended.
+"""The kernel as referee of tools that time answers: when the call that sends began, when the answer was in hand.
 
 Tracepoints (tracefs, root) with the kernel's own stamps, taken outside the tool, of every exchange:
 
