@@ -64,7 +64,8 @@ def sentences(told: Json) -> list[str]:
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
         under = [setup for setup in told["setups"] if setup["load"] == load]
         allowed = [setup for setup in under if not setup["refused"]]
-        out += [f"{setup['refused'].capitalize()}." for setup in under if setup["refused"] and load == under[0]["load"]]
+        refused = [f"{setup['refused'].capitalize()}." for setup in under if setup["refused"]]
+        out += [sentence for sentence in refused if sentence not in out]
         if not allowed:
             continue
         base = allowed[0]
