@@ -8,6 +8,7 @@ use super::write::quote;
 /// Names and values.
 const NAMES: &[(&str, u8)] = &[
     ("BE", 0),
+    ("CS0", 0),
     ("LE", 1),
     ("CS1", 8),
     ("AF11", 10),
@@ -32,7 +33,13 @@ const NAMES: &[(&str, u8)] = &[
     ("CS7", 56),
 ];
 
-/// A code point by its name or number.
+/// A code point by its name, in letters of either case, or its number.
+pub fn code_point(text: &str) -> Option<u8> {
+    let found = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    found.map_or_else(|| text.parse().ok().filter(|n| *n < 64), |(_, value)| Some(*value))
+}
+
+/// A code point as a scenario has it.
 pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
     let Value::String(name) = &f.entry.node.value else {
         return out.count(f, 0, 63).map(|n| n as u8);
@@ -50,7 +57,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
         // Of the same class, where that is right.
         let class = |known: &str| name.get(..3).is_some_and(|class| known.starts_with(class));
         let near = upper.or_else(|| NAMES.iter().map(|(known, _)| *known).find(|known| class(known)));
-        let problem = "is no code point: BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
+        let problem = "is no code point: BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
         out.refuse(f, problem, Fix::Value(quote(near.unwrap_or("EF"))));
     }
     found.map(|(_, value)| *value)

@@ -471,7 +471,7 @@ pub const KEYS: &[Key] = &[
         "dscp",
         "name or count",
         "BE",
-        "BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
+        "BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
         "differentiated-services code point of its packets, ACKs included",
     ),
     key(
@@ -603,7 +603,7 @@ pub const KEYS: &[Key] = &[
         "dscp",
         "name or count",
         "BE",
-        "BE, LE, CS1 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
+        "BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
         "differentiated-services code point of its packets and their answers",
     ),
 ];

@@ -45,6 +45,7 @@ mod wifi;
 mod work;
 mod write;
 
+pub use dscp::code_point;
 pub use error::{Error, Errors};
 pub use host::{HostSpec, Nic};
 pub use likeness::Likeness;

@@ -275,7 +275,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.rounds = rounds.ok_or_else(|| wrong("a number from 1 to 1000"))?;
         }
         "--dscp" => {
-            let dscp = crate::measure::options::dscp(value);
+            let dscp = narrows_core::scenario::code_point(value);
             asked.dscp = dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
         }
         "--stall" => asked.plan.stall = Some(stall(value)?),

@@ -1,6 +1,7 @@
 //! The options of `narrows-host measure`.
 
 use crate::wire::PORT;
+use narrows_core::scenario::code_point;
 use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Rate, Span};
 
 /// How it is called.
@@ -75,43 +76,6 @@ impl Test {
             .find(|(_, test)| *test == self)
             .map_or("", |(name, _)| name)
     }
-}
-
-/// Code points by name: RFC 2474, 2597, 3246, 5865, 8622.
-const DSCP: [(&str, u8); 24] = [
-    ("BE", 0),
-    ("CS0", 0),
-    ("LE", 1),
-    ("CS1", 8),
-    ("AF11", 10),
-    ("AF12", 12),
-    ("AF13", 14),
-    ("CS2", 16),
-    ("AF21", 18),
-    ("AF22", 20),
-    ("AF23", 22),
-    ("CS3", 24),
-    ("AF31", 26),
-    ("AF32", 28),
-    ("AF33", 30),
-    ("CS4", 32),
-    ("AF41", 34),
-    ("AF42", 36),
-    ("AF43", 38),
-    ("CS5", 40),
-    ("VA", 44),
-    ("EF", 46),
-    ("CS6", 48),
-    ("CS7", 56),
-];
-
-/// A code point by name or number.
-pub fn dscp(text: &str) -> Option<u8> {
-    let found = DSCP
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(text))
-        .map(|(_, n)| *n);
-    found.or(text.parse().ok()).filter(|n| *n < 64)
 }
 
 /// Who the other end is.
@@ -283,7 +247,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             }
         }
         "--dscp" => {
-            asked.dscp = dscp(value).ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+            asked.dscp = code_point(value).ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
