@@ -1,6 +1,7 @@
 """What a sweep costs beside the simulations themselves, and what it keeps in memory. Run by `make bench`.
 
-    python bench/sweep.py [--ray]
+python bench/sweep.py [--ray]           two cores at work, processes and Ray; memory without runs
+python bench/sweep.py --run 1000000     so many tiny cases run, and what each process keeps meanwhile
 """
 
 import argparse
@@ -10,15 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import narrows as nw
 from narrows import _core
 from narrows.sweeps.crews import Local
 
 SCENARIO = nw.Scenario(
-    nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), flows=[nw.Flow("bbr"), nw.Flow("cubic")], duration="10s"
+    nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"),
+    flows=[nw.Flow("bbr"), nw.Flow("cubic")],
+    duration="10s",
 )
-OVER = {"path.rtt": {"from": "5ms", "to": "200ms", "scale": "log"}, "path.rate": {"from": "1Mbit", "to": "20Mbit"}}
+OVER = {
+    "path.rtt": {"from": "5ms", "to": "200ms", "scale": "log"},
+    "path.rate": {"from": "1Mbit", "to": "20Mbit"},
+}
 
 
 class Nobody:
@@ -63,6 +72,27 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
     }
 
 
+def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
+    """The same cases by processes and by Ray, who have all begun before; and whether they came to the same."""
+    from narrows.sweeps.crews import Ray
+
+    crews = {"local": Local(), "ray": Ray()}
+    took: dict[str, list[float]] = {name: [] for name in crews}
+    tables = []
+    for turn in range(turns + 1):
+        for name, crew in crews.items():
+            with tempfile.TemporaryDirectory() as there:
+                sweep = plan(cases if turn else cases // 10, there)
+                begin = time.perf_counter()
+                sweep.finish(on=crew)
+                took[name].append(round(time.perf_counter() - begin, 2))
+                tables.append(sweep.frame())
+    local, ray = (median(took[name][1:]) for name in crews)
+    same = all(one.equals(other) for one, other in zip(tables[::2], tables[1::2], strict=True))
+    walls = {f"{name}_s": walls[1:] for name, walls in took.items()}
+    return {"cases": cases, **walls, "ray_over_local": round(ray / local, 3), "same": same}
+
+
 def memory(cases: int) -> dict[str, float]:
     """Of a process that plans and keeps so many cases, without running any."""
     code = (
@@ -78,16 +108,70 @@ def memory(cases: int) -> dict[str, float]:
     return json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
+TINY = nw.Scenario(
+    nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"),
+    flows=[nw.Flow("cubic")],
+    duration="2s",
+)
+"""A third of a millisecond on one core."""
+
+
+def resident_mib(pid: str) -> float:
+    """Of a process, now."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return round(int(fields["VmRSS"].split()[0]) / 1024, 1)
+
+
+def workers() -> list[str]:
+    """Those who run cases for this process."""
+    tasks = Path("/proc/self/task").iterdir()
+    found = [pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
+    return [pid for pid in found if b"narrows.sweeps" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def flat(cases: int, into: str) -> None:
+    """Runs so many tiny cases, all different, and says at each power of ten what is kept."""
+    over = OVER | {"path.buffer": {"from": "0.5bdp", "to": "8bdp", "scale": "log"}}
+    sweep = nw.sweep(TINY, over, design="random", cases=cases, into=into)
+    begin, marks = time.perf_counter(), [10**n for n in range(3, 9)]
+
+    def look(done: int, failed: int, planned: int) -> None:
+        if done >= marks[0] or (done == planned and marks[0] > planned):
+            while done >= marks[0]:
+                marks.pop(0)
+            each = [resident_mib(pid) for pid in workers()]
+            took = round(time.perf_counter() - begin, 1)
+            said = {
+                "done": done,
+                "failed": failed,
+                "s": took,
+                "asks_mib": resident_mib("self"),
+                "runs_mib": each,
+            }
+            print(json.dumps(said), flush=True)
+
+    sweep.finish(progress=look)
+    begin = time.perf_counter()
+    rows, _ = sweep.medians(["goodput_mbit", "retransmit_rate"])
+    took = round(time.perf_counter() - begin, 1)
+    print(json.dumps({"rows": rows, "medians_s": took, "asks_mib": resident_mib("self")}))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--cases", type=int, default=4000)
+    parser.add_argument("--run", type=int, metavar="CASES")
     asked = parser.parse_args()
+    if asked.run:
+        with tempfile.TemporaryDirectory() as there:
+            flat(asked.run, there)
+        sys.exit()
+    if asked.ray:
+        print(json.dumps(in_turns(asked.cases)))
+        sys.exit()
     cpus = len(os.sched_getaffinity(0))
     print(json.dumps(beside_the_engine(asked.cases, Local(), cpus)))
-    if asked.ray:
-        from narrows.sweeps.crews import Ray
-
-        print(json.dumps(beside_the_engine(asked.cases, Ray(), cpus)))
     for cases in (10_000, 100_000, 1_000_000):
         print(json.dumps(memory(cases)), flush=True)

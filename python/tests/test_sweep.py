@@ -14,9 +14,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -130,6 +132,17 @@ def test_a_key_that_has_no_place_is_told(key: str, tmp_path: Path) -> None:
         nw.sweep(SCENARIO, {key: ["bbr"]}, into=tmp_path).run()
 
 
+@pytest.mark.parametrize("seeds", [[], [-1], [1.5], ["1"], [2**63], [True]])
+def test_what_is_no_seed_is_told(seeds: list[int]) -> None:
+    with pytest.raises(NarrowsError, match="seed"):
+        nw.sweep(SCENARIO, OVER, seeds=seeds)
+
+
+def test_the_seed_is_no_key_to_vary() -> None:
+    with pytest.raises(NarrowsError, match=r"seeds = \[1, 2, 3\]"):
+        nw.sweep(SCENARIO, {"seed": [1, 2]})
+
+
 # The data set
 
 
@@ -187,12 +200,74 @@ def test_many_parts_become_few_and_lose_nothing(tmp_path: Path) -> None:
     assert sorted(store.runs()["key"].to_pylist()) == [f"{n:032}" for n in range(150)]
 
 
-def test_rows_that_are_there_twice_count_once(tmp_path: Path) -> None:
+def test_rows_that_are_there_twice_count_once_and_the_next_sweep_takes_them_away(tmp_path: Path) -> None:
     store = Store(tmp_path)
     row = {"key": "k", "flow_number": 0, "flow": "f", "cc": "bbr"}
     store.add([row, row | {"flow_number": 1}])
-    store.add([row, row | {"flow_number": 1}])
-    assert store.runs().num_rows == 2
+    store.add([row, row | {"flow_number": 1}, {"key": "other", "cc": "bbr"}])
+    assert store.runs().num_rows == 3
+    assert sorted(store.keys().to_pylist()) == ["k", "other"]
+    found = pa.concat_tables(pq.read_table(part) for part in (tmp_path / "runs").iterdir())
+    assert sorted(found["key"].to_pylist()) == ["k", "k", "other"]
+
+
+def test_cases_that_are_the_same_are_run_once_and_each_has_its_rows(tmp_path: Path) -> None:
+    crew = Counting()
+    cases = [{"path.rate": rate} for rate in ("5Mbit", "10Mbit", "5Mbit", "10Mbit")]
+    rows = nw.sweep(SCENARIO, cases, into=tmp_path).run(on=crew)
+    assert len(crew.ran) == 2
+    assert rows["case"].to_pylist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert rows["goodput_mbit"].to_pylist()[:2] == rows["goodput_mbit"].to_pylist()[4:6]
+
+
+def test_one_reads_while_another_merges(tmp_path: Path) -> None:
+    over = False
+
+    def write() -> None:
+        store = Store(tmp_path)
+        for number in range(400):
+            store.add([{"key": f"{number:032}", "flow_number": 0, "cc": "bbr"}])
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    seen = 0
+    while not over:
+        over = not any(writer.is_alive() for writer in writers)
+        now = len(Store(tmp_path).keys())
+        assert now >= seen
+        seen = now
+    assert seen == Store(tmp_path).runs().num_rows == 400
+
+
+@pytest.mark.parametrize("held", [b"", b"PAR1 cut short"])
+def test_a_part_that_cannot_be_read_is_told_with_what_to_do(held: bytes, tmp_path: Path) -> None:
+    sweep = nw.sweep(SCENARIO, {"path.rate": ["5Mbit"]}, into=tmp_path)
+    rows = sweep.run()
+    [part] = (tmp_path / "runs").iterdir()
+    part.write_bytes(held)
+    for read in (sweep.run, sweep.frame, lambda: sweep.medians(["goodput_mbit"])):
+        with pytest.raises(OutputError, match=rf"{part.name}: cannot be read .*; take it away"):
+            read()
+    part.unlink()
+    assert sweep.run().equals(rows)
+
+
+def test_what_was_never_run_has_no_table(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="was not run into"):
+        nw.sweep(SCENARIO, {"path.rate": ["5Mbit"]}, into=tmp_path).frame()
+
+
+def test_medians_are_those_of_the_table(whole: pa.Table, tmp_path: Path) -> None:
+    sweep = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path)
+    sweep.run()
+    nw.sweep(SCENARIO, {"path.rate": ["2Mbit"]}, into=tmp_path).run()
+    rows, found = sweep.medians(["goodput_mbit", "fct_s"])
+    values = {cc: whole.filter(pc.equal(whole["cc"], cc))["goodput_mbit"].to_pylist() for cc in found}
+    assert rows == whole.num_rows
+    assert found == {
+        cc: {"rows": len(of), "goodput_mbit": pytest.approx(median(of)), "fct_s": None} for cc, of in values.items()
+    }
 
 
 def test_duckdb_and_pandas_read_the_files_as_they_are(whole: pa.Table, tmp_path: Path) -> None:

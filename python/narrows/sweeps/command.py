@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import time
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.progress import Progress
 
+    from narrows.sweeps.store import Medians
     from narrows.sweeps.sweeping import Sweep
     from narrows.tables import Table
 
@@ -25,7 +25,7 @@ _FEW = 5
 
 _FIGURES = (("goodput_mbit", "goodput Mbit/s", 2), ("queue_delay_p95_ms", "queue p95 ms", 1))
 
-_SHOWN = ["cc", *(name for name, _, _ in _FIGURES), "retransmit_rate"]
+_SHOWN = [*(name for name, _, _ in _FIGURES), "retransmit_rate"]
 
 
 class Count:
@@ -122,13 +122,12 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
         asked.finish(on=on, jobs=jobs, progress=count)
     finally:
         count.stop()
-    rows = asked.frame(None if table_file is not None else _SHOWN)
     if table_file is not None:
-        _write(rows, table_file)
+        _write(asked.frame(), table_file)
     if as_json:
-        click.echo(json.dumps(_json(asked, rows, time.monotonic() - begin)))
+        click.echo(json.dumps(_json(asked, *asked.medians(_SHOWN), time.monotonic() - begin)))
     elif not quiet:
-        _show(asked, rows)
+        _show(asked, *asked.medians(_SHOWN))
     if asked.failures:
         click.get_current_context().exit(1)
 
@@ -143,59 +142,43 @@ def _write(rows: pa.Table, file: str) -> None:
         raise OutputError(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _json(asked: Sweep, rows: pa.Table, took_s: float) -> dict[str, Any]:
+def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str, Any]:
     failed = [{"case": f.case, "seed": f.seed, "reason": f.reason, "file": str(f.file)} for f in asked.failures]
     return {
         "title": asked.title,
         "cases": len(asked.design),
         "runs": len(asked),
-        "rows": rows.num_rows,
+        "rows": rows,
         "into": str(asked.into),
         "took_s": round(took_s, 3),
         "failed": failed,
-        "by_cc": _by_cc(rows),
+        "by_cc": [{"cc": cc, **of} for cc, of in medians.items()],
     }
 
 
-def _by_cc(rows: pa.Table) -> list[dict[str, Any]]:
-    """The medians of each congestion control."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.select(_SHOWN).to_pylist():
-        found.setdefault(row["cc"], []).append(row)
-    return [
-        {"cc": cc, "rows": len(of)} | {name: _median([row[name] for row in of]) for name in _SHOWN[1:]}
-        for cc, of in sorted(found.items())
-    ]
-
-
-def _median(values: list[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return median(there) if there else None
-
-
-def summary(rows: pa.Table) -> Table:
+def summary(medians: Medians) -> Table:
     """A row for each congestion control: medians over all its cases."""
     from narrows import tables  # noqa: PLC0415
     from narrows.words import number, percent  # noqa: PLC0415
 
     lines = []
-    for of in _by_cc(rows):
+    for cc, of in medians.items():
         figures = [number(of[name], digits) for name, _, digits in _FIGURES]
-        cells = [of["cc"], str(of["rows"]), *figures, percent(of["retransmit_rate"])]
+        cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"])]
         lines.append([tables.Cell(cell) for cell in cells])
     heads = ("rows", *(head for _, head, _ in _FIGURES), "sent again")
     return tables.Table("Medians", ("cc",), heads, lines)
 
 
-def _show(asked: Sweep, rows: pa.Table) -> None:
+def _show(asked: Sweep, rows: int, medians: Medians) -> None:
     from narrows.show import console, table  # noqa: PLC0415
 
     out = console()
     keys = ", ".join(asked.design.keys)
     runs = f"{len(asked.design)} cases × {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else f"{len(asked)} cases"
-    out.print(f"{asked.title}: {runs} over {keys}; {rows.num_rows} rows in {asked.into}.", style="bold")
+    out.print(f"{asked.title}: {runs} over {keys}; {rows} rows in {asked.into}.", style="bold")
     out.print("\nMedians over all cases:")
-    table(out, summary(rows))
+    table(out, summary(medians))
     if asked.failures:
         out.print(f"\n{len(asked.failures)} could not be run:")
         for failure in asked.failures[:_FEW]:

@@ -7,7 +7,7 @@
 A run's key is the hash of the scenario, the files it names, its seed, and the version and build of narrows: a sweep
 runs what it does not find here, whoever put the rest there. A part appears whole, by renaming, or not at all; so
 whatever ends a sweep, all that had landed stays right. Parts are merged when there are many, under a lock; should that
-be cut short, some rows are there twice, and readers take the first.
+be cut short, some rows are there twice: readers take the first, and the next sweep takes the others away.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,7 +53,14 @@ SCHEMA = pa.schema(
 )
 """The columns of `runs`: figures of a flow, then of its whole run (`queue_…`: the bottleneck; `ping_…`: a probe)."""
 
+Read = TypeVar("Read")
+"""What is made of parts."""
+
+Medians = dict[str, dict[str, float | None]]
+"""By what another column holds: how many `rows` do, and the medians of theirs."""
+
 _MANY = 64
+_TRIES = 100
 _SMALL_BYTES = 4 << 20
 
 
@@ -63,11 +71,21 @@ class Store:
         """The store in this directory, which is made with the first thing that is put there."""
         self.directory = Path(directory)
         self._runs = self.directory / "runs"
+        self._grown = 0  # Parts that were too large to be merged when they were last looked at.
 
     def keys(self) -> pa.Array:
-        """Every run that is here, some perhaps twice."""
-        parts = [pq.read_table(part, columns=["key"])["key"].unique() for part in self._parts()]
-        return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+        """Every run that is here, once.
+
+        Raises:
+            OutputError: If a part cannot be read.
+        """
+        found: pa.ChunkedArray = pa.chunked_array(
+            self._settled(lambda parts: [_read(part, ["key"])["key"].unique() for part in parts]), pa.string()
+        )
+        keys = pc.unique(found)
+        if len(keys) < len(found):
+            self._tidy()
+        return keys
 
     def add(self, new: Sequence[Row]) -> None:
         """Puts rows in; they are there when this returns.
@@ -78,15 +96,32 @@ class Store:
         if new:
             with _told(self.directory):
                 self._write(pa.Table.from_pylist(list(new), schema=SCHEMA))
-                parts = self._parts()
-                if len(parts) > _MANY:
+                if len(self._parts()) - self._grown > _MANY:
                     self._merge()
 
     def runs(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, each run once; of all columns, or of `key` and these."""
+        """All rows, each run once; of all columns, or of `key` and these.
+
+        Raises:
+            OutputError: If a part cannot be read.
+        """
         names = SCHEMA.names if columns is None else list(dict.fromkeys(["key", *columns]))
         schema = pa.schema([SCHEMA.field(name) for name in names])
-        return pa.concat_tables([schema.empty_table(), *_each_once(self._parts(), names)])
+        found = self._settled(lambda parts: [table for _, table in _each_once(parts, names)])
+        return pa.concat_tables([schema.empty_table(), *found])
+
+    def medians(
+        self, keys: pa.Array, by: str, columns: Sequence[str]
+    ) -> tuple[int, dict[str, dict[str, float | None]]]:
+        """How many rows these runs have, and medians of their columns by what another holds.
+
+        A part is read at a time, and what is kept of it are the columns' numbers.
+
+        Raises:
+            OutputError: If a part cannot be read.
+        """
+        rows, found = self._settled(lambda parts: _sorted_out(parts, keys, by, columns))
+        return rows, {one: _medians(of) for one, of in found.items()}
 
     @contextmanager
     def writing_cases(self, name: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
@@ -100,8 +135,18 @@ class Store:
             yield writer
 
     def cases(self, name: str) -> pq.ParquetFile:
-        """The cases of a sweep."""
-        return pq.ParquetFile(self.directory / "cases" / f"{name}.parquet")
+        """The cases of a sweep.
+
+        Raises:
+            OutputError: If it was never run into this directory.
+        """
+        file = self.directory / "cases" / f"{name}.parquet"
+        try:
+            return pq.ParquetFile(file)
+        except FileNotFoundError:
+            raise OutputError(f"{file}: no such file; this sweep was not run into {self.directory} yet") from None
+        except (OSError, pa.ArrowException) as error:
+            raise OutputError(_unreadable(file, error)) from error
 
     def failed(self, key: str, scenario: str, reason: str) -> Path:
         """Keeps what could not be run; the file that has it.
@@ -127,34 +172,105 @@ class Store:
         with _whole(self._runs / f"part-{uuid.uuid4().hex}.parquet") as part:
             pq.write_table(table, part)
 
-    def _merge(self) -> None:
-        """Many small parts become one."""
-        with (self.directory / ".lock").open("w") as lock:
+    def _settled(self, read: Callable[[list[Path]], Read]) -> Read:
+        """What is read of all parts; anew where another sweep merged some of them meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                return read(self._parts())
+            except FileNotFoundError as error:
+                gone = error
+        raise OutputError(f"{self.directory}: its parts go away while they are read: {gone}") from gone
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Are parts taken away by this one only? Not where another does so now."""
+        with _told(self.directory), (self.directory / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return  # Another does it.
-            small = [part for part in self._parts() if part.stat().st_size < _SMALL_BYTES]
-            self._write(pa.concat_tables(_each_once(small, SCHEMA.names)))
-            for part in small:
-                part.unlink()
+                yield False
+            else:
+                yield True
+
+    def _merge(self) -> None:
+        """Many small parts become one."""
+        with self._alone() as alone:
+            if not alone:
+                return
+            parts = self._parts()
+            small = [part for part in parts if part.stat().st_size < _SMALL_BYTES]
+            self._grown = len(parts) - len(small)
+            if len(small) > 1:
+                self._write(pa.concat_tables([table for _, table in _each_once(small, SCHEMA.names)]))
+                for part in small:
+                    part.unlink()
+
+    def _tidy(self) -> None:
+        """Takes away the rows that an earlier part has, too: whoever reads the files as they are sees each run once."""
+        with self._alone() as alone:
+            if not alone:
+                return
+            for part, table in _each_once(self._parts(), SCHEMA.names):
+                if table.num_rows < pq.read_metadata(part).num_rows:
+                    if table.num_rows:
+                        self._write(table)
+                    part.unlink()
 
 
-def _each_once(parts: Iterable[Path], columns: list[str]) -> list[pa.Table]:
-    """The rows of these parts, without those of runs that an earlier part had."""
-    seen, tables = pa.array([], pa.string()), []
-    for part in parts:
+def _each_once(parts: Sequence[Path], columns: list[str]) -> Iterator[tuple[Path, pa.Table]]:
+    """The rows of each of these parts, without those of runs that an earlier one had."""
+    keys = [_read(part, ["key"])["key"].unique() for part in parts]
+    counted = pc.value_counts(pa.chunked_array(keys, pa.string()))
+    doubled = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
+    seen: set[str] = set()
+    for part, own in zip(parts, keys, strict=True):
         table = _read(part, columns)
-        table = table.filter(pc.invert(pc.is_in(table["key"], value_set=seen)))
-        seen = pa.concat_arrays([seen, table["key"].unique()])
-        tables.append(table)
-    return tables
+        if len(doubled):
+            here = own.filter(pc.is_in(own, value_set=doubled)).to_pylist()
+            twice = pa.array([key for key in here if key in seen], pa.string())
+            table = table.filter(pc.invert(pc.is_in(table["key"], value_set=twice)))
+            seen.update(here)
+        yield part, table
+
+
+Columns = dict[str, dict[str, list[pa.Array]]]
+"""The values of some columns by what another holds, in pieces."""
+
+
+def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
+    held = {name: pa.chunked_array(pieces, SCHEMA.field(name).type) for name, pieces in of.items()}
+    rows = max(map(len, held.values()))
+    return {"rows": rows} | {name: pc.quantile(values, q=0.5)[0].as_py() for name, values in held.items()}
+
+
+def _sorted_out(parts: Sequence[Path], keys: pa.Array, by: str, columns: Sequence[str]) -> tuple[int, Columns]:
+    """How many rows these runs have, and what these columns hold, by another."""
+    rows, found = 0, Columns()
+    for _, table in _each_once(parts, ["key", by, *columns]):
+        table = table.filter(pc.is_in(table["key"], value_set=keys))  # noqa: PLW2901
+        rows += table.num_rows
+        for one in pc.unique(table[by]).drop_null().to_pylist():
+            of = table.filter(pc.equal(table[by], one))
+            for name in columns:
+                found.setdefault(one, {}).setdefault(name, []).extend(of[name].chunks)
+    return rows, found
 
 
 def _read(part: Path, columns: list[str]) -> pa.Table:
-    """These columns of a part, with nulls where an earlier version did not know one."""
-    there = set(pq.read_schema(part).names)
-    table = pq.read_table(part, columns=[name for name in columns if name in there])
+    """These columns of a part, with nulls where an earlier version did not know one.
+
+    Raises:
+        OutputError: If that cannot be read.
+    """
+    try:
+        there = set(pq.read_schema(part).names)
+        if "key" not in there:
+            raise OutputError(_unreadable(part, "it has no column `key`"))
+        table = pq.read_table(part, columns=[name for name in columns if name in there])
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise OutputError(_unreadable(part, error)) from error
     for name in columns:
         if name not in there:
             field = SCHEMA.field(name)
@@ -172,6 +288,11 @@ def _whole(file: Path) -> Iterator[Path]:
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _unreadable(file: Path, why: object) -> str:
+    reason = " ".join(str(why).split())
+    return f"{file}: cannot be read ({reason}); take it away, and what it held is run again"
 
 
 @contextmanager

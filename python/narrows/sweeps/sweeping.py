@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import time
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +22,7 @@ from narrows.sweeps import keys as scenario_keys
 from narrows.sweeps.crews import Crew
 from narrows.sweeps.crews import crew as crew_of
 from narrows.sweeps.design import Design, Values
-from narrows.sweeps.store import Store
+from narrows.sweeps.store import Medians, Store
 from narrows.sweeps.worker import Case
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ INTO = "sweep-results"
 _LAND_S = 0.5
 _CHUNK = 10_000
 _SEED = "seed"
+_LARGEST_SEED = 2**63 - 1
 _NAMING = ("trace", "tree")
 """The keys of a scenario that may name a file."""
 
@@ -140,12 +142,13 @@ class Sweep:
         store = Store(self.into)
         self.failures = []
         here = store.keys()
-        planned, wanting = self._plan(store, here)
+        wanting, doubled = self._plan(store, here)
+        planned = len(self)
         numbers: dict[str, tuple[int, int]] = {}
         done, rows, landed = planned - wanting, [], time.monotonic()
         tell = progress or (lambda *_: None)
         tell(done, 0, planned)
-        outcomes = crew.outcomes(self._todo(store, here, numbers), wanting)
+        outcomes = crew.outcomes(self._todo(store, here, doubled, numbers), wanting)
         try:
             for batch in outcomes:
                 for key, found, error in batch:
@@ -184,13 +187,25 @@ class Sweep:
         assert isinstance(joined, pa.Table)
         return joined.select(order).combine_chunks()
 
-    def _plan(self, store: Store, here: pa.Array) -> tuple[int, int]:
-        """Writes the table of cases; how many runs there are, and how many are yet to be done."""
+    def medians(self, columns: Sequence[str]) -> tuple[int, Medians]:
+        """How many rows the finished runs have, and medians of these columns by congestion control.
+
+        Of a million runs this keeps so many numbers, and no row.
+        """
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        store = Store(self.into)
+        keys = pc.unique(store.cases(self._name()).read(["key"])["key"])
+        rows, found = store.medians(keys, "cc", columns)
+        return rows, dict(sorted(found.items()))
+
+    def _plan(self, store: Store, here: pa.Array) -> tuple[int, set[int]]:
+        """Writes the table of cases; how many runs are wanting, and the marks of those that several cases share."""
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
         schema = self._columns()
-        wanting = 0
+        missing = array("Q")  # Eight bytes for each.
         chunk: list[dict[str, Any]] = []
         with store.writing_cases(self._name(), schema) as writer:
             for case in range(len(self.design)):
@@ -199,17 +214,27 @@ class Sweep:
                 if len(chunk) >= _CHUNK or case == len(self.design) - 1:
                     table = pa.Table.from_pylist(chunk, schema=schema)
                     writer.write_table(table)
-                    wanting += table.num_rows - pc.sum(pc.is_in(table["key"], value_set=here)).as_py()
+                    new = table["key"].filter(pc.invert(pc.is_in(table["key"], value_set=here)))
+                    missing.extend(map(_mark, new.to_pylist()))
                     chunk = []
-        return len(self), wanting
+        marks = pa.Array.from_buffers(pa.uint64(), len(missing), [None, pa.py_buffer(missing)])
+        counted = pc.value_counts(marks)
+        twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
+        return len(counted), set(twice.to_pylist())
 
-    def _todo(self, store: Store, here: pa.Array, numbers: dict[str, tuple[int, int]]) -> Iterator[Case]:
-        """What was not in the store, by the table of cases; `numbers` is told of each that is handed out."""
+    def _todo(
+        self, store: Store, here: pa.Array, doubled: set[int], numbers: dict[str, tuple[int, int]]
+    ) -> Iterator[Case]:
+        """What was not in the store, each once, by the table of cases; `numbers` is told of each that is handed out."""
         import pyarrow.compute as pc  # noqa: PLC0415
 
+        handed: set[int] = set()
         for batch in store.cases(self._name()).iter_batches(batch_size=_CHUNK, columns=["case", _SEED, "key"]):
             for row in batch.filter(pc.invert(pc.is_in(batch["key"], value_set=here))).to_pylist():
-                if row["key"] not in numbers:  # Two cases may be the same.
+                mark = _mark(row["key"])
+                if mark not in handed:
+                    if mark in doubled:
+                        handed.add(mark)
                     numbers[row["key"]] = (row["case"], row[_SEED])
                     yield row["key"], self.scenario(row["case"]), row[_SEED]
 
@@ -249,6 +274,11 @@ class Sweep:
         about = json.dumps([self.base, self.design.about(), self.seeds], sort_keys=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", self.title).strip("-").lower()[:40] or "sweep"
         return f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:10]}"
+
+
+def _mark(key: str) -> int:
+    """The first 64 bits of a key: enough to tell those of a sweep apart."""
+    return int(key[:16], 16)
 
 
 def _shown(schema: pa.Schema, key: str, value: object) -> object:
@@ -303,5 +333,10 @@ def sweep(
     numbers = range(1, seeds + 1) if isinstance(seeds, int) else seeds
     if not numbers:
         raise NarrowsError("a sweep needs a seed: seeds = 1")
+    for seed in numbers:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= _LARGEST_SEED:
+            raise NarrowsError(f"{seed!r} is no seed; seeds are whole numbers from 0: seeds = [1, 2, 3]")
     plan = Design(kind, over, cases=cases, seed=design_seed)
+    if _SEED in plan.keys:
+        raise NarrowsError("`seed` is no key to vary; every case is run with each seed: seeds = [1, 2, 3]")
     return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into))
