@@ -224,7 +224,7 @@ def _cliff_answer(rows: dict[str, Rows]) -> Answer:
         row="loss", column="cc", title="Goodput, of 50 Mbit/s", unit="%",
     )  # fmt: skip
     falls = {cc: _half(grid, cc) for cc in grid.columns}
-    told = "; ".join(f"{cc} {'not at all' if at is None else f'at {at:.1f} %'}" for cc, at in falls.items())
+    told = "; ".join(f"{cc} {'not at all' if at is None else f'at {at:.2g} %'}" for cc, at in falls.items())
     return Answer(f"Goodput falls below half of what it is without loss: {told}.", [grid])
 
 

@@ -25,6 +25,8 @@ BATCH_S = 0.5
 """A batch of small cases takes about so long."""
 
 _LARGEST = 2000
+_AHEAD = 4
+"""So many answered batches for each process wait to be kept."""
 
 _BEGIN = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import main; main()"
 """A process that finds what this one finds."""
@@ -72,8 +74,9 @@ class Local:
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """What became of them. However this ends, the processes end with it."""
         batches = Batches(cases, count, self.hands)
-        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue()
         hands = [_Hand() for _ in range(min(self.hands, count))]
+        # Who keeps rows may be slower than those who make them: then they wait, and rows do not pile up.
+        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(hands))
         for hand in hands:
             threading.Thread(target=hand.serve, args=(batches, done), daemon=True).start()
         working = len(hands)
@@ -109,12 +112,21 @@ class _Hand:
                 if self._over.is_set():
                     return
                 batches.took(len(batch), time.monotonic() - begin)
-                done.put(outcomes or [])
-            done.put(None)
+                self._tell(done, outcomes or [])
+            self._tell(done, None)
         except BaseException as error:
-            done.put(error)
+            self._tell(done, error)
         finally:
             self.end()
+
+    def _tell(
+        self, done: queue.Queue[list[Outcome] | BaseException | None], what: list[Outcome] | BaseException | None
+    ) -> None:
+        """Puts it where it is read, as soon as there is room; when all is over nobody reads any more."""
+        while not self._over.is_set():
+            with suppress(queue.Full):
+                done.put(what, timeout=0.1)
+                return
 
     def _ask(self, batch: list[Case]) -> list[Outcome] | None:
         if self._child is None:
