@@ -18,10 +18,11 @@ _SAME, _NEAR = 0.05, 0.7
 def number(value: float | None, digits: int = 1) -> str:
     """A number with so many digits after the point; a dash for what there is none of.
 
-    >>> number(18.26), number(None), number(0.0), number(1234.5, 0)
+    >>> number(18.26), number(None), number(-0.01), number(1234.5, 0)
     ('18.3', '–', '0.0', '1234')
     """
-    return "–" if value is None else f"{value:.{digits}f}"
+    # Nothing is not less than nothing: -0.01 is 0.0, which the sum makes of -0.0.
+    return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def millis(value: float | None) -> str:

@@ -354,21 +354,15 @@ _LIMITS_MBIT = {"policed": 20.0}
 _WIFI = "Wi-Fi"
 
 
+_FEW_LAWS = ["reno", "cubic", "bbr", "bbr3", "vegas", "copa"]
+_FEW_LAWS += ["htcp", "illinois", "westwood", "ledbat", "yeah", "compound"]
+_MORE_LAWS = ["bbr2", "bic", "cdg", "highspeed", "hybla", "lp", "newreno"]
+_MORE_LAWS += ["nv", "remy", "scalable", "timely", "veno", "dctcp", "prague"]
+"""Not XCP, whose routers these paths do not have."""
+
+
 def _tournament_parts(quick: bool) -> dict[str, Part]:
-    laws = [
-        "reno",
-        "cubic",
-        "bbr",
-        "bbr3",
-        "vegas",
-        "copa",
-        "htcp",
-        "illinois",
-        "westwood",
-        "ledbat",
-        "yeah",
-        "compound",
-    ]
+    laws = _FEW_LAWS if quick else _FEW_LAWS + _MORE_LAWS
     scenario = Scenario(
         Path(rate="1Mbit", rtt="10ms"),
         flows=[Flow("cubic")],
@@ -418,8 +412,11 @@ def _tournament_answer(rows: dict[str, Rows]) -> Answer:
 
 
 def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
-    """Whom on a path nobody beats in one while being no worse in the other."""
-    points = {cc: (goodput.at(cc, path), -delay.at(cc, path)) for cc in goodput.rows}
+    """Whom on a path nobody beats in one while being no worse in the other, by what the tables show."""
+    points = {
+        cc: (round(goodput.at(cc, path), goodput.digits), -round(delay.at(cc, path), delay.digits))
+        for cc in goodput.rows
+    }
     return [
         cc
         for cc, (rate, wait) in points.items()
@@ -436,7 +433,7 @@ def _front(goodput: Grid, delay: Grid) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-_ACROSS = 4
+_ACROSS, _NAMED = 4, 2
 
 
 def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
@@ -450,8 +447,19 @@ def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
         for cc in goodput.rows:
             x, y = delay.at(cc, path), goodput.at(cc, path)
             place.plot(x, y, "o", markersize=4, color="#0072b2" if cc in best else "#aaaaaa")
-            if cc in best:
-                place.annotate(cc, (x, y), textcoords="offset points", xytext=(3, -7), fontsize=6)
+        # Who is as good is named together; names go to the right and to the left by turns, lest they meet.
+        same: dict[tuple[float, float], list[str]] = {}
+        for cc in best:
+            at = (round(delay.at(cc, path), delay.digits), round(goodput.at(cc, path), goodput.digits))
+            same.setdefault(at, []).append(cc)
+        for turn, ((x, y), names) in enumerate(sorted(same.items())):
+            told = (
+                ", ".join(names)
+                if len(names) <= _NAMED
+                else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+            )
+            side: dict[str, Any] = {"xytext": (4, -7)} if turn % 2 == 0 else {"xytext": (-4, 3), "ha": "right"}
+            place.annotate(told, (x, y), textcoords="offset points", fontsize=6, **side)
         front = sorted((delay.at(cc, path), goodput.at(cc, path)) for cc in best)
         place.plot([x for x, _ in front], [y for _, y in front], color="#0072b2", linewidth=0.8, zorder=0)
         place.set_title(path, fontsize=8)

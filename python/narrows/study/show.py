@@ -22,7 +22,9 @@ _WIDE = 3.4
 _TALL = 3.0
 _ACROSS = 3
 _DARK = 0.45
-_TITLE = 42
+_TITLE = 36
+_CLOSE = 0.1
+"""Values within a tenth of the largest are no contrast to be drawn."""
 
 
 def shown(grid: Grid) -> tables.Table:
@@ -87,6 +89,8 @@ def _map(place: Axes, grid: Grid) -> None:
         return
     if grid.middle is None:
         colours, least, most = "viridis", min(there), max(there)
+        if least >= 0 and most - least < _CLOSE * most:
+            least = 0.0
     else:
         reach = max(abs(value - grid.middle) for value in there) or 1.0
         colours, least, most = "PuOr_r", grid.middle - reach, grid.middle + reach
