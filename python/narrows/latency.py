@@ -145,7 +145,7 @@ def sentences(told: Json) -> list[str]:
     out = [_answer(told)]
     out += [f"It was stopped after {told['lasted_s']:.1f} s."] if told.get("interrupted") else []
     silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
-    if told["lost"] and silent > _SILENT_S:
+    if silent > max(_SILENT_S, 2e-6 * told["interval_us"]):
         out.append(f"Nothing was answered any more from {told['last_answer_s']:.1f} s on, of {told['lasted_s']:.1f} s.")
     out += _trouble(told)
     out += _slow(told)

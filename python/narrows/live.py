@@ -121,12 +121,16 @@ def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str
     """
     with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
-        try:
-            answer = _told(child.stdout, arguments[0], tell)
-        except KeyboardInterrupt:
-            # As with `measure`: what was seen is worth having, and a second one is not waited for.
-            child.send_signal(signal.SIGINT)
-            answer = _told(child.stdout, arguments[0], lambda _: None)
+        for heard in (tell, lambda _: None, lambda _: None):
+            # As with `measure`, what was seen is worth having. After a second Ctrl-C the program awaits no more
+            # answers; a third is not waited for.
+            try:
+                answer = _told(child.stdout, arguments[0], heard)
+                break
+            except KeyboardInterrupt:
+                child.send_signal(signal.SIGINT)
+        else:
+            raise KeyboardInterrupt
         if answer is not None:
             child.wait()
             return answer
