@@ -15,7 +15,8 @@ differ by at most 5 % or 20 µs.
 
 The kernel stamps each of these exchanges as it happens ([the referee](latency_referee.py)). A tool that tells by more
 than 5 % or 5 µs something else than what the kernel saw of its own exchanges is wrong. Where two tools differ and both
-are right, their answers did take different times, and the part that did is named.
+are right, their answers did take different times: the part that did is named, and how often the same turns, dealt to
+the two at random, differ as much, which tells a tool's own slowness from the seconds that the machine was slow in.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from narrows.live import HOST
 from validation import latency_referee
 from validation.latency_referee import Exchange, Referee
@@ -45,6 +48,7 @@ QUANTILES = ("p50", "p90", "p99")
 RELATIVE, ABSOLUTE_US = 0.05, 20.0
 OWN_US = 5.0
 """A tool's own error, of exchanges that somebody else has seen."""
+SHUFFLES = 400
 NEAR_US = 5.0
 """Two stamps of one moment differ by less."""
 SIZE = 64
@@ -97,10 +101,13 @@ class Turn:
 
     told: Counter[float] = field(default_factory=Counter)
     saw: list[Exchange] = field(default_factory=list)
+    turns: list[list[float]] = field(default_factory=list)
+    """What was told in each turn of several."""
 
     def __iadd__(self, other: Turn) -> Turn:
         self.told += other.told
         self.saw += other.saw
+        self.turns.append(list(other.told.elements()))
         return self
 
     def quantile(self, name: str) -> float:
@@ -255,6 +262,19 @@ def wrong(name: str, turn: Turn) -> list[str]:
     return said
 
 
+def by_chance(a: Turn, b: Turn, name: str) -> float:
+    """How often two tools would differ so much if whose turn it was made no difference: the turns shuffled."""
+    share, rng = int(name[1:]) / 100, np.random.default_rng(1)
+    turns = [np.array(turn) for turn in (*a.turns, *b.turns)]
+
+    def apart(order: Sequence[int]) -> float:
+        one, two = ([turns[at] for at in part] for part in (order[: len(a.turns)], order[len(a.turns) :]))
+        return float(abs(np.quantile(np.concatenate(one), share) - np.quantile(np.concatenate(two), share)))
+
+    seen = apart(range(len(turns)))
+    return sum(apart(rng.permutation(len(turns)).tolist()) >= seen for _ in range(SHUFFLES)) / SHUFFLES
+
+
 def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
     """What two tools agree in, and why they do not in the rest."""
     a, b, said = seen[other], seen[own], []
@@ -269,6 +289,7 @@ def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
             words += (
                 f"; most of it is {what}: {of_a} and {of_b} µs of their exchanges at {name}, as the kernel saw them"
             )
+        words += f"; turns shuffled between the two differ as much in {100 * by_chance(a, b, name):.0f} of 100 cases"
         said.append(words + ".")
     return said
 
