@@ -122,22 +122,23 @@ pub fn run_recorded(
     })
 }
 
-/// One flow: both of its ends.
+/// One flow: both of its ends. What every packet needs lies between them, in a line of the cache that is fetched with either.
+#[repr(C)]
 struct Flow {
     sender: Sender,
-    receiver: Receiver,
-    meter: FlowMeter,
+    /// The lines between the path and a receiver farther away, there and back.
+    there: Option<u32>,
+    back: Option<u32>,
     /// Where its data enters the path; its ACKs enter at the other side.
     port: Port,
     dscp: u8,
     transfer: bool,
-    /// Its workload, if it has one: the sender and the receiver then do nothing.
-    work: Option<usize>,
     /// Its stop is not its end.
     restarts: bool,
-    /// The lines between the path and a receiver farther away, there and back.
-    there: Option<u32>,
-    back: Option<u32>,
+    receiver: Receiver,
+    /// Its workload, if it has one: the sender and the receiver then do nothing.
+    work: Option<usize>,
+    meter: FlowMeter,
 }
 
 impl Flow {
