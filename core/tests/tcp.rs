@@ -2,8 +2,9 @@
 
 mod pair;
 
+use narrows_core::host::Fate;
 use narrows_core::tcp::wire::AckSegment;
-use narrows_core::tcp::{Sender, State};
+use narrows_core::tcp::{Config, Device, Sender, State};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use pair::{config, law, Pair};
 
@@ -108,4 +109,40 @@ fn a_shut_window_is_asked_for_until_it_opens() {
     // Slow start: ten at first, one more for each of eleven acknowledged.
     assert_eq!(sender.info().cwnd, 21);
     assert_eq!(sent.iter().map(|s| s.len / 1448).sum::<u32>(), 21);
+}
+
+/// Linux 6.12 in virtual time, with a discipline at its own interface that was full: 14 segments acknowledged at tick 279 were the
+/// last in flight, RTO 246 ms; it tried one segment at tick 526 or so, and once more at 1030.
+#[test]
+fn what_its_own_host_does_not_take_is_tried_every_half_second() {
+    let device = Some(Device::default());
+    let mut sender = Sender::new(&Config { device, ..config() }, law("cubic"), None);
+    sender.connect(Time::ZERO, &mut |_| Fate::Sent);
+    let mut ack = AckSegment {
+        syn: true,
+        window: 64_000,
+        ..AckSegment::default()
+    };
+    sender.on_segment(at_ms(40), &ack, &mut |_| Fate::Refused);
+    let mut tried = Vec::new();
+    while tried.len() < 4 {
+        let at = sender.next_wakeup().expect("who was refused tries again");
+        sender.on_timer(at, &mut |segment| {
+            tried.push((at.as_ns() / 1_000_000, segment.len));
+            Fate::Refused
+        });
+    }
+    // 240 ms after a first round trip of 40 ms, then 500, on edges of the timer wheel.
+    assert_eq!(tried, [288, 792, 1296, 1800].map(|ms| (ms, 1448)));
+    assert_eq!(sender.info().in_flight, 0);
+    // As soon as one is taken, everything is as always.
+    let at = sender.next_wakeup().expect("who was refused tries again");
+    sender.on_timer(at, &mut |_| Fate::Sent);
+    (ack.syn, ack.ack) = (false, 1448);
+    let mut sent = 0;
+    sender.on_segment(at + Span::ms(40), &ack, &mut |segment| {
+        sent += segment.len;
+        Fate::Sent
+    });
+    assert!(sent > 1448);
 }

@@ -2,8 +2,9 @@
 //!
 //! Law: what the host's discipline does not take was never sent: it stays where it was, and the window comes down as after a
 //! mark, once per round trip; so it does where something of the flow's was dropped although this was taken. What was not taken
-//! is tried again with the next ACK or departure; if nothing is in flight, by the timer that asks about shut windows. A
-//! retransmission that was not taken stays lost; after a timeout it is tried again in half a second, without backing off.
+//! is tried again with the next ACK or departure; if nothing is in flight, by the timer that asks about shut windows, a
+//! timeout later and from then on every half second. A retransmission that was not taken stays lost; after a timeout it is
+//! tried again in half a second, without backing off.
 //!
 //! Where the host's discipline paces (`fq`), a super-packet is handed down before its time, with its time, and TCP waits only
 //! for its small queue.
@@ -11,7 +12,8 @@
 //! Without an interface of its own rate segments go onto the path one by one, and nothing is ever refused. So they do with
 //! routers that write into each segment, which no device may cut.
 //! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`, `tcp_retransmit_timer`
-//! (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_update_skb_after_send`.
+//! (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`, `tcp_send_probe0`, `tcp_update_skb_after_send`. Not done: after 15
+//! such attempts (`tcp_retries2`) Linux ends the connection.
 
 use super::output::Push;
 use super::Sender;
@@ -22,7 +24,7 @@ use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
 use crate::units::{Span, Time};
 
-/// How long a retransmission timer waits when its own host took nothing.
+/// How long a timer waits when its own host took nothing.
 pub(super) const RESOURCE_PROBE: Span = Span::ms(500);
 
 impl Sender {

@@ -180,7 +180,8 @@ impl Sender {
         let room = self.window_end().saturating_sub(self.board.nxt());
         if let Some(head) = self.writer.head().filter(|_| room > 0) {
             if self.send_burst(now, head.min(room).min(u64::from(MSS)), wire) == 0 {
-                return;
+                let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
+                return self.arm(now, TimerKind::Persist, ticks);
             }
             self.last_sent = Some(now);
             self.rearm_rto(now);
