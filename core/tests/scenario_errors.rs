@@ -275,6 +275,11 @@ fn a_workload_says_what_does_not_go_with_it() {
     );
     let text = flow("workload = { kind = \"bursty\", sleep = \"60s\", rate = \"1Gbit\" }");
     assert!(text.contains("more than 100000 datagrams in a burst"), "{text}");
+    let text = flow("workload = { kind = \"torrent\", down = 0, up = 0 }");
+    assert!(
+        text.contains("down = 0 leaves no peer") && text.contains("down = 20, up = 0"),
+        "{text}"
+    );
 }
 
 #[test]

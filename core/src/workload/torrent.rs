@@ -6,7 +6,7 @@
 
 use super::{Action, Conn, Event, Setting, Side, Traffic, Workload, WorkloadKind};
 use crate::figures::{Figure, WorkloadFigures};
-use crate::param::{no_check, Kind, Param};
+use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
             source: "",
         },
     ],
-    check: no_check,
+    check,
     cc: "ledbat",
     traffic: |params| Traffic {
         udp: false,
@@ -58,6 +58,17 @@ pub const KIND: WorkloadKind = WorkloadKind {
         })
     },
 };
+
+fn check(params: &Params) -> Result<(), Refusal> {
+    if params.count("down") + params.count("up") > 0 {
+        return Ok(());
+    }
+    Err(Refusal {
+        param: "down",
+        problem: "leaves no peer, for there is none up either".into(),
+        fix: "20".into(),
+    })
+}
 
 struct Torrent {
     down: u64,
