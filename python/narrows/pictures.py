@@ -7,7 +7,7 @@ its unit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     )  # fmt: skip
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",
-        f"The smoothed round-trip time that each sender sees; points, the pings.{drawn}",
-        [*_pings(run), *_column(flows, "rtt_ms")],
+        f"The smoothed round-trip time that each sender sees, none while nothing is connected; points, the "
+        f"pings.{drawn}",
+        [*_pings(run), *map(_measured, _column(flows, "rtt_ms"))],
     )  # fmt: skip
     window = Picture(
         "window", "Window and packets in flight", TIME, "packets",
@@ -167,6 +168,11 @@ def _column(
         yield Line(id_ + suffix, place, style, _list(rows, "t_s"), _list(rows, name))
 
 
+def _measured(line: Line) -> Line:
+    """A round-trip time of zero is one that nobody has measured yet."""
+    return replace(line, y=[y or None for y in line.y])
+
+
 def _queues(run: Run) -> list[tuple[str, pa.Table]]:
     """Every queue by its name; where there is only one, it needs none."""
     rows = run.queue_samples
@@ -226,4 +232,6 @@ def _works(run: Run) -> Iterator[Line]:
         rows = here.filter(pc.equal(here["number"], place))
         flow = run.flows[place]
         label = f"{flow['id']}: {_WAITS_FOR.get(flow['workload']['kind'], 'datagrams')}"
-        yield Line(label, place, "line", _list(rows, "delay_ms"), _list(rows, "share"))
+        waits = _list(rows, "delay_ms")
+        # From nobody's share on: one page alone is a line, too.
+        yield Line(label, place, "line", waits[:1] + waits, [0.0, *_list(rows, "share")])

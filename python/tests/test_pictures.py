@@ -42,7 +42,8 @@ def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
             (line,) = (line for line in drawn[key].lines if line.label == flow["id"] + suffix)
             rows = [row for row in samples if row["flow"] == flow["id"]]
             assert line.flow == place
-            assert (list(line.x), list(line.y)) == ([r["t_s"] for r in rows], [r[column] for r in rows])
+            values = [(r[column] or None) if key == "rtt" else r[column] for r in rows]
+            assert (list(line.x), list(line.y)) == ([r["t_s"] for r in rows], values)
     queue = run.queue_samples.to_pylist()
     (backlog,) = drawn["queue"].lines
     assert list(backlog.y) == [row["backlog_bytes"] / 1000 for row in queue]
@@ -73,7 +74,11 @@ def test_what_applications_wait_for_goes_through_the_figures() -> None:
     ask, page = work.lines
     at = next(x for x, y in zip(ask.x, ask.y, strict=True) if y is not None and y > 0.5)
     assert float(f"{at:.6g}") == run.json["flows"][0]["workload"]["response_ms"]["p50"]
-    assert page.x == pytest.approx([1000 * run.json["flows"][1]["workload"]["page_load_s"]["p50"]], rel=1e-5)
+    load_ms = 1000 * run.json["flows"][1]["workload"]["page_load_s"]["p50"]
+    assert (page.x, page.y) == (pytest.approx([load_ms, load_ms], rel=1e-5), [0.0, 1.0])
+    rtt = {picture.key: picture for picture in pictures(run)}["rtt"].lines[1]
+    assert rtt.label == "page"
+    assert rtt.y[-1] is None, "the page is there, and nothing is connected"
 
 
 def test_the_last_of_what_is_counted_is_the_figure(run: nw.Run) -> None:
