@@ -176,9 +176,14 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
             bars = at.barh(names, values, color="#3b6ea5")
             at.bar_label(bars, [number(value, 0 if value >= 100 else 1) for value in values], padding=3)  # noqa: PLR2004
             at.set_xscale("log")
-            at.set_xlim(0.5 * min(values), 4 * max(values))
+            least, most = 0.5 * min(values), 4 * max(values)
+            decades = [10.0**power for power in range(6) if least <= 10.0**power <= most]
+            at.set_xticks(decades, [number(ms, 0) for ms in decades])
             at.set_xticks([], minor=True)
-            at.set_xticks([])
+            at.set_xlim(least, most)
+            at.grid(axis="x", color="#d0d0d0", linewidth=0.6)
+            at.set_axisbelow(b=True)
+            at.set_xlabel("logarithmic")
             at.set_title(title, loc="left")
             at.spines[["top", "right"]].set_visible(False)
         axes[0].invert_yaxis()
