@@ -61,6 +61,37 @@ fn a_long_fat_path_is_full_within_some_round_trips() {
     assert!(reno.queue.drops > 0);
 }
 
+/// Five that begin together. The law hands out 0.4 of what is free in each round trip, so that of what is missing 0.6 are left: from
+/// the 36 % of their first windows (0.12 s) the link is nearly full four round trips later, in equal shares all the time.
+#[test]
+fn five_that_begin_together_fill_the_link_in_four_round_trips() {
+    let text =
+        "duration = \"1s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"\n\
+         queue = \"xcp\"\n[[flow]]\ncc = \"xcp\"\ncount = 5\n";
+    let options = Options {
+        sample_interval: Some(Span::ms(40)),
+        ..Options::default()
+    };
+    let run = run(&scenario(text), &registry(), &options, &mut |_| true).expect("a run");
+    let rows = &run.samples.flows;
+    let acked = |tick: usize, flow: u32| {
+        let at =
+            (0..rows.t_s.len()).find(|i| rows.flow[*i] == flow && (rows.t_s[*i] - 0.04 * tick as f64).abs() < 1e-6);
+        at.map_or(0.0, |i| rows.delivered_bytes[i] as f64)
+    };
+    let during = |tick: usize| {
+        (0..5)
+            .map(|flow| (acked(tick, flow) - acked(tick - 1, flow)) * 8e-6 / 0.04)
+            .collect::<Vec<f64>>()
+    };
+    let (first, later) = (during(3), during(7));
+    let sum = |rates: &[f64]| rates.iter().sum::<f64>();
+    let jain = |rates: &[f64]| sum(rates).powi(2) / 5.0 / rates.iter().map(|rate| rate * rate).sum::<f64>();
+    assert!((sum(&first) / 40.0 - 0.36).abs() < 0.01, "{first:?}");
+    assert!(sum(&later) / 40.0 > 0.9 && jain(&later) > 0.95, "{later:?}");
+    assert_eq!(run.queue.drops, 0);
+}
+
 /// Two have the link; who comes late has a third within ten round trips, and the others give way by as much.
 #[test]
 fn who_comes_late_is_given_a_share_in_some_round_trips() {
