@@ -154,3 +154,13 @@ fn verdicts_may_fall_on_arrival() {
     while q.dequeue(now, &mut seen).is_some() {}
     assert_eq!(seen.dropped.len(), before);
 }
+
+/// Congestion that was experienced before does not tell whose packet it is: it goes with L (RFC 9331 section 5.1).
+#[test]
+fn ect1_and_ce_are_of_l() {
+    for (ecn, class) in [(Ecn::Ect1, 0), (Ecn::Ce, 0), (Ecn::Ect0, 1), (Ecn::NotEct, 1)] {
+        let (mut q, mut seen) = (queue(&[]), Seen::default());
+        q.enqueue(at(0), frame(0, ecn, at(0)), &mut seen);
+        assert_eq!(q.backlog_of(class).packets, 1, "{ecn:?}");
+    }
+}

@@ -422,3 +422,27 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         make: |params: &Params, place: &Place| Box::new(Hhf::<P>::new(params, place)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Others have filled three of a flow's four counters: what the fourth says is what the flow can have sent at most.
+    #[test]
+    fn the_least_counter_counts_and_only_what_is_below_is_raised() {
+        let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);
+        let mut filter = Filter {
+            counters,
+            resets: 0,
+            since: 0,
+            timeout: 1,
+            admit: 1000,
+        };
+        assert!(filter.passes(77, Bytes::new(500)));
+        let counted = |stage: usize, bytes: u32| filter.counters[stage].iter().filter(|of| of.1 == bytes).count();
+        assert_eq!((counted(0, 500), counted(0, 0)), (1, COUNTERS - 1));
+        assert!((1..STAGES).all(|stage| counted(stage, 900) == COUNTERS));
+        assert!(!filter.passes(77, Bytes::new(501)), "1001 bytes are more than 1000");
+        assert!(filter.passes(77, Bytes::new(500)));
+    }
+}

@@ -370,3 +370,35 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         make: |params: &Params, place: &Place| Box::new(Sfb::<P>::new(params, place)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// A bin in each level: half a byte of the hash names it.
+    #[test]
+    fn a_flow_has_a_bin_of_its_own_in_each_level_and_the_least_of_them_says() {
+        let mut set = Set::new(0);
+        let hash = 0x7654_3210;
+        set.bins(hash).for_each(|bin| {
+            *bin = Bin {
+                packets: 7,
+                probability: 70,
+            }
+        });
+        for (level, bins) in set.levels.iter().enumerate() {
+            let taken: Vec<usize> = (0..BINS).filter(|bin| bins[*bin].packets > 0).collect();
+            assert_eq!(taken, [level]);
+        }
+        set.levels[0][0].packets = 2;
+        set.levels[3][3].probability = 5;
+        let nobody_learns = Blue {
+            target: u32::MAX,
+            increment: 1,
+            decrement: 1,
+        };
+        let least = set.learn(hash, &nobody_learns);
+        assert_eq!((least.packets, least.probability), (2, 5));
+    }
+}
