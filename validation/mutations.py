@@ -69,11 +69,11 @@ def usual(model: str) -> str:
 
 
 def listed(which: str) -> dict[str, list[Mutation]]:
-    """Every mutation of the models called so."""
+    """Every mutation of the models called so: patterns, with commas between them."""
     found: dict[str, list[Mutation]] = {}
     for file in sorted(LISTS.glob("*.toml")):
         model = file.stem
-        if not fnmatchcase(model, which):
+        if not any(fnmatchcase(model, pattern) for pattern in which.split(",")):
             continue
         own = usual(model)
         read = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -161,10 +161,33 @@ def alone(m: Mutation, copy: Path, target: Path) -> None:
     m.noticed = tuple(FAILED.findall(done.stdout))
 
 
-def page(models: dict[str, list[Mutation]]) -> str:
+def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:
+    """The table of each model."""
+    made = {}
+    for model, laws in models.items():
+        lines = ["", f"## {model}", "", "| law | noticed by |", "|---|---|"]
+        for m in laws:
+            names = [name.removeprefix("tests::") for name in m.noticed]
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            told = ", ".join(f"`{name}`" for name in names[:SHOWN]) + more
+            lines.append(f"| {m.law} | {told or '**' + (m.problem or 'nobody') + '**'} |")
+        made[model] = lines
+    return made
+
+
+def stored() -> dict[str, list[str]]:
+    """The tables that the page has."""
+    found: dict[str, list[str]] = {}
+    for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
+        model = part.split("\n", 1)[0]
+        found[model] = ["", *f"## {part}".rstrip("\n").split("\n")]
+    return found
+
+
+def page(tables: dict[str, list[str]]) -> str:
     """What is written."""
-    total = [m for laws in models.values() for m in laws]
-    held = sum(bool(m.noticed) for m in total)
+    rows = [line for table in tables.values() for line in table[5:]]
+    held = sum(not line.endswith("** |") for line in rows)
     lines = [
         "# Which test holds which law?",
         "",
@@ -172,22 +195,17 @@ def page(models: dict[str, list[Mutation]]) -> str:
         "and the tests of the same model that failed then. The pieces of source are in",
         "[validation/mutations](../../validation/mutations).",
         "",
-        f"{held} of {len(total)} laws are held.",
+        f"{held} of {len(rows)} laws are held.",
     ]
-    for model, laws in sorted(models.items()):
-        lines += ["", f"## {model}", "", "| law | noticed by |", "|---|---|"]
-        for m in laws:
-            names = [name.removeprefix("tests::") for name in m.noticed]
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            told = ", ".join(f"`{name}`" for name in names[:SHOWN]) + more
-            lines.append(f"| {m.law} | {told or '**' + (m.problem or 'nobody') + '**'} |")
+    for _, table in sorted(tables.items()):
+        lines += table
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Tries every mutation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="*", help="models called so: 'bbr*'")
+    parser.add_argument("--only", default="*", help="these models, and their part of the page: 'bbr*,cake'")
     asked = parser.parse_args()
     models = listed(asked.only)
     if not models:
@@ -214,8 +232,8 @@ def main() -> None:
                 seen = ", ".join(m.noticed[:SHOWN])
                 told = f"{m.law}: {len(m.noticed)} tests {seen} {m.problem}"
                 print(f"{number + 1}/{rounds} {m.model}: {told}", flush=True)
-    if asked.only == "*":
-        PAGE.write_text(page(models), encoding="utf-8")
+    kept = {} if asked.only == "*" else stored()
+    PAGE.write_text(page(kept | sections(models)), encoding="utf-8")
     missed = [m for laws in models.values() for m in laws if not m.noticed]
     for m in missed:
         print(f"not held: {m.model}: {m.law} {m.problem}", file=sys.stderr)
