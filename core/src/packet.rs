@@ -129,6 +129,14 @@ pub trait Packet {
     fn dst_hash(&self, seed: u64) -> u32 {
         self.flow_hash(seed)
     }
+    /// Likewise of the host behind it, where that address is what a translation shows of several.
+    fn src_behind(&self, seed: u64) -> u32 {
+        self.src_hash(seed)
+    }
+    /// Likewise where it goes to.
+    fn dst_behind(&self, seed: u64) -> u32 {
+        self.dst_hash(seed)
+    }
     /// The flow or probe that it belongs to, data, ACK or answer, by its place in the scenario; probes count on from the last flow.
     fn owner(&self) -> Option<u32> {
         None

@@ -329,6 +329,7 @@ fn several(rates_mbit: &[u64]) -> Path<Frame> {
         hops,
         reverse: None,
         offload: false,
+        nat: false,
     };
     Path::new(&spec, fifos, 1)
 }

@@ -61,7 +61,7 @@ fn the_corrected_line_keeps_what_was_right() {
     );
     assert_eq!(
         told("", "cuont = 3"),
-        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, stop, restart, size, id, ecn, direction, dscp, workload, station\n    write: count = 3"
+        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, stop, restart, size, id, ecn, direction, dscp, workload, host, station\n    write: count = 3"
     );
     assert_eq!(told("[path]", "[paht]").lines().nth(1).unwrap().trim(), "write: [path]",);
 }

@@ -74,6 +74,7 @@ fn a_full_file_means_what_it_says() {
             kind: ProbeKind::Ping,
             interval: Span::ms(10),
             dscp: 0,
+            host: 0,
             station: None,
         }]
     );

@@ -49,6 +49,17 @@ pub fn check_scenario(
     if host.clock != Clock::Us {
         return unlike("host.clock: a kernel of today measures in microseconds; write clock = \"us\"".into());
     }
+    if scenario.path.nat {
+        return unlike(
+            "path.nat: nothing translates addresses on the live engine's path; take nat out, or write --engine sim"
+                .into(),
+        );
+    }
+    if scenario.flows.iter().any(|flow| flow.host > 0) || scenario.probes.iter().any(|probe| probe.host > 0) {
+        return unlike(
+            "flow.host: the live engine has one host at the far end; take host out, or write --engine sim".into(),
+        );
+    }
     for flow in &scenario.flows {
         if let Some(workload) = &flow.workload {
             return unlike(format!(

@@ -100,11 +100,13 @@ class Path(Hop):
         hop: Several hops, in the order of the data; the path has no rate of its own then.
         reverse: What ACKs, answers and flows that go up meet; nothing but distance by default.
         offload: Super-packets cross the path whole.
+        nat: The hosts at the far end share one address on the path.
     """
 
     hop: Sequence[Hop] | None = None
     reverse: Hop | None = None
     offload: bool | None = None
+    nat: bool | None = None
 
     def tree(self) -> Tree:
         """The section of a scenario file."""
@@ -194,6 +196,7 @@ class Flow:
         ecn: Its ends negotiate explicit congestion notification. `True`: with an ordinary far end, which knows RFC
             3168's alone; without it, both ends do what the congestion control needs.
         size: A transfer of so much (`"1MB"`); unbounded by default.
+        host: Which host at the far end it is of, from 1 on; one for all that do not say.
         station: Whose flow it is, where there is a Wi-Fi; of several stations each has one.
         workload: What its application does: a name of `narrows list workload`, or a table with its parameters; by
             default it sends all it can.
@@ -211,6 +214,7 @@ class Flow:
     dscp: str | int | None = None
     ecn: bool | None = None
     size: str | None = None
+    host: int | None = None
     station: str | None = None
     workload: Chosen | None = None
 
@@ -220,12 +224,13 @@ class Ping:
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     >>> Ping(interval="20ms")
-    Ping(interval='20ms', dscp=None, station=None)
+    Ping(interval='20ms', dscp=None, host=None, station=None)
     """
 
     kind: ClassVar[str] = "ping"
     interval: str | None = None
     dscp: str | int | None = None
+    host: int | None = None
     station: str | None = None
 
 

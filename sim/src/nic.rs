@@ -1,7 +1,7 @@
 //! How a sender's segments leave its host: onto the path at once, or first through an interface of its own rate.
 
 use crate::medium::Medium;
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, Label, Packet};
 use crate::world::Watch;
 use crate::SimError;
 use narrows_core::figures::QueueMeter;
@@ -145,7 +145,7 @@ pub(crate) struct Nic<'a> {
     now: Time,
     flow: u32,
     port: Port,
-    dscp: u8,
+    label: Label,
     offload: bool,
     held: Option<Segment>,
     device: Option<&'a mut Device>,
@@ -157,7 +157,7 @@ impl<'a> Nic<'a> {
     pub fn new(
         now: Time,
         flow: u32,
-        (port, dscp): (Port, u8),
+        (port, label): (Port, Label),
         offload: bool,
         device: Option<&'a mut Device>,
         path: &'a mut Medium,
@@ -167,7 +167,7 @@ impl<'a> Nic<'a> {
             now,
             flow,
             port,
-            dscp,
+            label,
             offload,
             held: None,
             // A scenario's interface is the one at its near end.
@@ -218,7 +218,7 @@ impl<'a> Nic<'a> {
             None => Packet::data(self.flow, segment),
             Some(header) => self.watch.headers.packet(self.flow, segment, header),
         };
-        packet.of_class(self.dscp)
+        packet.labelled(self.label, self.port)
     }
     #[inline]
     fn let_out(&mut self, segment: &Segment) {
@@ -241,7 +241,7 @@ pub(crate) struct WayBack<'a> {
     pub flow: u32,
     /// Where its ACKs enter the path.
     pub port: Port,
-    pub dscp: u8,
+    pub label: Label,
     pub line: Option<u32>,
     pub path: &'a mut Medium,
     pub access: &'a mut Access<Packet>,
@@ -254,7 +254,7 @@ impl<'a> WayBack<'a> {
         |ack| self.send(ack)
     }
     fn send(&mut self, ack: AckSegment) {
-        let packet = self.watch.acks.packet(self.flow, ack).of_class(self.dscp);
+        let packet = self.watch.acks.packet(self.flow, ack).labelled(self.label, self.port);
         match self.line {
             Some(line) => self.access.push(self.now, line, packet),
             None => self.path.push(self.now, self.port, packet, self.watch),

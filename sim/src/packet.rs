@@ -4,6 +4,7 @@
 //! places back as ACKs arrive: in the steady state nothing is allocated. Of data with a congestion header the sequence number
 //! and the timestamps lie in another: the header takes their room, where routers find it.
 
+use narrows_core::net::{Port, FAR};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
 use narrows_core::tcp::MSS;
@@ -41,8 +42,32 @@ const ECE: u8 = 1 << 7;
 const HEADER: u8 = 1 << 7;
 /// `class` holds the kind in its lowest two bits and the code point above.
 const DSCP: u8 = 2;
-/// The part of `entered` that is a time: some two years.
-const WHEN: u64 = (1 << 56) - 1;
+/// The part of `entered` that is a time: three days.
+const WHEN: u64 = (1 << 48) - 1;
+/// Above it the host at the far end, and above that the station.
+const HOST: u32 = 48;
+const STATION: u32 = 56;
+/// Of the host's byte: its number, whether the path shows an address in its place that stands for all, whether it is the source.
+const NUMBER: u8 = 0x3f;
+const TRANSLATED: u8 = 1 << 6;
+const SOURCE: u8 = 1 << 7;
+
+/// What all packets of a flow bear.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Label {
+    dscp: u8,
+    host: u8,
+}
+
+impl Label {
+    /// A differentiated-services code point, and a host at the far end, whose address the path hides where it is `translated`.
+    pub fn new(dscp: u8, host: u8, translated: bool) -> Label {
+        Label {
+            dscp,
+            host: host & NUMBER | if translated { TRANSLATED } else { 0 },
+        }
+    }
+}
 
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -50,7 +75,8 @@ pub struct Packet {
     /// Data: the offset of its first byte, or its header's window below its round-trip time. ACK: the next byte expected, below
     /// its timestamp. Ping, pong: its number.
     seq: u64,
-    /// When it entered the queue it is in, in ns; the highest byte is its station, of a medium that has any.
+    /// When it entered the queue it is in, in ns; the highest byte is its station, of a medium that has any, the next its host at the
+    /// far end.
     entered: u64,
     /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
@@ -131,6 +157,7 @@ impl Packet {
         Packet {
             class: Kind::Pong as u8 | self.class & !(Kind::Pong as u8),
             flags: 0,
+            entered: self.entered ^ u64::from(SOURCE) << HOST,
             ..self
         }
     }
@@ -160,14 +187,31 @@ impl Packet {
         self.class = self.class & 0b11 | dscp << DSCP;
         self
     }
+    /// The same with a flow's label, on its way from this end of the path.
+    #[inline]
+    pub fn labelled(self, label: Label, from: Port) -> Packet {
+        let host = label.host | if from == FAR { SOURCE } else { 0 };
+        Packet {
+            entered: self.entered & !(0xff << HOST) | u64::from(host) << HOST,
+            ..self.of_class(label.dscp)
+        }
+    }
+    /// The number of the host at the far end, if it is one of several and the source, or not the source. `behind`: though
+    /// the path shows another address.
+    fn host(&self, source: bool, behind: bool) -> Option<u64> {
+        let host = (self.entered >> HOST) as u8;
+        let hidden = host & TRANSLATED != 0 && !behind;
+        let own = (host & SOURCE != 0) == source && host & NUMBER > 0 && !hidden;
+        own.then(|| u64::from(host & NUMBER))
+    }
     /// The same on its way to or from a station.
     pub fn at_station(mut self, station: u8) -> Packet {
-        self.entered = self.entered & WHEN | u64::from(station) << 56;
+        self.entered = self.entered & !(0xff << STATION) | u64::from(station) << STATION;
         self
     }
     /// Its station.
     pub fn station(&self) -> u8 {
-        (self.entered >> 56) as u8
+        (self.entered >> STATION) as u8
     }
     /// The first segment of a super-packet, which is the rest then; `None` of a segment.
     #[inline]
@@ -249,13 +293,18 @@ impl packet::Packet for Packet {
     fn flow_hash(&self, seed: u64) -> u32 {
         packet::flow_hash(u64::from(self.flow) + 1, seed)
     }
-    /// One host sends to all.
+    /// One host sends to all, unless the flow is of one of several at the far end.
     fn src_hash(&self, seed: u64) -> u32 {
-        (seed >> 32) as u32
+        address(self.host(true, false), (seed >> 32) as u32, seed)
     }
-    /// One host receives from all.
     fn dst_hash(&self, seed: u64) -> u32 {
-        seed as u32
+        address(self.host(false, false), seed as u32, seed)
+    }
+    fn src_behind(&self, seed: u64) -> u32 {
+        address(self.host(true, true), (seed >> 32) as u32, seed)
+    }
+    fn dst_behind(&self, seed: u64) -> u32 {
+        address(self.host(false, true), seed as u32, seed)
     }
     #[inline]
     fn ecn(&self) -> Ecn {
@@ -315,6 +364,12 @@ impl packet::Packet for Packet {
         }
         Packet::first_segment(self)
     }
+}
+
+/// A host's hash, or that of the address that stands for all.
+fn address(host: Option<u64>, all: u32, seed: u64) -> u32 {
+    // Flows' identities begin at 1 and end below this.
+    host.map_or(all, |number| packet::flow_hash(number | 1 << 40, seed))
 }
 
 /// The ECN bits of a header.

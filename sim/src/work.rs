@@ -10,7 +10,7 @@
 
 use crate::medium::Medium;
 use crate::nic::{Device, Nic, WayBack};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
 use crate::world::Watch;
 use crate::SimError;
@@ -64,12 +64,12 @@ pub(crate) struct Net<'a> {
 
 impl Net<'_> {
     /// Where the ACKs of a half go.
-    fn way_back(&mut self, now: Time, flow: u32, port: Port, dscp: u8) -> WayBack<'_> {
+    fn way_back(&mut self, now: Time, flow: u32, port: Port, label: Label) -> WayBack<'_> {
         WayBack {
             now,
             flow,
             port,
-            dscp,
+            label,
             line: None,
             path: self.path,
             access: self.access,
@@ -155,7 +155,7 @@ struct Load {
     seeds: Rng,
     /// Where the flow's data enters.
     server: Port,
-    dscp: u8,
+    label: Label,
     running: bool,
     /// Places of its connections, by their names.
     places: Vec<Option<usize>>,
@@ -262,7 +262,7 @@ impl Works {
                 Direction::Down => NEAR,
                 Direction::Up => FAR,
             },
-            dscp: flow.dscp,
+            label: Label::new(flow.dscp, flow.host, scenario.path.nat),
             running: false,
             places: Vec::new(),
             closed: Totals::default(),
@@ -391,8 +391,8 @@ impl Works {
             return;
         };
         let number = half_number(place, uses, half);
-        let (port, dscp) = (other(this.port), of.dscp);
-        let mut way = net.way_back(now, number, port, dscp);
+        let (port, label) = (other(this.port), of.label);
+        let mut way = net.way_back(now, number, port, label);
         this.receiver.on_segment(now, &segment, &mut way.wire());
         let due = this.receiver.next_wakeup();
         net.timers
@@ -414,7 +414,7 @@ impl Works {
                 };
                 let of = &self.loads[load];
                 let number = half_number(place, uses, 1);
-                let way = (answer.port, of.dscp);
+                let way = (answer.port, of.label);
                 let mut nic = Nic::new(
                     now,
                     number,
@@ -483,7 +483,7 @@ impl Works {
         let Some(this) = connection.halves[half].as_mut() else {
             return;
         };
-        let way = (this.port, self.loads[connection.load].dscp);
+        let way = (this.port, self.loads[connection.load].label);
         let number = half_number(place, uses, half);
         let mut nic = Nic::new(
             now,
@@ -532,9 +532,9 @@ impl Works {
         let Some(this) = connection.halves[half].as_mut() else {
             return;
         };
-        let (port, dscp) = (other(this.port), self.loads[connection.load].dscp);
+        let (port, label) = (other(this.port), self.loads[connection.load].label);
         let number = half_number(place, uses, half);
-        let mut way = net.way_back(now, number, port, dscp);
+        let mut way = net.way_back(now, number, port, label);
         this.receiver.on_timer(now, &mut way.wire());
         let due = this.receiver.next_wakeup().map(|at| at.max(now + Span::ns(1)));
         net.timers
@@ -594,9 +594,10 @@ impl Works {
                 net.watch.pings += 1;
                 let flow = DATAGRAM | load as u32;
                 let packet = Packet::datagram(flow, port == NEAR, number, now, bytes + DATAGRAM_HEADERS);
-                let way = (port, of.dscp);
+                let way = (port, of.label);
                 let device = net.device.as_deref_mut();
-                Nic::new(now, flow, way, net.offload, device, net.path, net.watch).ping(packet.of_class(of.dscp));
+                Nic::new(now, flow, way, net.offload, device, net.path, net.watch)
+                    .ping(packet.labelled(of.label, port));
             }
             _ => {}
         }

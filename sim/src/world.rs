@@ -9,7 +9,7 @@
 
 use crate::medium::Medium;
 use crate::nic::{Device, Nic, WayBack};
-use crate::packet::{Acks, Headers, Kind, Packet};
+use crate::packet::{Acks, Headers, Kind, Label, Packet};
 use crate::prefetch::prefetch;
 use crate::record::Record;
 use crate::timers::Timers;
@@ -131,7 +131,7 @@ struct Flow {
     back: Option<u32>,
     /// Where its data enters the path; its ACKs enter at the other side.
     port: Port,
-    dscp: u8,
+    label: Label,
     transfer: bool,
     /// Its stop is not its end.
     restarts: bool,
@@ -154,8 +154,8 @@ impl Flow {
         figures
     }
     /// How its data leaves its host.
-    fn way(&self) -> (Port, u8) {
-        (self.port, self.dscp)
+    fn way(&self) -> (Port, Label) {
+        (self.port, self.label)
     }
 }
 
@@ -163,7 +163,7 @@ impl Flow {
 struct Probe {
     meter: ProbeMeter,
     interval: Span,
-    dscp: u8,
+    label: Label,
 }
 
 /// What comes out of the network, and who watches it.
@@ -344,7 +344,7 @@ impl World {
                     Direction::Down => NEAR,
                     Direction::Up => FAR,
                 },
-                dscp: spec.dscp,
+                label: Label::new(spec.dscp, spec.host, scenario.path.nat),
                 transfer: spec.size.is_some(),
                 work,
                 restarts: spec.restart.is_some(),
@@ -358,7 +358,7 @@ impl World {
             probes.push(Probe {
                 meter: ProbeMeter::new(),
                 interval: spec.interval,
-                dscp: spec.dscp,
+                label: Label::new(spec.dscp, spec.host, scenario.path.nat),
             });
         }
         works.reserve(&mut timers);
@@ -566,7 +566,7 @@ impl World {
             now,
             flow: id,
             port: NEAR + FAR - flow.port,
-            dscp: flow.dscp,
+            label: flow.label,
             line: flow.back,
             path: &mut self.path,
             access: &mut self.access,
@@ -627,12 +627,12 @@ impl World {
         let Some(flow) = self.flows.get_mut(id as usize) else {
             let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
             let probe = &mut self.probes[i as usize];
-            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now)).of_class(probe.dscp);
+            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now)).labelled(probe.label, NEAR);
             watch.pings += 1;
             Nic::new(
                 now,
                 ping.flow(),
-                (NEAR, probe.dscp),
+                (NEAR, probe.label),
                 self.offload,
                 self.device.as_deref_mut(),
                 path,
@@ -688,7 +688,7 @@ impl World {
                     now,
                     flow: id,
                     port: NEAR + FAR - flow.port,
-                    dscp: flow.dscp,
+                    label: flow.label,
                     line: flow.back,
                     path,
                     access: &mut self.access,

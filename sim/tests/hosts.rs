@@ -184,6 +184,7 @@ fn pings_wait_in_the_host_too() {
         kind: ProbeKind::Ping,
         interval: Span::ms(20),
         dscp: 0,
+        host: 0,
         station: None,
     }];
     let run = play(&s);

@@ -65,7 +65,9 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         }
         Some(offload)
     });
+    let nat = optional(s.field("nat"), false, |f| out.switch(&f));
     Some(PathSpec {
+        nat: nat?,
         hops: hops?,
         reverse: reverse?,
         offload: offload?,
@@ -376,6 +378,9 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
         put(&mut e, "reverse", Node::table(entries(hop, false)));
     }
     put(&mut e, "offload", Node::bool(path.offload));
+    if path.nat {
+        put(&mut e, "nat", Node::bool(true));
+    }
     Node::table(e)
 }
 

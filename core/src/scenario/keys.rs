@@ -140,6 +140,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "path",
+        "nat",
+        "switch",
+        "false",
+        "true, false",
+        "the hosts at the far end share one address on the path, as behind a home's router: a queue tells them apart only if it looks behind it",
+    ),
+    key(
+        "path",
         "loss",
         "probability or { kind, parameters }",
         "none",
@@ -484,6 +492,22 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "flow",
+        "host",
+        "count",
+        "one for all that do not say",
+        "1 to 63; with a path",
+        "which host at the far end it is of: flows of one number have one address there",
+    ),
+    key(
+        "probe",
+        "host",
+        "count",
+        "one for all that do not say",
+        "1 to 63; with a path",
+        "which host at the far end answers",
+    ),
+    key(
+        "flow",
         "station",
         "text",
         "the only one of a wifi",
@@ -612,7 +636,7 @@ pub const KEYS: &[Key] = &[
 pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
 
 /// Keys of `[path]` that are no hop's own.
-const WHOLE_PATH: &[&str] = &["hop", "reverse", "offload"];
+const WHOLE_PATH: &[&str] = &["hop", "reverse", "offload", "nat"];
 /// Keys of a hop that one on the way back has not: the others say the distance already.
 pub(super) const DISTANCE: &[&str] = &["rtt", "delay_forward"];
 

@@ -157,6 +157,7 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
         found.extend((flow.direction == super::Direction::Up).then(|| "flows that go up".into()));
         found.extend((flow.dscp > 0).then(|| "code points".into()));
+        found.extend((flow.host > 0).then(|| "hosts of their own".into()));
         found.extend(match flow.ecn {
             EcnEnds::Off => None,
             EcnEnds::Asked => Some("ecn".into()),

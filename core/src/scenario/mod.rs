@@ -102,6 +102,8 @@ pub struct PathSpec {
     /// Do super-packets cross the path whole, as between machines with segmentation and receive offload? Queue, loss and
     /// receiver then see one packet of up to 64 KiB.
     pub offload: bool,
+    /// Do the hosts at the far end share one address on the path, as behind a home's router?
+    pub nat: bool,
 }
 
 /// One narrow place, in one direction, and the propagation behind it.
@@ -223,6 +225,7 @@ impl From<HopSpec> for PathSpec {
             hops: alloc::vec![hop],
             reverse: None,
             offload: false,
+            nat: false,
         }
     }
 }
@@ -327,6 +330,8 @@ pub struct FlowSpec {
     pub ecn: EcnEnds,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
+    /// The host at the far end that it is of, from 1 on; 0: the one of all that say nothing.
+    pub host: u8,
     /// The station whose flow it is, where there is a medium.
     pub station: Option<u8>,
     /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one it sends all it can.
@@ -360,6 +365,8 @@ pub struct ProbeSpec {
     pub interval: Span,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
+    /// The host at the far end that answers, from 1 on; 0: the one of all that say nothing.
+    pub host: u8,
     /// The station that answers, where there is a medium.
     pub station: Option<u8>,
 }

@@ -27,6 +27,8 @@ pub(super) const FRAME: Bytes = Bytes::new(1514);
 pub(super) const DAY: Span = Span::s(24 * 3600);
 pub(super) const HOUR: Span = Span::s(3600);
 const MOST_FLOWS: u64 = 100_000;
+/// Hosts at the far end that are told apart.
+const MOST_HOSTS: u64 = 63;
 
 impl Scenario {
     /// Reads a TOML document that names no files. `file_name` is what errors call it.
@@ -475,7 +477,7 @@ fn flow(
         end,
         ecn: host_ecn,
         reverse,
-        wifi: _,
+        wifi,
     } = ends;
     let workload = work::workload(out, s, reverse);
     let cc = match s.field("cc") {
@@ -538,6 +540,7 @@ fn flow(
         }
     });
     let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
+    let host = far_host(out, s, wifi.is_some());
     let size = optional(s.field("size"), None, |f| {
         out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
             .map(Some)
@@ -584,12 +587,28 @@ fn flow(
         restart: restart?,
         direction: direction?,
         dscp: dscp?,
+        host: host?,
         ecn: ecn?,
         size: size?,
         station: None,
         workload: workload?,
     };
     Some((flow, count?, named?))
+}
+
+/// Which host at the far end; stations are hosts of their own.
+fn far_host(out: &mut Collector<'_>, s: &Section<'_>, wifi: bool) -> Option<u8> {
+    optional(s.field("host"), 0, |f| {
+        if wifi {
+            out.refuse(
+                &f,
+                "is a path's: each station of a wifi is a host of its own",
+                Fix::None,
+            );
+            return None;
+        }
+        out.count(&f, 1, MOST_HOSTS).map(|number| number as u8)
+    })
 }
 
 fn probes(out: &mut Collector<'_>, top: &Section<'_>, wifi: Option<&Written>) -> Option<Vec<ProbeSpec>> {
@@ -611,12 +630,14 @@ fn probes(out: &mut Collector<'_>, top: &Section<'_>, wifi: Option<&Written>) ->
                 out.quantity(&f, "ms", Span::us(100), HOUR)
             });
             let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
+            let host = far_host(out, s, wifi.is_some());
             let stations = wifi::stations(out, s, wifi)?.into_iter();
-            let (kind, interval, dscp) = (kind?, interval?, dscp?);
+            let (kind, interval, dscp, host) = (kind?, interval?, dscp?, host?);
             let probe = |station| ProbeSpec {
                 kind,
                 interval,
                 dscp,
+                host,
                 station,
             };
             Some(stations.map(probe).collect())

@@ -55,6 +55,9 @@ impl Scenario {
                 if p.dscp > 0 {
                     put(&mut e, "dscp", dscp::node(p.dscp));
                 }
+                if p.host > 0 {
+                    put(&mut e, "host", Node::integer(p.host));
+                }
                 self.put_station(&mut e, p.station);
                 Node::table(e)
             });
@@ -112,6 +115,9 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
     }
     if flow.dscp > 0 {
         put(&mut e, "dscp", dscp::node(flow.dscp));
+    }
+    if flow.host > 0 {
+        put(&mut e, "host", Node::integer(flow.host));
     }
     // That both ends do as the law needs is what no key means.
     if flow.ecn != EcnEnds::Both {

@@ -38,6 +38,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         restart: None,
         direction: Direction::Down,
         dscp: 0,
+        host: 0,
         ecn: EcnEnds::Off,
         size: None,
         station: None,
@@ -50,6 +51,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
         kind: ProbeKind::Ping,
         interval,
         dscp: 0,
+        host: 0,
         station: None,
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! The modes: `flowblind` puts all into one queue; `srchost`, `dsthost` and `hosts` give one to each host or pair of them; `flows` one to each
 //! flow; `dual-srchost`, `dual-dsthost` and `triple-isolate` likewise, with a turn that is shorter the more flows of the same
-//! host are busy.
+//! host are busy. With `nat` a host is the one behind a translated address, otherwise the address.
 
 use crate::packet::Packet;
 
@@ -21,6 +21,8 @@ pub struct Isolation {
     flows: bool,
     source: bool,
     destination: bool,
+    /// Look behind translated addresses.
+    nat: bool,
 }
 
 /// tc's words; the first is its default.
@@ -36,8 +38,8 @@ pub const WORDS: &[&str] = &[
 ];
 
 impl Isolation {
-    /// Of this word.
-    pub fn of(word: &str) -> Isolation {
+    /// Of this word, and whether hosts behind translated addresses are told apart.
+    pub fn of(word: &str, nat: bool) -> Isolation {
         let (flows, source, destination) = match word {
             "flowblind" => (false, false, false),
             "srchost" => (false, true, false),
@@ -52,6 +54,7 @@ impl Isolation {
             flows,
             source,
             destination,
+            nat,
         }
     }
 }
@@ -75,17 +78,17 @@ impl Isolation {
         }
     }
     fn source<P: Packet>(self, packet: &P, seed: u64) -> u32 {
-        if self.source {
-            packet.src_hash(seed)
-        } else {
-            0
+        match (self.source, self.nat) {
+            (false, _) => 0,
+            (true, false) => packet.src_hash(seed),
+            (true, true) => packet.src_behind(seed),
         }
     }
     fn destination<P: Packet>(self, packet: &P, seed: u64) -> u32 {
-        if self.destination {
-            packet.dst_hash(seed)
-        } else {
-            0
+        match (self.destination, self.nat) {
+            (false, _) => 0,
+            (true, false) => packet.dst_hash(seed),
+            (true, true) => packet.dst_behind(seed),
         }
     }
 }
@@ -270,5 +273,94 @@ impl Table {
             self.destinations.busy[usize::from(destination) % QUEUES],
         );
         usize::from(sources.max(destinations).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::units::{Bytes, Time};
+    use alloc::vec::Vec;
+
+    /// A packet of a flow with this hash, to and from these hosts, whose addresses others stand before.
+    struct Hashed {
+        flow: u32,
+        hosts: (u32, u32),
+        behind: (u32, u32),
+    }
+
+    impl Packet for Hashed {
+        fn size(&self) -> Bytes {
+            Bytes::new(1514)
+        }
+        fn enqueued_at(&self) -> Time {
+            Time::ZERO
+        }
+        fn set_enqueued_at(&mut self, _now: Time) {}
+        fn flow_hash(&self, _seed: u64) -> u32 {
+            self.flow
+        }
+        fn src_hash(&self, _seed: u64) -> u32 {
+            self.hosts.0
+        }
+        fn dst_hash(&self, _seed: u64) -> u32 {
+            self.hosts.1
+        }
+        fn src_behind(&self, _seed: u64) -> u32 {
+            self.behind.0
+        }
+        fn dst_behind(&self, _seed: u64) -> u32 {
+            self.behind.1
+        }
+        fn ecn(&self) -> Ecn {
+            Ecn::NotEct
+        }
+        fn set_ce(&mut self) {}
+    }
+
+    #[test]
+    fn flows_whose_hashes_name_one_queue_have_each_its_own_of_a_set() {
+        let mut table = Table::new(Isolation::of("flows", false));
+        let queue = |table: &mut Table, flow: u32| {
+            let queue = table.queue(
+                &Hashed {
+                    flow,
+                    hosts: (0, 0),
+                    behind: (0, 0),
+                },
+                0,
+            );
+            table.states[queue] = State::Sparse;
+            queue
+        };
+        // 6 is the seventh of the eight of its set, and the search goes round.
+        let flows = [6, 6 + 1024, 6 + 2048, 6 + 3072];
+        assert_eq!(flows.map(|flow| queue(&mut table, flow)), [6, 7, 0, 1]);
+        assert_eq!(flows.map(|flow| queue(&mut table, flow)), [6, 7, 0, 1]);
+        let more: Vec<usize> = (4..8).map(|n| queue(&mut table, 6 + 1024 * n)).collect();
+        assert_eq!(more, [2, 3, 4, 5]);
+        // A ninth finds nothing idle, and shares the one that its hash names.
+        assert_eq!(queue(&mut table, 6 + 1024 * 8), 6);
+    }
+
+    #[test]
+    fn hosts_behind_an_address_are_told_apart_by_who_looks_there() {
+        for (words, nat, expected) in [
+            ("srchost", false, 1),
+            ("srchost", true, 3),
+            ("dsthost", false, 2),
+            ("dsthost", true, 4),
+            ("hosts", false, 1 ^ 2),
+            ("hosts", true, 3 ^ 4),
+            ("flows", true, 9),
+        ] {
+            let packet = Hashed {
+                flow: 9,
+                hosts: (1, 2),
+                behind: (3, 4),
+            };
+            assert_eq!(Isolation::of(words, nat).flow(&packet, 0), expected, "{words} {nat}");
+        }
     }
 }

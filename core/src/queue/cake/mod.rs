@@ -146,7 +146,7 @@ impl<P: Packet + Send> Cake<P> {
             rtt => rtt,
         };
         let diffserv = tins::of(params.word("diffserv"));
-        let isolation = Isolation::of(params.word("flows"));
+        let isolation = Isolation::of(params.word("flows"), params.bool("nat"));
         let rate = params.rate("bandwidth").as_bit() / 8;
         let autorate = params.bool("autorate_ingress");
         let mut cake = Cake {

@@ -89,7 +89,7 @@ pub const PARAMS: &[Param] = &[
         "memory that all queues may take, as Linux counts it; 0: four times what rtt has room for, 4 MB or more, 15.5 MB at most",
     ),
     param("wash", Kind::Bool(false), "clear the code point once the tin is chosen"),
-    param("nat", Kind::Bool(false), "look behind address translation: refused, there is none on a path"),
+    param("nat", Kind::Bool(false), "tell hosts apart that a translation shows as one address (`path.nat`)"),
     param(
         "fwmark",
         Kind::Count(0, 0, u32::MAX as u64),
@@ -111,13 +111,6 @@ pub fn check(params: &Params) -> Result<(), Refusal> {
             fix: String::from(fix),
         })
     };
-    if params.bool("nat") {
-        return refusal(
-            "nat",
-            "looks behind address translation, and nothing translates addresses on this path: CAKE sees the hosts themselves",
-            "false",
-        );
-    }
     if params.count("fwmark") != 0 {
         return refusal(
             "fwmark",

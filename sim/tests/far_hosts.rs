@@ -1,0 +1,55 @@
+//! Hosts at the far end: who shares an address, and what CAKE makes of it.
+
+mod common;
+
+use common::{play, registry};
+use narrows_core::scenario::Scenario;
+
+/// Eight flows of one host, and one of another; what the latter has of all.
+fn share(path: &str, direction: &str) -> f64 {
+    let text = format!(
+        "duration = \"30s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\n{path}\n\
+         [[flow]]\nid = \"many\"\ncc = \"cubic\"\ncount = 8\nhost = 1\ndirection = \"{direction}\"\n\
+         [[flow]]\nid = \"one\"\ncc = \"cubic\"\nhost = 2\ndirection = \"{direction}\"\n"
+    );
+    let scenario = Scenario::from_toml(&text, "hosts", &registry()).unwrap_or_else(|e| panic!("{e}"));
+    let goodput: Vec<f64> = play(&scenario).flows.iter().map(|flow| flow.goodput_mbit).collect();
+    goodput[8] / goodput.iter().sum::<f64>()
+}
+
+/// A host's half, which one CUBIC flow does not always fill, or a flow's ninth.
+fn is(share: f64, of_hosts: bool, what: &str) {
+    let fair = if of_hosts { 0.38..0.52 } else { 0.09..0.14 };
+    assert!(fair.contains(&share), "{what}: {share}");
+}
+
+#[test]
+fn each_host_has_the_same_and_behind_one_address_each_flow_unless_cake_looks_behind_it() {
+    for (nat, looks, of_hosts) in [
+        (false, false, true),
+        (false, true, true),
+        (true, false, false),
+        (true, true, true),
+    ] {
+        let path = format!("nat = {nat}\nqueue = {{ kind = \"cake\", flows = \"dual-dsthost\", nat = {looks} }}");
+        is(share(&path, "down"), of_hosts, &path);
+    }
+}
+
+/// Downwards hosts at the far end are where packets go to; upwards, on the way back, where they come from. All have one host at the
+/// near end, so a turn of triple-isolate is as short for the one flow as for the eight.
+#[test]
+fn only_what_is_told_apart_counts() {
+    for (words, down, up) in [
+        ("dual-dsthost", true, false),
+        ("dual-srchost", false, true),
+        ("hosts", true, true),
+        ("flows", false, false),
+        ("triple-isolate", false, false),
+    ] {
+        let queue = format!("queue = {{ kind = \"cake\", flows = \"{words}\" }}");
+        is(share(&queue, "down"), down, words);
+        let back = format!("[path.reverse]\nrate = \"10Mbit\"\n{queue}");
+        is(share(&back, "up"), up, words);
+    }
+}
