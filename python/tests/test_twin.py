@@ -128,3 +128,32 @@ def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
     assert down.varies
     assert (down.rate.high, down.rate.why) == (None, "the mean of a rate that varies")
     assert 10 < (down.rate.value or 0) < 20
+
+
+def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:
+    for loss in (0.002, 0.0):
+        path = nw.Path(
+            rate="8Mbit",
+            rtt="40ms",
+            buffer="1bdp",
+            **({"loss": {"probability": loss, "per": "packet"}} if loss else {}),
+        )
+        full = measure(path, Plan(streams=8, load_s=6.0, ways=("down",)))
+        alone = measure(path, Plan(streams=1, load_s=20.0, ways=("down",)), seed=2)
+        wide, near = (infer(full, chance=True, lone=lone).ways["down"].loss for lone in (None, alone))
+        assert near.low is not None
+        assert near.high is not None
+        assert near.low <= loss <= near.high
+        assert wide.high is not None
+        assert near.high < wide.high / 2
+
+
+def test_hardly_anything_sent_again_is_nothing_lost_by_chance() -> None:
+    found = infer(
+        measure(nw.Path(rate="20Mbit", rtt="10ms", buffer="60kB"), Plan(streams=1, load_s=5.0, ways=("down",))),
+        chance=True,
+    )
+    loss = found.ways["down"].loss
+    assert loss.low == 0
+    assert loss.high is not None
+    assert loss.high < 0.01

@@ -27,6 +27,7 @@ from narrows.errors import NarrowsError
 from narrows.measurement import DIRECTIONS, Direction, Json, Measurement, short
 from narrows.scenario import Hop, Path
 from narrows.simulated import Plan
+from narrows.twin.chance import Chance, losses
 from narrows.twin.fit import AQM, FAIR, FILLED, Fitted, Guess, Setting, bits, first, search, without_frames
 from narrows.twin.signs import FRAME, Signs, idle_ms, longest, signs
 
@@ -172,7 +173,14 @@ def _value(value: object) -> str:
     return json.dumps(value)
 
 
-def infer(measured: Measurement, *, seed: int = 1, progress: Callable[[float, float], object] | None = None) -> Twin:
+def infer(
+    measured: Measurement,
+    *,
+    seed: int = 1,
+    chance: bool = False,
+    lone: Measurement | None = None,
+    progress: Callable[[float, float], object] | None = None,
+) -> Twin:
     """The twin of the path that was measured.
 
     >>> from narrows.simulated import measure
@@ -185,6 +193,9 @@ def infer(measured: Measurement, *, seed: int = 1, progress: Callable[[float, fl
     Args:
         measured: With an idle phase, and each way loaded alone.
         seed: Of the simulations.
+        chance: Also ask how much may be lost by chance, which takes as long again; otherwise that may be anything up
+            to all that was sent again.
+        lone: Another measurement of the path, with one flow, which tells more of that.
         progress: Called now and then with how much is done, of how much; what it raises stops it.
 
     Raises:
@@ -207,8 +218,13 @@ def infer(measured: Measurement, *, seed: int = 1, progress: Callable[[float, fl
         other = seen.get("up" if way == "down" else "down")
         plan = _plan(measured, way, sign)
         hop = Hop(**first(other).keys()) if other else None
-        found = search(sign, Setting(way, plan, rtt, hop, seed), progress=_part(progress, done, len(seen)))
+        setting = Setting(way, plan, rtt, hop, seed)
+        found = search(sign, setting, progress=_part(progress, done, len(seen)))
         ways[way] = _way(sign, found)
+        if (chance or lone) and found and found[0].guess.kind != "policer" and sign.again is not None:
+            alone = None if lone is None else signs(lone, way)
+            also = [] if lone is None or alone is None else [(alone, replace(setting, plan=_plan(lone, way, alone)))]
+            ways[way] = _with_chance(ways[way], losses([(sign, setting), *also], found[0].guess))
     rate = min((w.rate.value for w in ways.values() if w.rate.value), default=None)
     late = ((measured.json.get("own_error") or {}).get("lateness_ms") or {}).get("p50") or 0.0
     return Twin(
@@ -286,6 +302,15 @@ def _way(seen: Signs, found: list[Fitted]) -> Way:
     loss = Known(guess.loss, 0.0, seen.again, "" if seen.again is not None else "packets sent again are not known")
     alike = {f.guess.kind: f.distance for f in found}
     return Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike)
+
+
+def _with_chance(way: Way, found: Chance) -> Way:
+    """The way with the likeliest of its losses by chance, and all that are possible."""
+    depth = way.depth
+    if way.family == "drop-tail" and not depth.why:
+        depth = _interval("buffer_bytes", way.family, found.guess.depth_bytes)
+    guess = replace(way.guess, loss=found.guess.loss) if depth.why else found.guess
+    return replace(way, guess=guess, depth=depth, loss=Known(guess.loss, found.low, found.high))
 
 
 def _both_at_once(seen: Signs, why: str = "both ways were loaded at once, and pings crossed both queues") -> Way:

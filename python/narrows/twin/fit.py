@@ -179,7 +179,7 @@ def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -
         # A burst, a link, RED's thresholds need moves before they say anything.
         moved = one
         if at < REFINED or one.guess.kind in ("policer", "red"):
-            moved = fit(seen, setting, _moved(one, seen), rounds=ROUNDS, best=one) or one
+            moved = fit(seen, setting, nearer(one, seen), rounds=ROUNDS, best=one) or one
         known = best.get(one.guess.kind)
         if known is None or moved.distance < known.distance:
             best[one.guess.kind] = moved
@@ -197,11 +197,11 @@ def fit(seen: Signs, setting: Setting, guess: Guess, *, rounds: int, best: Fitte
             best = fitted
         if best.distance < ALIKE:
             break
-        guess = _moved(fitted, seen)
+        guess = nearer(fitted, seen)
     return best
 
 
-def _moved(fitted: Fitted, seen: Signs) -> Guess:
+def nearer(fitted: Fitted, seen: Signs) -> Guess:
     """The parameters nearer to what would show the same."""
     guess, shown = fitted.guess, fitted.shown
     frame_ms = FRAME * 8e-3 / guess.rate_mbit
