@@ -117,8 +117,8 @@ def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> 
     before = by("cubic", 1, ALONE_S)
     tell(f"One flow of CUBIC: {_short(before)}.")
     many = by("cubic", STREAMS, LOAD_S)
-    found = twin.infer(many)
-    place = library.measured(found.json(), role="sender", source="measured")
+    found = twin.infer(many, lone=before)
+    place = library.measured(found.json(), role="sender", source="measured", lone=True)
     tell(
         f"{STREAMS} flows show what it is: {place.rate_mbit:.1f} Mbit/s, {place.rtt_ms:.0f} ms, a buffer of "
         f"{place.buffer_bdp or 0:.1f} BDP (measured, not told)."

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import NARROWS, Cli
@@ -115,7 +116,7 @@ def test_a_twin_and_its_intervals() -> None:
     assert down.rate_mbit == pytest.approx(10, rel=0.1)
     assert up.rate_mbit == pytest.approx(4, rel=0.1)
     assert up.variants[0].path.reverse is not None
-    assert [variant.why.split()[0] for variant in down.variants[:3]] == ["a"] * 3
+    assert down.variants[0].path.buffer is not None
     with pytest.raises(NarrowsError, match="not a twin"):
         measured({"path": 3}, role="sender", source="x")
     with pytest.raises(NarrowsError, match="no \\[path\\]"):
@@ -248,6 +249,8 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
         (("nothing.json",), "nothing.json"),
         (("nothing.toml", "--rate", "5Mbit"), "the file says it already"),
         ((*PATH, "--kernel", "windows"), "windows"),
+        ((*PATH, "--now", "windows"), "--now cubic"),
+        ((*PATH, "--lone", "one.json"), "goes with a measurement"),
     ],
 )
 def test_mistakes_are_told_with_exit_code_2(cli: Cli, args: tuple[str, ...], says: str) -> None:
@@ -309,17 +312,38 @@ def test_what_an_advice_is_given_for() -> None:
     assert claim(found.effects, ("retransmissions",)) is None or found.effects
 
 
-def test_a_loss_that_a_full_queue_hides_is_a_variant() -> None:
-    known = {"value": 0.0, "low": 0.0, "high": 0.01, "why": ""}
-    twin = {
-        "path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"},
-        "down": {"loss": known, "buffer_bytes": {"value": 50_000, "low": 45_000, "high": 55_000}},
+@pytest.mark.parametrize(
+    ("loss", "buffer", "tried"),
+    [
+        ((0.0, 0.0, 0.01), (45_000, 55_000), ["", "0.25 % lost by chance", "1 % lost by chance"]),
+        ((0.0, 0.0, 0.0001), (40_000, 60_000), ["", "a buffer of 40 kB", "a buffer of 60 kB"]),
+        ((0.002, 0.0, 0.003), (49_000, 51_000), ["", "0 % lost by chance"]),
+        ((0.01, 0.002, 0.03), (49_000, 51_000), ["", "0.2 % lost by chance", "3 % lost by chance"]),
+        ((0.004, 0.003, 0.006), (49_000, 51_000), [""]),
+    ],
+)
+def test_what_a_measurement_leaves_open_is_tried(
+    loss: tuple[float, float, float], buffer: tuple[int, int], tried: list[str]
+) -> None:
+    path: dict[str, Any] = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
+    path |= {"loss": {"probability": loss[0], "per": "packet"}} if loss[0] else {}
+    way = {
+        "loss": dict(zip(("value", "low", "high"), loss, strict=True)),
+        "buffer_bytes": {"value": 50_000, "low": buffer[0], "high": buffer[1]},
     }
-    place = measured(twin, role="receiver", source="x")
-    assert [variant.why for variant in place.variants] == [
-        "a buffer of 50 kB", "a buffer of 45 kB", "a buffer of 55 kB", "1 % lost by chance",
-    ]  # fmt: skip
-    assert "lost by chance" in place.open[-1]
+    place = measured({"path": path, "up": way}, role="sender", source="x")
+    assert [variant.why for variant in place.variants] == tried
+    assert any("--lone" in what for what in place.open) is any("lost" in why for why in tried)
+    assert not any(
+        "--lone" in what for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
+    )
+
+
+def test_two_of_a_kind_get_halves() -> None:
+    question = asked(buffer="2bdp")
+    found = search(question, candidates(question, FEW), rounds=((5, 1),))
+    for of in found.draws("cubic").values():
+        assert of["beside_mbit"] == of["rival_mbit"] == of["rival_fair_mbit"]
 
 
 @pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), True, []])

@@ -37,8 +37,15 @@ OPEN_BUFFERS = ("1bdp", "0.3bdp", "4bdp")
 FRAME, MOST = 1514, 1e10
 """Bytes that a buffer holds, at least and at most."""
 
-LOSSY = 2e-3
-"""Losses by chance that would make a difference."""
+LOSSY, RENO = 2e-3, 1.5
+"""Losses by chance that make a difference: so many anyway, fewer where they keep Reno's window, √(1.5 / p) packets
+(RFC 5681's law; Mathis et al. 1997), below one bandwidth-delay product."""
+
+WIDE = 1.25
+"""A buffer's interval whose ends are nearer to each other than this is as good as a number."""
+
+FAR, FAR_APART = 2.0, 4.0
+"""A loss is another one where it is so many times as much; and so far below the most one between is tried, too."""
 
 LIKELIEST = 0.5
 """The weight of the likeliest variant; the others share the rest."""
@@ -209,10 +216,16 @@ def path_of(tree: Mapping[str, Any]) -> Path:
     return Path(**rest)
 
 
-def measured(twin: Mapping[str, Any], *, role: str, source: str) -> Place:
+def measured(twin: Mapping[str, Any], *, role: str, source: str, lone: bool = False) -> Place:
     """The place of a twin's JSON, with its intervals as variants.
 
     A sender's data goes up, everybody else's down, where both ways were measured.
+
+    Args:
+        twin: Of `narrows twin --json`.
+        role: Who asks.
+        source: What it is called.
+        lone: It was also measured with one flow; if not, and that would tell more, this is said.
 
     Raises:
         NarrowsError: If it is not a twin's JSON.
@@ -224,20 +237,52 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str) -> Place:
     way = told[0] if role == "sender" else told[-1]
     ahead = _turned(dict(tree)) if way == "up" and "reverse" in tree else dict(tree)
     path = path_of(ahead)
-    depth = twin[way].get("buffer_bytes")
-    known = depth if isinstance(depth, Mapping) else {}
-    whole = [size for key in ("value", "low", "high") if (size := _size(known.get(key))) is not None]
     left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way])]
-    guesses = [(path, "")]
-    if path.queue in {None, "fifo"} and path.policer is None and len(whole) == 3:  # noqa: PLR2004 - an interval
-        guesses = [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in whole]
-    most = _most_loss(twin[way])
-    if most > LOSSY and path.loss is None:
-        # A queue that fills hides what chance takes: all that was sent again may have been that.
-        left.append(f"how many are lost by chance: up to {100 * most:.2g} %")
-        lossy = {"probability": f"{100 * most:.3g}%", "per": "packet"}
-        guesses.append((replace(path, loss=lossy), f"{100 * most:.2g} % lost by chance"))
+    guesses = [(path, ""), *_other_buffers(path, twin[way])]
+    of = _numbers(path)
+    rounds = of["rate_mbit"] * 1e6 / 8 * min(of["rtts_ms"]) / 1000 / FRAME
+    losses = _other_losses(of["loss"], twin[way], least=min(LOSSY, RENO / max(1.0, rounds) ** 2))
+    if losses and (path.loss is None or isinstance(path.loss, dict)):
+        # A queue that fills hides what chance takes.
+        could = " or ".join(f"{100 * loss:.2g} %" for loss in [of["loss"], *losses])
+        ask = "" if lone or role != "sender" else "; a measurement with --streams 1, given as --lone, tells more"
+        left.append(f"how many are lost by chance: {could}{ask}")
+        for loss in losses:
+            lossy = {"probability": f"{100 * loss:.3g}%", "per": "packet"} if loss else None
+            guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % lost by chance"))
     return place(guesses, source=source, left=left)
+
+
+def _other_buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """The ends of the buffer's interval, where they make a difference."""
+    depth = way.get("buffer_bytes")
+    known = depth if isinstance(depth, Mapping) else {}
+    whole = [size for key in ("low", "high") if (size := _size(known.get(key))) is not None]
+    if path.queue not in {None, "fifo"} or path.policer is not None or known.get("value") is None:
+        return []
+    # One that was never full holds what was seen, or more.
+    if known.get("high") is not None and (len(whole) < 2 or whole[1] < WIDE * whole[0]):  # noqa: PLR2004 - two ends
+        return []
+    return [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in whole]
+
+
+def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> list[float]:
+    """What else may be lost by chance: the ends of the interval, and between; what is less than `least` is nothing."""
+    told = way.get("loss")
+    known = told if isinstance(told, Mapping) else {}
+    low, high = (_share(known.get(key)) for key in ("low", "high"))
+    out = []
+    if likeliest >= least and low < likeliest / FAR:
+        out.append(low if low >= least else 0.0)
+    if high >= least and high > FAR * likeliest:
+        between = high / FAR_APART
+        out += [between, high] if between > max(least, likeliest) else [high]
+    return out
+
+
+def _share(value: object) -> float:
+    """A share of packets; a file may hold anything."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 else 0.0
 
 
 def _size(value: object) -> int | None:
@@ -245,12 +290,6 @@ def _size(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not FRAME <= value <= MOST:
         return None
     return round(value)
-
-
-def _most_loss(way: Mapping[str, Any]) -> float:
-    loss = way.get("loss")
-    high = loss.get("high") if isinstance(loss, Mapping) else None
-    return float(high) if isinstance(high, int | float) and 0 <= high < 1 else 0.0
 
 
 def _unsure(way: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -26,6 +26,11 @@ _WITHIN_S = 10.0
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.option(
+    "--lone",
+    type=click.Path(dir_okay=False),
+    help="A measurement with one flow, which tells chance from a full queue. Example: --lone one.json",
+)
 @click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit")
 @click.option("--rtt", help="Two-way propagation. Example: --rtt 40ms")
 @click.option("--buffer", help="What its queue holds; several are tried without. Example: --buffer 100kB")
@@ -48,6 +53,7 @@ _WITHIN_S = 10.0
 @click.option("--quiet", is_flag=True, help="No progress. Example: --quiet")
 def advise(  # noqa: PLR0917 - Click calls it by keyword
     file: str | None,
+    lone: str | None,
     rate: str | None,
     rtt: str | None,
     buffer: str | None,
@@ -76,6 +82,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows advise measured.json --as receiver --for pages,calls --report advice.html
     """
+    from narrows import _core  # noqa: PLC0415
     from narrows import advise as library  # noqa: PLC0415
     from narrows.advise import sealed  # noqa: PLC0415
     from narrows.advise.show import report, show  # noqa: PLC0415
@@ -89,12 +96,19 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         if wrong is not None:
             raise click.BadParameter("the file says it already", param_hint=f"--{wrong}")
         with _Bar(quiet=quiet or as_json, of="the twin") as bar:
-            place, measured = _from_file(file, role or "sender", seed, bar)
+            place, measured = _from_file(file, role or "sender", seed, bar, lone)
     else:
+        if lone is not None:
+            raise click.BadParameter("goes with a measurement FILE", param_hint="--lone")
         if rate is None and rtt is None:
             given, role, cares = _ask(given, role, cares)
         place = _stated(given)
     has = library.kernel(told)
+    known = [kind["name"] for kind in json.loads(_core.list_json())["cc"]]
+    if now is not None and now not in known:
+        raise NarrowsError(
+            f"no congestion control is called `{now}`; known: {', '.join(known)}\n    write: --now cubic"
+        )
     asked = library.Asked(
         place=place,
         role=role or "sender",
@@ -149,7 +163,13 @@ def _stated(given: Mapping[str, str | None]) -> Place:
     return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
 
 
-def _from_file(file: str, role: str, seed: int, bar: Any) -> tuple[Place, Measurement | None]:  # noqa: ANN401
+def _from_file(
+    file: str,
+    role: str,
+    seed: int,
+    bar: Any,  # noqa: ANN401
+    lone: str | None,
+) -> tuple[Place, Measurement | None]:
     """The place of a file, and the measurement if it is one."""
     from narrows import _core, files, twin  # noqa: PLC0415
     from narrows.advise import from_scenario  # noqa: PLC0415
@@ -173,8 +193,9 @@ def _from_file(file: str, role: str, seed: int, bar: Any) -> tuple[Place, Measur
         if "measurement" not in tree and "path" in tree:
             return place_of(tree, role=role, source=name), None
     measured = files.read(file)
-    inferred = twin.infer(measured, seed=seed, progress=bar)
-    return place_of(inferred.json(), role=role, source=f"measured, {name}"), measured
+    alone = None if lone is None else files.read(lone)
+    inferred = twin.infer(measured, seed=seed, lone=alone, chance=True, progress=bar)
+    return place_of(inferred.json(), role=role, source=f"measured, {name}", lone=alone is not None), measured
 
 
 def _ask(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -73,12 +73,15 @@ class Found:
         for trial, values in sorted(self.trials.items(), key=lambda item: item[0].seconds):
             if trial.key == key:
                 found.setdefault((trial.variant, trial.seed), {}).update(values)
-        reference = RIVAL if key != RIVAL else key
         if side(self.asked) == "sender":
             for trial, values in sorted(self.trials.items(), key=lambda item: item[0].seconds):
                 at = (trial.variant, trial.seed)
-                if trial.key == reference and trial.setting == "beside" and at in found:
-                    found[at]["rival_fair_mbit"] = values["rival_mbit"]
+                if trial.key == RIVAL and trial.setting == "beside" and at in found:
+                    # Two of a kind share by chance: each one's part is half of what both get.
+                    half = (_known(values["beside_mbit"]) + _known(values["rival_mbit"])) / 2
+                    found[at]["rival_fair_mbit"] = half
+                    if key == RIVAL:
+                        found[at] |= {"beside_mbit": half, "rival_mbit": half}
         return found
 
     def utilities(self, key: str) -> dict[tuple[int, int], float]:
@@ -145,6 +148,7 @@ def search(
     tell: Tell | None = None,
     jobs: int | None = None,
     rounds: Sequence[tuple[int, int]] = ROUNDS,
+    known: Mapping[Trial, Values] | None = None,
 ) -> Found:
     """Runs the rounds; Ctrl-C answers what is known, if anything is.
 
@@ -156,6 +160,7 @@ def search(
         tell: Told the progress.
         jobs: Simulations at once; every core without.
         rounds: Seconds and seeds of each.
+        known: What trials came to that another search of the same place and seed made; they are not played again.
     """
     found = Found(asked, {candidate.key: candidate for candidate in candidates})
     begin = time.monotonic()
@@ -179,7 +184,7 @@ def search(
                 keys = _kept(found, keys, last=last)
             todo = [t for t in _trials(asked, keys, variants, seeds, seconds, last=last) if t not in found.trials]
             done = _Done(todo, asked, tell, ("first round", "second round", "last round")[min(number, 2)], finished)
-            everywhere(todo, _player(asked, found), cost=lambda t: packets(asked, t), done=done, jobs=jobs)
+            everywhere(todo, _player(asked, found, known or {}), cost=lambda t: packets(asked, t), done=done, jobs=jobs)
             found.rounds, found.finalists = number + 1, found.ranking(keys)
     except KeyboardInterrupt:
         found.stopped = True
@@ -187,6 +192,10 @@ def search(
             raise
     found.seconds = time.monotonic() - begin
     return found
+
+
+def _known(value: float | None) -> float:
+    return value or 0.0
 
 
 class _Done:
@@ -205,12 +214,12 @@ class _Done:
         self._then(trial)
 
 
-def _player(asked: Asked, found: Found) -> Callable[[Trial, Progress], None]:
+def _player(asked: Asked, found: Found, known: Mapping[Trial, Values]) -> Callable[[Trial, Progress], None]:
     reference = Candidate(key=RIVAL, says=RIVAL, cc=RIVAL)
 
     def one(trial: Trial, keep_on: Progress) -> None:
         candidate = found.candidates.get(trial.key, reference)
-        found.trials[trial] = play(asked, candidate, trial, keep_on)
+        found.trials[trial] = known[trial] if trial in known else play(asked, candidate, trial, keep_on)
 
     return one
 

@@ -299,42 +299,39 @@ def effects(found: Found, key: str) -> list[Effect]:
 
 
 def _effect(asked: Asked, name: str, pairs: Sequence[tuple[tuple[int, int], float, float]]) -> Effect:
-    often: dict[int, int] = {}
-    for (variant, _), _, _ in pairs:
-        often[variant] = often.get(variant, 0) + 1
-    weights = [asked.place.variants[at[0]].weight / often[at[0]] for at, _, _ in pairs]
-    whole = math.fsum(weights)
-    before = math.fsum(w * pair[1] for w, pair in zip(weights, pairs, strict=True)) / whole
-    after = math.fsum(w * pair[2] for w, pair in zip(weights, pairs, strict=True)) / whole
-    changes = [later - earlier for _, earlier, later in pairs]
+    by_variant: dict[int, list[tuple[float, float]]] = {}
+    for (variant, _), earlier, later in pairs:
+        by_variant.setdefault(variant, []).append((earlier, later))
+    weights = {variant: asked.place.variants[variant].weight for variant in by_variant}
+    whole = math.fsum(weights.values())
+    before, after = (
+        math.fsum(weights[v] * fmean(pair[side_] for pair in of) for v, of in by_variant.items()) / whole
+        for side_ in (0, 1)
+    )
     factor, share = calibration().get(name, UNKNOWN)
-    own = share * (abs(before) + abs(after)) / 2
-    middle = after - before
-    low = min(middle, _quantile(changes, weights, 0.05))
-    high = max(middle, _quantile(changes, weights, 0.95))
+    # What chance and the simulator do is done on each variant; which of them it is, is not known.
+    ends = [_ends([later - earlier for earlier, later in of], of, factor, share) for of in by_variant.values()]
     return Effect(
         name=name,
         before=before,
         after=after,
-        low=middle - factor * (middle - low + own),
-        high=middle + factor * (high - middle + own),
+        low=min(low for low, _ in ends),
+        high=max(high for _, high in ends),
         of_queues=side(asked) == "queue",
     )
 
 
-def _quantile(values: Sequence[float], weights: Sequence[float], at: float) -> float:
-    """Of weighted values.
+def _ends(
+    changes: Sequence[float], pairs: Sequence[tuple[float, float]], factor: float, share: float
+) -> tuple[float, float]:
+    """The interval of a change on one variant.
 
-    >>> _quantile([3.0, 1.0, 2.0], [1.0, 1.0, 2.0], 0.5)
-    2.0
+    >>> _ends([1.0, 2.0, 3.0], [(9.0, 10.0), (9.0, 11.0), (9.0, 12.0)], 2.0, 0.05)
+    (-1.0, 5.0)
     """
-    order = sorted(zip(values, weights, strict=True))
-    whole, sum_ = math.fsum(weights), 0.0
-    for value, weight in order:
-        sum_ += weight
-        if sum_ >= at * whole:
-            return value
-    return order[-1][0]
+    middle = fmean(changes)
+    own = share * fmean(abs(earlier) + abs(later) for earlier, later in pairs) / 2
+    return middle - factor * (middle - min(changes) + own), middle + factor * (max(changes) - middle + own)
 
 
 @cache
@@ -357,10 +354,16 @@ _ABOUT = {
 
 
 def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
-    """What the advice is given for: of what is asked for, what gets better most, in proportion; None where nothing."""
+    """What the advice is given for: of what is asked for, what surely gets better most, in proportion; None if none."""
     about = {name for care in cares for name in _ABOUT[care]}
     better = [e for e in told if e.name in about and e.clear and (e.change > 0) is FIGURES[e.name][2]]
-    return max(better, key=lambda e: abs(math.log(max(e.after, 1e-9) / max(e.before, 1e-9))), default=None)
+
+    def surely(of: Effect) -> float:
+        """At the nearer end of its interval."""
+        after = of.before + (of.low if of.low > 0 else of.high)
+        return abs(math.log(max(after, 1e-9) / max(of.before, 1e-9)))
+
+    return max(better, key=surely, default=None)
 
 
 def _price(found: Found, key: str) -> Price:
