@@ -10,7 +10,10 @@ alone with a ping each 20 ms and beside a CUBIC flow: 40 s in virtual time (user
 router with the bottleneck (tbf), receiver, the delay on the way back, netem's loss on the sender's interface. Advice is
 given what a person would state: rate, RTT, buffer, loss. The first ones calibrate the intervals, the others judge.
 
-*Measured*: paths that the simulator plays, of which the advice gets a measurement and no more: its twin is inferred.
+*Live*: `advise-live.csv`, likewise, over real packets (`validation/advise_live.py`).
+
+*Measured*: paths that the simulator plays, of which the advice gets a measurement and another one with one
+flow, and no more: its twin is inferred.
 The truth is the same simulator on the true path with other seeds: it tells what not knowing the path costs, and
 nothing of the simulator.
 
@@ -37,11 +40,12 @@ import narrows as nw
 from narrows import twin
 from narrows.advise import Asked, Kernel, candidates, kernel, measured, search, stated
 from narrows.advise.search import Found
-from narrows.advise.trial import Trial, play
+from narrows.advise.trial import RIVAL, Trial, play
 from narrows.advise.utility import utility
 from narrows.advise.verdict import FIGURES, claim, decide, effects
 from narrows.errors import NarrowsError
 from narrows.simulated import Plan, measure
+from validation import advise_live
 from validation.stored import HERE, Json
 from validation.twin import Criterion
 
@@ -49,11 +53,14 @@ DATA = HERE / "advise-linux-6.12.csv"
 PAGE = HERE.parent / "docs/reference/advise-record.md"
 WIDTHS = HERE.parent / "python/narrows/data/advise.json"
 
-CALIBRATED = range(14)
+CALIBRATED = range(22)
 """The paths of Linux that the intervals come from; no verdict is judged on them."""
 
-MEASURED = range(300, 330)
+MEASURED = range(300, 338)
 """Seeds of the paths that are measured."""
+
+FULL, LONE = Plan(streams=8, load_s=8.0), Plan(streams=1, load_s=20.0)
+"""How they are measured."""
 
 CARES = (("bulk", "fairness"), ("bulk", "calls", "fairness"), ("bulk", "fairness", "retransmissions"))
 """What a sender cares for. Fairness is among it, for without it nothing speaks against taking everything."""
@@ -84,8 +91,9 @@ TRUE_SEEDS, TRUE_S = 4, 60
 
 @dataclass(frozen=True)
 class Recorded:
-    """A path of Linux's, and what each congestion control did: by run and name."""
+    """A path, and what each congestion control did on it: by run and name. Kind is `Linux` or `live`."""
 
+    kind: str
     number: int
     rate_mbit: float
     rtt_ms: float
@@ -95,6 +103,8 @@ class Recorded:
 
     def path(self) -> nw.Path:
         """As somebody would state it."""
+        if self.kind == "live":
+            return advise_live.path(advise_live.drawn(self.number))
         burst = max(3080, round(self.rate_mbit * 1e6 / 8 * 0.00025))
         return nw.Path(
             rate=f"{self.rate_mbit:g}Mbit",
@@ -111,16 +121,23 @@ class Recorded:
 
 
 @cache
-def recorded() -> tuple[Recorded, ...]:
+def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
     """Every path of the file."""
-    lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    data = {"Linux": DATA, "live": advise_live.DATA}[kind]
+    if not data.exists():
+        return ()
+    lines = [line for line in data.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     found: dict[int, Recorded] = {}
     for row in csv.DictReader(lines):
         n = int(row["path"])
         if n not in found:
             numbers = (float(row["rate_mbit"]), float(row["rtt_ms"]), int(row["buffer_bytes"]), float(row["loss"]))
-            found[n] = Recorded(n, *numbers, {})
-        found[n].seen[int(row["run"]), row["cc"]] = {name: float(row[name]) for name in PLAYED}
+            found[n] = Recorded(kind, n, *numbers, {})
+        seen = {name: float(row[name]) for name in PLAYED}
+        if row["cc"] == RIVAL:
+            # Two of a kind share by chance: each one's part is half of what both get.
+            seen |= dict.fromkeys(("beside_mbit", "rival_mbit"), (seen["beside_mbit"] + seen["rival_mbit"]) / 2)
+        found[n].seen[int(row["run"]), row["cc"]] = seen
     return tuple(found[n] for n in sorted(found))
 
 
@@ -128,23 +145,35 @@ def true_utilities(of: Recorded, cares: Sequence[str]) -> dict[str, float]:
     """By congestion control, the mean over the runs that there are."""
     out: dict[str, list[float]] = {}
     for (run, cc), figures in of.seen.items():
-        fair = of.seen[run, "cubic"]["rival_mbit"]
-        value = utility(figures | {"rival_fair_mbit": fair}, cares, rate_mbit=of.rate_mbit, rtt_ms=of.rtt_ms)
+        value = utility(
+            figures | {"rival_fair_mbit": of.seen[run, "cubic"]["rival_mbit"]},
+            cares,
+            rate_mbit=of.rate_mbit,
+            rtt_ms=of.rtt_ms,
+        )
         out.setdefault(cc, []).append(math.log(value))
     return {cc: math.exp(fmean(values)) for cc, values in out.items()}
 
 
-def linux(number: int, *, widths: bool = True) -> Json:
+def live(number: int) -> Json:
+    """Advice on one path over real packets, likewise."""
+    return linux(number, kind="live")
+
+
+def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> Json:
     """Advice on one path of Linux, for every care, beside what happened."""
-    of = next(path for path in recorded() if path.number == number)
+    of = next(path for path in recorded(kind) if path.number == number)
+    name = f"{kind} {number}"
     has = Kernel(ccs=tuple(dict.fromkeys(["cubic", *sorted({cc for _, cc in of.seen})])), says="recorded")
     rows = []
     told: list[Json] = []
+    known: dict[Trial, dict[str, float | None]] = {}
     for cares in CARES:
         asked = Asked(place=stated(of.path()), cares=cares, now="cubic", seed=1 + 100 * number)
-        found = search(asked, candidates(asked, has), jobs=1)
+        found = search(asked, candidates(asked, has), jobs=1, known=known)
+        known |= found.trials
         choice = decide(found)[0]
-        rows.append(_row(f"Linux {number}", of.says(), found, choice, true_utilities(of, cares)))
+        rows.append(_row(name, of.says(), found, choice, true_utilities(of, cares)))
         rows[-1]["rules"] = _rules(of, true_utilities(of, cares))
         if not widths:
             told += [row for key in found.finalists if key != found.present for row in _draws(of, found, key)]
@@ -155,7 +184,7 @@ def linux(number: int, *, widths: bool = True) -> Json:
             # All of them once, and what each advice is given for.
             once = cares == CARES[0]
             for effect in stated_ if once else [main] if main is not None else []:
-                about = {"claimed": effect is main, "counted": once, "name_of": f"Linux {number}"}
+                about = {"claimed": effect is main, "counted": once, "name_of": name}
                 told += _beside(of, key, effect.json() | about)
     return {"rows": rows, "told": told}
 
@@ -252,7 +281,8 @@ def from_measurement(seed: int) -> Json:
     """Advice on a path that was measured, beside what happens on it."""
     path, role = drawn(seed)
     try:
-        found_twin = twin.infer(measure(path, Plan(streams=8, load_s=8.0), seed=seed), seed=seed)
+        first = measure(path, FULL, seed=seed)
+        found_twin = twin.infer(first, seed=seed, lone=measure(path, LONE, seed=seed + 1000))
     except NarrowsError as error:
         return {"rows": [], "told": [], "error": f"{seed}: {error}"}
     place = measured(found_twin.json(), role=role, source="measured")
@@ -353,8 +383,8 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
         Criterion("the worst regret", "15 % at most", f"{100 * worst:.1f} %", worst <= BAD),
         _share("left as it is, where nothing differs by 5 %", "in 95 %", same, least=0.95),
     ]
-    mean = fmean([row["regret"] for row in rows if "Linux" in row["name"]])
-    for name in _thumbs(rows, "Linux"):
+    mean = fmean([row["regret"] for row in rows if _is_recorded(row)])
+    for name in _thumbs([row for row in rows if _is_recorded(row)]):
         its = fmean([row["rules"][name] for row in rows if name in row.get("rules", {})])
         out.append(
             Criterion(
@@ -372,8 +402,12 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
     return out
 
 
-def _thumbs(rows: Sequence[Json], kind: str) -> list[str]:
-    return list(dict.fromkeys(name for row in rows if row["name"].startswith(kind) for name in row.get("rules", {})))
+def _is_recorded(row: Json) -> bool:
+    return not row["name"].startswith("measured")
+
+
+def _thumbs(rows: Sequence[Json]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.get("rules", {})))
 
 
 def _share(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
@@ -384,13 +418,15 @@ def _share(name: str, asked: str, hits: Sequence[bool], *, least: float, most: f
 def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) -> str:
     """The page."""
     linux_rows = [row for row in rows if row["name"].startswith("Linux")]
-    others = [row for row in rows if not row["name"].startswith("Linux")]
+    live_rows = [row for row in rows if row["name"].startswith("live")]
+    others = [row for row in rows if not _is_recorded(row)]
     lines = [
         "# How good the advice is", "",
         "`narrows advise` held against what then happens. `python -m validation.advise` writes this page; its header",
         "says how the paths were made. [The utility](advise.md#the-utility) is the one that the advice itself is ranked by.",  # noqa: E501
         f"{len({row['name'] for row in linux_rows})} paths are recordings of Linux 6.12, each asked for with three sets",  # noqa: E501
         "of cares;",
+        *([f"{len({row['name'] for row in live_rows})} were run over real packets, likewise;"] if live_rows else []),
         f"{len(others)} are simulated, and the advice got a measurement of them only. The intervals come from",
         f"{len(CALIBRATED)} other recordings.", "",
         "| what | asked | found | |", "|---|---|---|---|",
@@ -400,10 +436,11 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
         "share, advice may not; *best* is of all for a rule, and of those that may be recommended for advice.", "",
         "| | mean regret | within 5 % | worst |", "|---|---|---|---|",
         _line("narrows advise, on Linux", [row["regret"] for row in linux_rows]),
-        _line("narrows advise, beside the best of all", [_of_all(row) for row in linux_rows]),
-        *_lines(linux_rows, "Linux"),
+        *([_line("narrows advise, live", [row["regret"] for row in live_rows])] if live_rows else []),
+        _line("narrows advise, beside the best of all", [_of_all(row) for row in linux_rows + live_rows]),
+        *_lines(linux_rows + live_rows),
         _line("narrows advise, measured paths", [row["regret"] for row in others]),
-        *_lines(others, "measured"), "",
+        *_lines(others), "",
         "- *BBR above 1.5 % of loss*: what bpftune does for a connection.",
         "- *BBR below 1 BDP of buffer*: Cao et al., IMC 2019, in one line.",
         "- *BBR for long paths*: what guides for content servers say.",
@@ -433,9 +470,9 @@ def _of_all(row: Json) -> float:
     return float(1 - row["truth"][row["choice"]] / max(row["truth"].values()))
 
 
-def _lines(rows: Sequence[Json], kind: str) -> list[str]:
+def _lines(rows: Sequence[Json]) -> list[str]:
     """A line for each rule of thumb."""
-    thumbs = _thumbs(rows, kind)
+    thumbs = _thumbs(rows)
     return [_line(name, [row["rules"][name] for row in rows if name in row.get("rules", {})]) for name in thumbs]
 
 
@@ -477,7 +514,8 @@ def main() -> int:
         WIDTHS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(json.dumps(found["widths"]))
         return 0
-    tasks = [(linux, n) for n in numbers if n not in CALIBRATED] + [(from_measurement, seed) for seed in MEASURED]
+    tasks = [(linux, n) for n in numbers if n not in CALIBRATED] + [(live, of.number) for of in recorded("live")]
+    tasks += [(from_measurement, seed) for seed in MEASURED]
     done = _all(tasks, args.jobs, "paths")
     rows, told = ([row for one in done for row in one[part]] for part in ("rows", "told"))
     if args.rows:

@@ -1,0 +1,116 @@
+"""Records what congestion controls do on paths over real packets, for `validation.advise` to judge advice by.
+
+    python -m validation.advise_live 0 1 2 3    these paths, half a minute each: validation/advise-live.csv
+
+Paths are drawn at random: 2 to 8 Mbit/s, RTT 10 to 80 ms, buffer 0.3 to 6 BDP, half of them with 0.1 to 2 % of random
+loss. TCP is this kernel's, the path the live engine's, between two namespaces of this machine. CUBIC, BBR and Reno
+run alone, with a ping each 20 ms, and beside a CUBIC flow, all of a path at the same time: the machine must have
+nothing else to do. A path on which the engine's instruments do not trust a run is told and not kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import narrows as nw
+from narrows.advise.trial import figures
+from narrows.errors import NarrowsError
+from validation.stored import HERE, Json
+
+DATA = HERE / "advise-live.csv"
+
+HEADER = "# This kernel's own TCP over the live engine, 30 s, 6 s of warm-up; see validation/advise_live.py."
+
+COLUMNS = ("path", "rate_mbit", "rtt_ms", "buffer_bytes", "loss", "run", "cc")
+FIGURES = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
+
+CCS = ("cubic", "bbr", "reno")
+RIVAL = "cubic"
+SECONDS, PING_MS = 30, 20
+LOSSY = 0.5
+
+
+def drawn(number: int) -> dict[str, float]:
+    """A path by its number.
+
+    >>> drawn(0) == drawn(0)
+    True
+    """
+    draw = random.Random(number)
+
+    def log(low: float, high: float) -> float:
+        return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+    rate, rtt, depth = round(log(2, 8), 1), round(log(10, 80)), log(0.3, 6)
+    buffer = max(12 * 1514, round(depth * rate * 1e6 / 8 * rtt / 1000))
+    loss = float(f"{log(1e-3, 2e-2):.3g}") if draw.random() < LOSSY else 0.0
+    return {"rate_mbit": rate, "rtt_ms": rtt, "buffer_bytes": buffer, "loss": loss}
+
+
+def path(of: dict[str, float]) -> nw.Path:
+    """The path that is emulated."""
+    return nw.Path(
+        rate=f"{of['rate_mbit']:g}Mbit",
+        rtt=f"{of['rtt_ms']:g}ms",
+        buffer=f"{of['buffer_bytes']:.0f}B",
+        loss=f"{100 * of['loss']:g}%" if of["loss"] else None,
+    )
+
+
+def one(number: int) -> list[Json]:
+    """The rows of a path; none where a run is not trusted.
+
+    Raises:
+        NarrowsError: If a run is not trusted.
+    """
+    of = drawn(number)
+    probes = [nw.Ping(interval=f"{PING_MS}ms")]
+
+    def play(of_run: tuple[str, str]) -> dict[str, float | None]:
+        cc, setting = of_run
+        flows = [nw.Flow(cc, id="it"), *([nw.Flow(RIVAL, id="rival")] if setting == "beside" else [])]
+        run = nw.run(nw.Scenario(path(of), flows=flows, probes=probes, duration=f"{SECONDS}s"), engine="live")
+        told = run.json["instruments"]
+        if not told["trusted"]:
+            raise NarrowsError(f"{cc} {setting}: {'; '.join(told['why'])}")
+        return figures(setting, run.json)
+
+    runs = [(cc, setting) for cc in CCS for setting in ("alone", "beside")]
+    with ThreadPoolExecutor(len(runs)) as pool:
+        seen = dict(zip(runs, pool.map(play, runs), strict=True))
+    rows = []
+    for cc in CCS:
+        told = seen[cc, "alone"] | seen[cc, "beside"]
+        rows.append({"path": number, **of, "run": 0, "cc": cc} | {name: f"{told[name]:.5g}" for name in FIGURES})
+    return rows
+
+
+def main() -> int:
+    """Runs it; answers the exit code."""
+    kept: list[Json] = []
+    if DATA.exists():
+        lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        kept = list(csv.DictReader(lines))
+    for number in map(int, sys.argv[1:]):
+        try:
+            rows = one(number)
+        except NarrowsError as error:
+            print(f"path {number}: {error}", file=sys.stderr)
+            continue
+        kept = [row for row in kept if int(row["path"]) != number] + rows
+        kept.sort(key=lambda row: int(row["path"]))
+        with DATA.open("w", encoding="utf-8", newline="") as file:
+            file.write(HEADER + "\n")
+            writer = csv.DictWriter(file, [*COLUMNS, *FIGURES], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(kept)
+        print(f"path {number}: {drawn(number)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
