@@ -130,7 +130,7 @@ class Cake(Choice):
         ack_filter: Drop ACKs that a newer one makes needless: `"ack-filter"`, `"ack-filter-aggressive"`.
         memlimit: Memory that all queues may take; the path's `buffer` takes its place.
         wash: Clear the code point once the tin is chosen.
-        nat: Refused: there is no address translation on a path.
+        nat: Tell hosts apart that a translation shows as one address (`Path.nat`).
         fwmark: Refused: packets have no marks here.
         split_gso: Take super-packets apart, where they cross the path whole.
     """
