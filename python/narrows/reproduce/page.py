@@ -34,6 +34,9 @@ def accepted(check: Check) -> str:
     return least if least == most else f"{least} to {most}"
 
 
+_QUICK = " A quick run has fewer cells and seeds and is shorter, which puts some outside: the whole one decides."
+
+
 def verdict(outcomes: Sequence[Outcome]) -> str:
     """The whole in a sentence."""
     inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
@@ -43,7 +46,7 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     rest = f"; of the {outside} outside {known} are explained by an experiment" if outside else ""
     return (
         f"{inside} of {judged} published figures ({share}) are within what was accepted beforehand, of "
-        f"{len(outcomes)} experiments{rest}."
+        f"{len(outcomes)} experiments{rest}.{_QUICK if any(one.quick for one in outcomes) else ''}"
     )
 
 
