@@ -1,4 +1,4 @@
-//! Golden tables: what the simulator answers to four questions, to be read by a person and compared by a machine.
+//! Golden tables: what the simulator answers to six questions, to be read by a person and compared by a machine.
 //!
 //! | table | question |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `golden/loss.txt` | how much random loss does each bear? |
 //! | `golden/cc.txt` | what does each congestion control get, alone and beside CUBIC? |
 //! | `golden/queue.txt` | what does each queue discipline make of a standing queue? |
+//! | `golden/wifi.txt` | what does one slow station cost two fast ones, with each stack? |
 //!
 //! A table that changes is a result that changes: say so in the CHANGELOG.
 
@@ -152,6 +153,67 @@ fn queue() -> (String, Vec<Row>) {
     ("queue       flows  ecn".into(), rows)
 }
 
+/// Three stations of Wi-Fi: stack, who sends, and what the slow one is.
+fn wifi() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let fixed = "mcs = 15\n";
+    let learned = "mcs = 15\nrate_control = \"minstrel\"\nsnr = \"25dB\"\n";
+    for stack in ["before", "fq_mac", "airtime"] {
+        for (traffic, flow) in [
+            ("down", "cc = \"cubic\""),
+            ("up", "cc = \"cubic\"\ndirection = \"up\""),
+            ("udp", "workload = { kind = \"udp\", rate = \"50Mbit\" }"),
+        ] {
+            for (name, fast, slow) in [
+                ("mcs0", fixed, "mcs = 0"),
+                ("1Mbit", fixed, "rate = \"1Mbit\""),
+                ("lossy", fixed, "mcs = 7\nerror = \"20%\""),
+                (
+                    "learns",
+                    learned,
+                    "mcs = 15\nrate_control = \"minstrel\"\nsnr = \"12dB\"",
+                ),
+            ] {
+                let text = format!(
+                    "duration = \"30s\"\n[wifi]\nband = \"2.4GHz\"\nstack = \"{stack}\"\n\
+                     [[wifi.station]]\nname = \"fast\"\ncount = 2\n{fast}[[wifi.station]]\nname = \"slow\"\n{slow}\n\
+                     [[flow]]\nstation = \"fast\"\n{flow}\n[[flow]]\nstation = \"slow\"\n{flow}\n\
+                     [[probe]]\nkind = \"ping\"\nstation = \"fast0\"\n"
+                );
+                let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
+                rows.push((format!("{stack:7}  {traffic:7}  {name:6}"), scenario));
+            }
+        }
+    }
+    rows
+}
+
+/// What the first fast station has, what the slow one has, and how long pings to the first take.
+fn wifi_figures(run: &Run) -> String {
+    let total: f64 = run.stations.iter().map(|station| station.goodput_mbit).sum();
+    let of = |station: usize| {
+        let station = &run.stations[station];
+        // The mean of none is none.
+        let frames = |n: f64| if n.is_nan() { "-".to_owned() } else { format!("{n:.1}") };
+        format!(
+            "{:7.2}  {:7.3}  {:>4}  {:>4}  {:7}",
+            station.goodput_mbit,
+            station.airtime_share,
+            frames(station.aggregate.frames),
+            frames(station.aggregate_up.frames),
+            station.retries
+        )
+    };
+    let ping = &run.probes[0].rtt_ms;
+    format!(
+        "{total:6.2} | {} | {} | {:6.1}  {:6.1}",
+        of(0),
+        of(2),
+        ping.p50,
+        ping.p99
+    )
+}
+
 /// What `f` answers for each item, worked out on as many threads as there are cores.
 fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -264,6 +326,22 @@ fn what_does_each_discipline_make_of_a_standing_queue() {
             queue(),
         ),
     );
+}
+
+#[test]
+fn what_does_a_slow_station_cost_with_each_stack() {
+    let rows = wifi();
+    let of = "goodput  airtime  down    up  retries";
+    let mut text = "# What does one slow station cost two fast ones? Wi-Fi, 2.4 GHz, 20 MHz.\n\
+                    # 30 s, seed 1, after 6 s of warm-up: all, one of the fast stations, the slow one, pings to a fast one.\n\
+                    # Mbit/s, share of the time, frames of an aggregate to it and from it, frames sent again, ms.\n"
+        .to_owned();
+    writeln!(text, "stack    traffic  slow     total | {of} | {of} |    p50     p99").unwrap();
+    let figures = in_parallel(&rows, |(_, scenario)| wifi_figures(&play(scenario)));
+    for ((row, _), figures) in rows.iter().zip(figures) {
+        writeln!(text, "{row}  {figures}").unwrap();
+    }
+    check("wifi.txt", &text);
 }
 
 /// Everything that a run answers, as text.
