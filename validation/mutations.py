@@ -9,9 +9,10 @@
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of
-its own model (`cc::NAME…`, `queue::NAME…`, `host::NAME…`) fails without it, or one of those in `core/tests` that the
-list names: `tests = ["replay"]` at its beginning. Models do not share laws, so one build carries one mutation of every
-model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law is not held.
+its own model (`cc::NAME…`, `queue::NAME…`, `host::NAME…`, `net::NAME…`) fails without it, or one of those in
+`core/tests` that the list names: `tests = ["replay"]` at its beginning. Models do not share laws, so one build carries
+one mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law
+is not held.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "validation/mutations"
 PAGE = ROOT / "docs/reference/mutations.md"
-ROOMS = ("cc", "queue", "host")
+ROOMS = ("cc", "queue", "host", "net")
 FAILED = re.compile(r"^test (\S+) (?:\.\.\. FAILED|has been running for over 60 seconds)$", re.MULTILINE)
 LONGEST_S = 100
 LONGEST_ALONE_S = 30
@@ -96,7 +97,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
     if also:
         command += [word for name in also for word in ("--test", name)]
     else:
-        command += ["--lib", "--", "cc::", "queue::", "host::"]
+        command += ["--lib", "--", "cc::", "queue::", "host::", "net::wifi::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
     # Built first: on a busy machine that takes longer than any test may.
     words = command[: command.index("--")] if "--" in command else command

@@ -212,6 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_nothing_to_send_pays_for_100_ms() {
+        // It owes 344 µs, is asked when it has nothing, and comes back beside one that owes nothing.
+        let first_after = |ms| {
+            let mut round = Round::new(2, true);
+            let at = Time::ZERO + Span::ms(ms);
+            round.wants(Time::ZERO, 0);
+            round.charge(Time::ZERO, 0, Span::us(600));
+            assert_eq!(round.turn(at, |_| false, |_| true), None);
+            round.wants(at, 1);
+            round.wants(at, 0);
+            round.turn(at, |_| true, |_| true)
+        };
+        assert_eq!((first_after(99), first_after(100)), (Some(0), Some(1)));
+    }
+
+    #[test]
     fn nobody_waits_for_a_round_in_which_all_are_blocked() {
         let mut round = Round::new(3, true);
         (0..3).for_each(|station| round.wants(Time::ZERO, station));

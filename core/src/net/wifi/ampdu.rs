@@ -208,6 +208,12 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_begins_at_a_multiple_of_four_bytes() {
+        let joined = |so_far, frame| joined(Bytes::new(so_far), Bytes::new(frame)).get();
+        assert_eq!((joined(0, 1538), joined(1542, 100)), (1542, 1544 + 4 + 100));
+    }
+
+    #[test]
     fn the_window_moves_with_its_oldest_number() {
         let mut window = Window::default();
         let taken: Vec<u64> = core::iter::from_fn(|| window.is_open().then(|| window.take())).collect();

@@ -241,6 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_is_drawn_from_nothing_to_the_window() {
+        let mut rng = Rng::named(1, "edca");
+        let mut one = Contender::new(STATION[3]);
+        let mut seen = [0; 4];
+        for _ in 0..400 {
+            one.succeeds(&mut rng);
+            seen[one.counter as usize] += 1;
+        }
+        assert!(seen.iter().all(|times| (60..140).contains(times)), "{seen:?}");
+    }
+
+    #[test]
     fn code_points_have_categories() {
         let of = |dscp| Category::of_dscp(dscp);
         assert_eq!(
