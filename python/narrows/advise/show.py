@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from narrows import tables
 from narrows.advise.asked import Place
 from narrows.advise.trial import Trial, scenario, side
-from narrows.advise.verdict import FIGURES, Advice, Effect, claim
+from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, claim
 from narrows.tables import Cell, significant
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def headline(advice: Advice) -> str:
     gain = (advice.found.utility(best.key) or 0.0) / (advice.found.utility(advice.found.present) or 1.0) - 1
     if gain <= 0:
         return f"Leave it as it is: the best of the others, {best.key}, would be worse by {-100 * gain:.0f} %."
-    return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % only."
+    much = "only" if gain < WORTH else "in the mean, but in too few of the runs: what is not known decides"
+    return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % {much}."
 
 
 def _amount(value: float) -> str:
