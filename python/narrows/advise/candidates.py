@@ -88,14 +88,15 @@ class Candidate:
         shaper = Hop(rate=f"{round(self.share * rate_mbit * 1e6)}bit", rtt="1us", queue=self.queue)
         hops = list(path.hop) if path.hop is not None else [_only_hop(path)]
         placed = [*hops, shaper] if self.behind else [shaper, *hops]
-        return Path(hop=tuple(placed), reverse=path.reverse, offload=path.offload)
+        return Path(hop=tuple(placed), **{name: getattr(path, name) for name in _OF_PATH if name != "hop"})
 
 
-_OF_PATH = ("hop", "reverse", "offload")
+_OF_PATH = tuple(name for name in Path.__dataclass_fields__ if name not in Hop.__dataclass_fields__)
+"""What is the path's and no hop's."""
 
 
 def _only_hop(path: Path) -> Hop:
-    return Hop(**{name: getattr(path, name) for name in Path.__dataclass_fields__ if name not in _OF_PATH})
+    return Hop(**{name: getattr(path, name) for name in Hop.__dataclass_fields__})
 
 
 @dataclass(frozen=True, kw_only=True)
