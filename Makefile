@@ -123,7 +123,7 @@ FUZZ_SECONDS ?= 10
 fuzz: ## Rubbish for every parser of what strangers send, 10 s each: make fuzz FUZZ_SECONDS=600
 	cargo run --release --package narrows-host --example fuzz -- $(FUZZ_SECONDS)
 
-reproduce: setup ## Published experiments, five minutes; writes docs/reference/reproduced.md and why some are not met
+reproduce: setup $(VENV)/.learn ## Published experiments, five minutes; writes docs/reference/reproduced.md and why some are not met
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
 	$(BIN)/python -m validation.reproduced
 
