@@ -450,3 +450,16 @@ def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know
     store.add([{"key": "new", "udp_loss": 0.5}])
     found = dict(zip(*(store.runs()[name].to_pylist() for name in ("key", "udp_loss")), strict=True))
     assert found == {"old": None, "new": 0.5}
+
+
+def test_cases_that_are_read_in_pieces_are_not_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    names = [f"{i:032d}" for i in range(10_000)]
+    piece = pa.table({"case": range(10_000), "seed": [1] * 10_000, "key": names})
+    with store.writing_cases("many", piece.schema) as writer:
+        for _ in range(20):
+            writer.write_table(piece)
+    before = pa.total_allocated_bytes()
+    kept = [pa.total_allocated_bytes() - before for _ in store.cases("many").iter_batches(batch_size=10_000)]
+    assert len(kept) == 20
+    assert max(kept) < 5 * piece.nbytes

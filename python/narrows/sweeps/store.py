@@ -142,7 +142,8 @@ class Store:
         """
         file = self.directory / "cases" / f"{name}.parquet"
         try:
-            return pq.ParquetFile(file)
+            # What is read in pieces must not be kept whole meanwhile.
+            return pq.ParquetFile(file, pre_buffer=False)
         except FileNotFoundError:
             raise OutputError(f"{file}: no such file; this sweep was not run into {self.directory} yet") from None
         except (OSError, pa.ArrowException) as error:
