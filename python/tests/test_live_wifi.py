@@ -16,13 +16,13 @@ NEAR_ENOUGH = 0.15
 """Sim and live may differ by this in goodput and round trips; in shares of the time by a third of it."""
 
 
-def text(stack: str, *, fast: int, slow: str, seconds: int) -> str:
+def text(stack: str, *, fast: int, slow: str, seconds: int, warmup: int = 2) -> str:
     """Downloads to so many fast stations and a slow one, and pings to the first."""
     stations = f'[[wifi.station]]\nname = "fast"\ncount = {fast}\nmcs = 15\nrtt = "20ms"\n'
     stations += f'[[wifi.station]]\nname = "slow"\n{slow}\nrtt = "20ms"\n'
     flows = "".join(f'[[flow]]\ncc = "cubic"\nstation = "{name}"\n' for name in ("fast", "slow"))
     wifi = f'[wifi]\nband = "2.4GHz"\nstack = "{stack}"\n{stations}'
-    return f'duration = "{seconds}s"\nwarmup = "2s"\n{wifi}{flows}[[probe]]\nkind = "ping"\nstation = "fast0"\n'
+    return f'duration = "{seconds}s"\nwarmup = "{warmup}s"\n{wifi}{flows}[[probe]]\nkind = "ping"\nstation = "fast0"\n'
 
 
 def live(file: Path) -> dict[str, Any]:
@@ -59,10 +59,11 @@ def test_thirty_stations_are_thirty_hosts_and_the_slow_one_costs_them_most_in_tu
     file = tmp_path / "thirty.toml"
     totals = {}
     for stack in ("fq_mac", "airtime"):
-        file.write_text(text(stack, fast=29, slow='rate = "1Mbit"', seconds=6), encoding="utf-8")
+        file.write_text(text(stack, fast=29, slow='rate = "1Mbit"', seconds=6, warmup=0), encoding="utf-8")
         run = live(file)
         assert len(run["stations"]) == 30
-        assert sum(station["goodput_mbit"] > 0 for station in run["stations"]) >= 29
+        # From the beginning on: in four seconds of fq_mac one or two of them may have no turn, in virtual time, too.
+        assert all(station["goodput_mbit"] > 0 for station in run["stations"])
         totals[stack] = total(run)
         slow = run["stations"][-1]["airtime_share"]
         assert (slow > 0.6) == (stack == "fq_mac"), (stack, slow)
