@@ -514,7 +514,8 @@ def main() -> int:
         WIDTHS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(json.dumps(found["widths"]))
         return 0
-    tasks = [(linux, n) for n in numbers if n not in CALIBRATED] + [(live, of.number) for of in recorded("live")]
+    tasks: list[tuple[Callable[[int], Json], int]] = [(linux, n) for n in numbers if n not in CALIBRATED]
+    tasks += [(live, of.number) for of in recorded("live")]
     tasks += [(from_measurement, seed) for seed in MEASURED]
     done = _all(tasks, args.jobs, "paths")
     rows, told = ([row for one in done for row in one[part]] for part in ("rows", "told"))
