@@ -23,9 +23,13 @@ BLOCK = bytes(64_000)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`/BYTES` is an object of that size, `?close` the last of its connection; `/chunked` does not tell its size."""
+    """`/BYTES` is an object of that size, `?close` the last of its connection, `?once` the last of all.
+
+    `/chunked` does not tell its size.
+    """
 
     protocol_version = "HTTP/1.1"
+    server: Server
 
     def do_GET(self) -> None:
         """Answers."""
@@ -36,6 +40,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        if what.endswith("?once") and self.server.given:
+            self.send_error(429)
+            return
+        self.server.given = True
         self.send_response(200)
         if what == "chunked":
             self.send_header("Transfer-Encoding", "chunked")
@@ -46,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         size = int(what.partition("?")[0])
         self.send_header("Content-Length", str(size))
-        if what.endswith("?close"):
+        if what.endswith(("?close", "?once")):
             self.send_header("Connection", "close")
         self.end_headers()
         for at in range(0, size, len(BLOCK)):
@@ -58,6 +66,8 @@ class Handler(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     """Whoever hangs up in the middle of an object is no mistake."""
+
+    given = False
 
     def handle_error(self, *_: object) -> None:
         """Says nothing."""
@@ -150,3 +160,18 @@ def test_what_is_no_object_and_whom_nobody_trusts_is_named(tmp_path: Path) -> No
     with served(tls=False) as url:
         done = measure(url.replace("http", "https") + "/9", "tcp_down")
         assert (done.returncode, "try http://" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_server_that_has_had_enough_takes_nothing_away(tls: bool, tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    with served(tls=tls) as url:
+        done = measure(f"{url}/3000000?once", "tcp_down", "--duration", "2s", "--out", str(made))
+    assert done.returncode == 0, done.stderr
+    measured = files.read(made)
+    # The object once, and not twice.
+    (flow,) = measured.flows
+    assert measured.stopped_by == "peer"
+    assert 2_900_000 < flow.told["received_bytes"] < 3_100_000, flow.told
+    assert "The server gave no more: " in done.stdout
+    assert "status 429" in done.stdout

@@ -178,7 +178,7 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
     flows.iter_mut().for_each(|flow| flow.seen.note(&flow.stream, from));
     let (carriers, budget) = (Arc::clone(&run.carriers), Arc::clone(&run.budget));
     let (mut failed, mut again) = (None, 0);
-    let why = run.watch(from, |now| {
+    let mut why = run.watch(from, |now| {
         let mut over = Vec::new();
         for flow in &mut flows {
             let moved = flow.stream.moved();
@@ -189,7 +189,6 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
             let whole = flow.download.left.is_some_and(|left| moved >= left);
             if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
                 carriers.stop(flow.place);
-                flow.before += flow.stream.moved();
                 over.push(flow);
             }
         }
@@ -201,6 +200,7 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
                     .socket
                     .try_clone()
                     .map_err(HostError::failed("starting load"))?;
+                flow.before += flow.stream.moved();
                 flow.stream = Stream::new(socket, Way::In, Arc::clone(&budget));
                 (flow.download, flow.moved) = (download, 0);
                 flow.place = carriers
@@ -212,8 +212,11 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
         failed = new.err();
         failed.is_some()
     })?;
-    if let Some(error) = failed {
-        return Err(error);
+    // Whatever keeps it from going on, what was seen until then is worth having.
+    match failed {
+        Some(HostError::Stopped) => why = run.stopped()?,
+        Some(error) => run.notes.push(format!("the server gave no more: {error}")),
+        None => {}
     }
     if again > flows.len() {
         run.notes.push(format!(
