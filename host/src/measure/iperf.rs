@@ -4,7 +4,7 @@
 //! port where nothing listens, whose refusal is the answer. Of flows to here only the bytes are known while they run, and how many
 //! segments were sent again at the end; a server that is busy says so at once.
 
-use super::link::{connected, send_all, PATIENCE};
+use super::link::{connected, send_all, FAR_END, PATIENCE};
 use super::options::{Options, Test};
 use super::plan::{self, Direction};
 use super::seen::{FlowSeen, StoppedBy};
@@ -68,7 +68,7 @@ impl Control {
         let until = sys::monotonic() + PATIENCE;
         loop {
             let socket = socket::connect(to, &Wanted::default()).map_err(&failed)?;
-            connected(&socket, to, until)?;
+            connected(&socket, to, until, FAR_END)?;
             socket::no_delay(&socket);
             let cookie = iperf3::cookie(random().map_err(&failed)?);
             send_all(&socket, &cookie)?;
@@ -200,7 +200,7 @@ pub fn loaded(
             pacing: options.pacing.filter(|_| sends).map(|rate| rate.as_bit() / 8),
         };
         let fd = socket::connect(to, &wanted).map_err(HostError::failed("the socket of a flow"))?;
-        connected(&fd, to, sys::monotonic() + PATIENCE)?;
+        connected(&fd, to, sys::monotonic() + PATIENCE, FAR_END)?;
         send_all(&fd, &control.cookie)?;
         let id = run.name(spec.direction);
         let seen = FlowSeen {

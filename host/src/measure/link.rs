@@ -50,8 +50,11 @@ fn broken(text: impl Into<String>) -> HostError {
     HostError::Broken(text.into())
 }
 
-/// Waits until a socket is connected.
-pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64) -> Result<(), HostError> {
+/// Who may be the far end.
+pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
+
+/// Waits until a socket is connected to `whom`.
+pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result<(), HostError> {
     let epoll = sys::Epoll::new().map_err(HostError::failed("epoll"))?;
     epoll.add(fd, sys::WRITABLE, 0).map_err(HostError::failed("epoll"))?;
     loop {
@@ -66,14 +69,12 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64) -> Result<(), HostErr
         {
             return match socket::error(fd) {
                 None => Ok(()),
-                Some(error) => Err(HostError::Missing(format!(
-                    "{to}: {error}; is `narrows serve` or `iperf3 -s` running there?"
-                ))),
+                Some(error) => Err(HostError::Missing(format!("{to}: {error}; is {whom} running there?"))),
             };
         }
         if now >= until {
             return Err(HostError::Missing(format!(
-                "{to} does not answer; is `narrows serve` or `iperf3 -s` running there, and let through by firewalls?"
+                "{to} does not answer; is {whom} running there, and let through by firewalls?"
             )));
         }
     }
@@ -96,7 +97,7 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
 pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
     let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
-    connected(&socket, to, sys::monotonic() + PATIENCE)?;
+    connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END)?;
     socket::no_delay(&socket);
     let hello = Hello::Control.to_bytes();
     send_all(&socket, &hello)?;
@@ -113,7 +114,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
             Ok(None) if sys::stopped() => return Err(HostError::Stopped),
             Ok(None) if sys::monotonic() > until => {
                 return Err(HostError::Missing(format!(
-                    "{to} says nothing: is `narrows serve` or `iperf3 -s` running there?"
+                    "{to} says nothing: is {FAR_END} running there?"
                 )))
             }
             Ok(None) => {

@@ -3,7 +3,7 @@
 //! Whoever sends tells how: for a flow to here that is the far end, whose rows come while it runs, on its clock. They are put on ours
 //! by the difference that [`Link::offset`] found.
 
-use super::link::{connected, send_all, Link, Offset, PATIENCE};
+use super::link::{connected, send_all, Link, Offset, FAR_END, PATIENCE};
 use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
@@ -72,7 +72,7 @@ pub fn loaded(
             None => HostError::Failed("the socket of a flow", error),
         };
         let fd = socket::connect(to, &wanted(run.options, spec, cc)).map_err(refused)?;
-        connected(&fd, to, sys::monotonic() + PATIENCE)?;
+        connected(&fd, to, sys::monotonic() + PATIENCE, FAR_END)?;
         send_all(&fd, &Hello::Data(number(i), link.cookie).to_bytes())?;
         let joined = link.expect(&["joined"])?;
         let up = spec.direction == Direction::Up;

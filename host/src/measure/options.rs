@@ -194,6 +194,9 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     if url && asked.speaks == Speaks::Auto {
         asked.speaks = Speaks::Http;
     }
+    if !url && asked.host.contains("://") {
+        return Err(format!("{}: a URL begins with http:// or https://", asked.host));
+    }
     let times = asked.repeats.max(1) as u64 * asked.cc.len().max(1) as u64;
     let all = asked
         .duration
@@ -283,6 +286,7 @@ mod tests {
                 && asked("h --cc ../x").is_err()
                 && asked("h --dscp 64").is_err()
         );
+        assert!(asked("htps://h/x").unwrap_err().contains("begins with http://"));
         for url in ["http://h/x", "https://h/x"] {
             assert_eq!(asked(url).unwrap().speaks, Speaks::Http);
         }

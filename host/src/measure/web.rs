@@ -78,7 +78,7 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
     };
     let fd = socket::connect(to, &wanted).map_err(|e| missing(url, e))?;
     let until = sys::monotonic() + PATIENCE;
-    connected(&fd, to, until)?;
+    connected(&fd, to, until, "a web server")?;
     let socket = TcpStream::from(fd);
     let failed = |e: std::io::Error| missing(url, e);
     socket.set_nonblocking(false).map_err(failed)?;
