@@ -229,11 +229,11 @@ def hundred(seeds: int) -> list[str]:
     lines = [
         "## A hundred stations: what depends on what is not published",
         "",
-        "`hundred-stations.toml` (first line) with more or fewer slow ones, at other rates, with another wire behind the",
-        "access point, and with other transfers: a page over https takes a round trip for its name, one for TCP and two",
-        "for TLS 1.2 before its first byte is asked for, a file over http the one for TCP. The others have MCS 15.",
-        "Published: before, at most 10 have 100 kB after 30 s, and delays pass 10 s; after, all have, and the median RTT",
-        "is 150 to 300 ms.",
+        "`hundred-stations.toml` (first line) with more or fewer slow ones, at other rates, with another wire behind",
+        "the access point, and with other transfers: a page over https takes a round trip for its name, one for TCP",
+        "and two for TLS 1.2 before its first byte is asked for, a file over http the one for TCP. The others have",
+        "MCS 15. Published: before, at most 10 have 100 kB after 30 s, and delays pass 10 s; after, all have, and the",
+        "median RTT is 150 to 300 ms.",
         "",
         "| transfer | slow | rate | wire | before: have 100 kB | in the qdisc, p99 | longest RTT | "
         "airtime: have 100 kB | median RTT |",
@@ -282,8 +282,8 @@ def hundred(seeds: int) -> list[str]:
         f"last 10 s only where all together get no more than {frames * bits / 10e6:.2f} Mbit/s; that takes many slow "
         "stations. But what they are to get takes as much air after as before: with preambles and answers 100 kB at "
         f"1 Mbit/s take {file_s:.2f} s, so {int(AIR_S / file_s)} stations fill {AIR_S} s, however the air is shared, "
-        "and collisions leave it to fewer. Between the two there is room for some 21 to 23, and only with round trips to "
-        "make before the data: seconds each before, and as good as nothing after. Then a hundred pages are all there "
+        "and collisions leave it to fewer. Between the two there is room for some 21 to 23, and only with round trips "
+        "to make before the data: seconds each before, and as good as nothing after. Then a hundred pages are all there "
         "after, and before not ten. Beside endless transfers a slow one has a hundredth of the time, 0.3 s, which at "
         "1 Mbit/s are 37 kB."
     )
