@@ -284,8 +284,8 @@ def hundred(seeds: int) -> list[str]:
         f"1 Mbit/s take {file_s:.2f} s, so {int(AIR_S / file_s)} stations fill {AIR_S} s, however the air is shared, "
         "and collisions leave it to fewer. Between the two there is room for some 21 to 23, and only with round trips "
         "to make before the data: seconds each before, and as good as nothing after. Then a hundred pages are all "
-        "there after, and before not ten. Beside endless transfers a slow one has a hundredth of the time, 0.3 s, which at "
-        "1 Mbit/s are 37 kB."
+        "there after, and before not ten. Beside endless transfers a slow one has a hundredth of the time, 0.3 s, "
+        "which at 1 Mbit/s are 37 kB."
     )
     return [*lines, "", *textwrap.wrap(told, 118)]
 
