@@ -1,21 +1,48 @@
 //! Timers: numbered alarms that fire in order of time, then of number.
 //!
-//! A TCP timer moves later with nearly every packet and hardly ever fires. So an alarm that moves later costs no heap
-//! operation: its entry stays where it is, and when it comes up too early it goes back in at the time wanted by then. An
-//! alarm that moves earlier, as a paced sender's does from its timeout to its next burst and back, is entered a second
-//! time; the later entry is kept for the way back. So the heap holds no more than a few entries for each alarm however
-//! often they move.
+//! A TCP timer moves later with nearly every packet and hardly ever fires. So an alarm that moves later costs nothing: its
+//! entry stays where it is, and when it comes up too early it goes back in at the time wanted by then. An alarm that moves
+//! earlier, as a paced sender's does from its timeout to its next burst and back, is entered a second time; the later entry
+//! is kept for the way back. So there are no more than a few entries for each alarm however often they move.
 //!
-//! The heap has four children to a node: they lie in one or two cache lines, and it is half as deep as with two. Ten
-//! thousand flows have some thirty thousand entries, and each level costs a miss.
+//! Entries are sorted only when they are about to come up. Time is cut into slots of 131 µs, and an entry waits in the list
+//! of its slot; when nothing earlier is left, the entries of the next slot go into a heap, and what is entered for that slot
+//! from then on, too. So the heap is small enough for the nearest cache, where one of all entries costs a miss a level with
+//! ten thousand flows. What lies beyond the last slot (268 ms, longer than most timeouts) waits in a second heap.
 
 use narrows_core::units::Time;
 
 /// Alarms by number.
 #[derive(Debug)]
 pub struct Timers {
-    heap: Vec<Entry>,
     alarms: Vec<Alarm>,
+    /// Entries of slots below `slot`.
+    near: Heap,
+    /// The first slot that is still a list.
+    slot: u64,
+    /// For each slot from there on, modulo their number, the first of its list.
+    lists: Vec<u32>,
+    /// Entries in lists, and places that are free, in a list as well.
+    links: Vec<Link>,
+    free: u32,
+    /// How many wait in lists.
+    listed: usize,
+    /// Entries of slots beyond those of the lists.
+    far: Heap,
+}
+
+/// A slot has two to the power of this nanoseconds.
+const SLOT: u32 = 17;
+const SLOTS: u64 = 2048;
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+/// An entry in a list.
+#[derive(Copy, Clone, Debug)]
+struct Link {
+    at: Time,
+    number: u32,
+    next: u32,
 }
 
 /// When an alarm comes up, and its number, in one integer: comparing two is then one comparison.
@@ -32,13 +59,16 @@ impl Entry {
     fn number(self) -> u32 {
         self.0 as u32
     }
+    fn slot(self) -> u64 {
+        self.at().as_ns() >> SLOT
+    }
 }
 
 #[derive(Copy, Clone, Debug)]
 struct Alarm {
     /// When it shall fire; [`Time::MAX`] for never.
     wanted: Time,
-    /// The time of its first entry in the heap, never later than `wanted`; [`Time::MAX`] without an entry.
+    /// The time of its first entry, never later than `wanted`; [`Time::MAX`] without an entry.
     entered: Time,
     /// The time of a second entry, later than the first; [`Time::MAX`] without one.
     kept: Time,
@@ -50,15 +80,18 @@ const UNSET: Alarm = Alarm {
     kept: Time::MAX,
 };
 
-/// Children of a node of the heap.
-const ARITY: usize = 4;
-
 impl Timers {
     /// `n` alarms, none of them set.
     pub fn new(n: usize) -> Timers {
         Timers {
-            heap: Vec::with_capacity(2 * n),
             alarms: vec![UNSET; n],
+            near: Heap::default(),
+            slot: 0,
+            lists: vec![NONE; SLOTS as usize],
+            links: Vec::new(),
+            free: NONE,
+            listed: 0,
+            far: Heap::default(),
         }
     }
     /// At least `n` alarms; more of them are not set.
@@ -85,16 +118,17 @@ impl Timers {
         }
         alarm.entered = alarm.wanted;
         let entry = Entry::new(alarm.wanted, number);
-        self.heap.push(entry);
-        self.rise(self.heap.len() - 1, entry);
+        self.put(entry);
+        self.advance();
     }
     /// No alarm fires before this; [`Time::MAX`] when none is set.
+    #[inline]
     pub fn next(&self) -> Time {
-        self.heap.first().map_or(Time::MAX, |entry| entry.at())
+        self.near.first().map_or(Time::MAX, Entry::at)
     }
     /// The alarm that may come up next, and later on the way there.
     pub fn coming(&self) -> Option<u32> {
-        self.heap.first().map(|entry| entry.number())
+        self.near.first().map(Entry::number)
     }
     /// Where alarm `number` is kept, for whoever prepares what is to come.
     pub fn place(&self, number: u32) -> &impl Sized {
@@ -102,71 +136,141 @@ impl Timers {
     }
     /// The next alarm that is due at `now`; it is no longer set.
     pub fn pop(&mut self, now: Time) -> Option<u32> {
-        while self.next() <= now {
-            let (at, number) = (self.heap[0].at(), self.heap[0].number());
+        while let Some(entry) = self.near.first().filter(|entry| entry.at() <= now) {
+            self.near.remove_first();
+            let (at, number) = (entry.at(), entry.number());
             let alarm = &mut self.alarms[number as usize];
-            if at != alarm.entered {
-                self.remove_first();
-                continue;
+            let mut fired = None;
+            if at == alarm.entered {
+                if alarm.wanted <= at {
+                    (alarm.wanted, alarm.entered, alarm.kept) = (Time::MAX, alarm.kept, Time::MAX);
+                    fired = Some(number);
+                } else if alarm.wanted < alarm.kept {
+                    // Too early: back in.
+                    alarm.entered = alarm.wanted;
+                    let entry = Entry::new(alarm.wanted, number);
+                    self.put(entry);
+                } else {
+                    // Its second entry comes up before it is wanted.
+                    (alarm.entered, alarm.kept) = (alarm.kept, Time::MAX);
+                }
             }
-            if alarm.wanted <= at {
-                (alarm.wanted, alarm.entered, alarm.kept) = (Time::MAX, alarm.kept, Time::MAX);
-                self.remove_first();
-                return Some(number);
-            }
-            // Too early: on to its second entry, unless it is wanted before that.
-            if alarm.wanted < alarm.kept {
-                alarm.entered = alarm.wanted;
-                let entry = Entry::new(alarm.wanted, number);
-                self.sink(entry);
-            } else {
-                (alarm.entered, alarm.kept) = (alarm.kept, Time::MAX);
-                self.remove_first();
+            self.advance();
+            if fired.is_some() {
+                return fired;
             }
         }
         None
     }
 
-    /// Takes the first entry out of the heap.
-    fn remove_first(&mut self) {
-        if let Some(last) = self.heap.pop().filter(|_| !self.heap.is_empty()) {
-            self.sink(last);
+    /// Puts an entry where it belongs.
+    fn put(&mut self, entry: Entry) {
+        let slot = entry.slot();
+        if slot < self.slot {
+            self.near.push(entry);
+        } else if slot < self.slot + SLOTS {
+            let list = &mut self.lists[(slot % SLOTS) as usize];
+            let (at, number, next) = (entry.at(), entry.number(), *list);
+            let link = Link { at, number, next };
+            if self.free == NONE {
+                *list = self.links.len() as u32;
+                self.links.push(link);
+            } else {
+                *list = self.free;
+                let place = &mut self.links[self.free as usize];
+                self.free = place.next;
+                *place = link;
+            }
+            self.listed += 1;
+        } else {
+            self.far.push(entry);
         }
     }
-    /// Puts `entry` in the place of the first and moves it down to where it belongs.
-    fn sink(&mut self, entry: Entry) {
+    /// Sorts the next slots, if nothing is sorted any more.
+    #[inline]
+    fn advance(&mut self) {
+        if self.near.first().is_none() {
+            self.sort_next();
+        }
+    }
+    #[inline(never)]
+    fn sort_next(&mut self) {
+        while self.near.first().is_none() {
+            if self.listed == 0 {
+                // Nothing but what lies far ahead, if anything.
+                let Some(first) = self.far.first() else { return };
+                self.slot = first.slot();
+            }
+            let list = &mut self.lists[(self.slot % SLOTS) as usize];
+            let mut place = std::mem::replace(list, NONE);
+            self.slot += 1;
+            while place != NONE {
+                let link = &mut self.links[place as usize];
+                self.near.push(Entry::new(link.at, link.number));
+                let next = std::mem::replace(&mut link.next, self.free);
+                self.free = std::mem::replace(&mut place, next);
+                self.listed -= 1;
+            }
+            while let Some(entry) = self.far.first().filter(|entry| entry.slot() < self.slot + SLOTS) {
+                self.far.remove_first();
+                self.put(entry);
+            }
+        }
+    }
+}
+
+/// A heap of entries, the least first. It has four children to a node: it is half as deep as with two.
+#[derive(Debug, Default)]
+struct Heap(Vec<Entry>);
+
+/// Children of a node.
+const ARITY: usize = 4;
+
+impl Heap {
+    #[inline]
+    fn first(&self) -> Option<Entry> {
+        self.0.first().copied()
+    }
+    /// Moves `entry` up from the end to where it belongs.
+    fn push(&mut self, entry: Entry) {
+        let mut hole = self.0.len();
+        self.0.push(entry);
+        while hole > 0 {
+            let parent = (hole - 1) / ARITY;
+            if self.0[parent] < entry {
+                break;
+            }
+            self.0[hole] = self.0[parent];
+            hole = parent;
+        }
+        self.0[hole] = entry;
+    }
+    /// Moves the last one down from the place of the first to where it belongs.
+    fn remove_first(&mut self) {
+        let Some(entry) = self.0.pop().filter(|_| !self.0.is_empty()) else {
+            return;
+        };
+        let heap = &mut self.0;
         let mut hole = 0;
         loop {
             let first = ARITY * hole + 1;
-            let least = match self.heap.get(first..first + ARITY) {
+            let least = match heap.get(first..first + ARITY) {
                 Some(&[a, b, c, d]) => {
                     let (ab, i) = if b < a { (b, 1) } else { (a, 0) };
                     let (cd, j) = if d < c { (d, 3) } else { (c, 2) };
                     first + if cd < ab { j } else { i }
                 }
-                _ => match (first..self.heap.len()).min_by_key(|&child| self.heap[child]) {
+                _ => match (first..heap.len()).min_by_key(|&child| heap[child]) {
                     Some(least) => least,
                     None => break,
                 },
             };
-            if entry < self.heap[least] {
+            if entry < heap[least] {
                 break;
             }
-            self.heap[hole] = self.heap[least];
+            heap[hole] = heap[least];
             hole = least;
         }
-        self.heap[hole] = entry;
-    }
-    /// Moves `entry`, which belongs at `hole` or above, up to where it belongs.
-    fn rise(&mut self, mut hole: usize, entry: Entry) {
-        while hole > 0 {
-            let parent = (hole - 1) / ARITY;
-            if self.heap[parent] < entry {
-                break;
-            }
-            self.heap[hole] = self.heap[parent];
-            hole = parent;
-        }
-        self.heap[hole] = entry;
+        heap[hole] = entry;
     }
 }

@@ -16,32 +16,37 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// An alarm that fires sets itself anew when its number is even, as a pacing timer does.
-fn again(number: u32, at: Time) -> Option<Time> {
-    (number % 2 == 0).then(|| at + Span::ns(u64::from(number) + 3))
+fn again(number: u32, at: Time, scale: u64) -> Option<Time> {
+    (number % 2 == 0).then(|| at + Span::ns((u64::from(number) + 3) * scale))
+}
+
+/// Steps of a nanosecond, of half a slot, and of more slots than wait in lists.
+fn scales() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![1, 70_000, 20_000_000, 300_000_000])
 }
 
 proptest! {
     #[test]
-    fn alarms_fire_once_at_their_time_by_number(steps in steps()) {
+    fn alarms_fire_once_at_their_time_by_number(steps in steps(), scale in scales()) {
         let (mut timers, mut model) = (Timers::new(N as usize), BTreeSet::new());
         let (mut fired, mut expected) = (Vec::new(), Vec::new());
         let mut now = Time::ZERO;
         for (wait, number, delay) in steps {
-            now += Span::ns(wait);
+            now += Span::ns(wait * scale);
             while timers.next() <= now {
                 let at = timers.next();
                 if let Some(number) = timers.pop(at) {
                     fired.push((at, number));
-                    timers.set(number, again(number, at));
+                    timers.set(number, again(number, at, scale));
                 }
             }
             while let Some(&(at, number)) = model.first().filter(|(at, _)| *at <= now) {
                 model.pop_first();
                 expected.push((at, number));
-                model.extend(again(number, at).map(|at| (at, number)));
+                model.extend(again(number, at, scale).map(|at| (at, number)));
             }
             prop_assert_eq!(&fired, &expected);
-            let at = delay.map(|delay| now + Span::ns(delay));
+            let at = delay.map(|delay| now + Span::ns(delay * scale));
             timers.set(number, at);
             model.retain(|(_, n)| *n != number);
             model.extend(at.map(|at| (at, number)));
