@@ -49,7 +49,7 @@ fn the_first_recovery_is_linux_s() {
 /// timer wheel. The last edges, 512 ms apart, tell that its clock stood at tick 71 of 512 when it began.
 #[test]
 fn syns_are_repeated_when_linux_repeats_them() {
-    let mut sender = Sender::new(&config(), law("cubic"), None);
+    let mut sender = Sender::new(config().into(), law("cubic"), None);
     let mut sent = Vec::new();
     let start = at_ms(71);
     sender.connect(start, &mut |s| sent.push(s));
@@ -65,7 +65,7 @@ fn syns_are_repeated_when_linux_repeats_them() {
 
 #[test]
 fn a_shut_window_is_asked_for_until_it_opens() {
-    let mut sender = Sender::new(&config(), law("reno"), Some(Bytes::new(100_000)));
+    let mut sender = Sender::new(config().into(), law("reno"), Some(Bytes::new(100_000)));
     let mut sent = Vec::new();
     sender.connect(Time::ZERO, &mut |s| sent.push(s));
     let mut ack = AckSegment {
@@ -116,7 +116,7 @@ fn a_shut_window_is_asked_for_until_it_opens() {
 #[test]
 fn what_its_own_host_does_not_take_is_tried_every_half_second() {
     let device = Some(Device::default());
-    let mut sender = Sender::new(&Config { device, ..config() }, law("cubic"), None);
+    let mut sender = Sender::new(Config { device, ..config() }.into(), law("cubic"), None);
     sender.connect(Time::ZERO, &mut |_| Fate::Sent);
     let mut ack = AckSegment {
         syn: true,

@@ -15,6 +15,7 @@
 //! itself.
 #![deny(unsafe_code)]
 
+mod flow;
 mod medium;
 mod nic;
 pub mod packet;

@@ -28,6 +28,7 @@ use narrows_core::tcp::{Config, EcnUse, Info, Receiver, Sender};
 use narrows_core::units::{Bytes, Span, Time};
 use narrows_core::workload::{self, Action, Conn, Event, Setting, Side, Workload, DATAGRAM_HEADERS};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The most connections of workloads that are open at once, some 5 kB each.
 pub const MOST_OPEN: usize = 1 << 16;
@@ -147,7 +148,7 @@ struct Load {
     /// Its place in the scenario.
     flow: u32,
     app: Box<dyn Workload>,
-    config: Config,
+    config: Arc<Config>,
     law: fn(&Params, &cc::Host) -> Box<dyn CongestionControl>,
     cc: Params,
     host: cc::Host,
@@ -256,7 +257,7 @@ impl Works {
                 gso: config.gso,
                 seed: 0,
             },
-            config: config.under(kind, flow.ecn),
+            config: config.under(kind, flow.ecn).into(),
             seeds,
             server: match flow.direction {
                 Direction::Down => NEAR,
@@ -626,7 +627,7 @@ impl Works {
                 ..of.host
             };
             Half {
-                sender: Sender::new(&of.config, (of.law)(&of.cc, &host), Some(Bytes::ZERO)),
+                sender: Sender::new(of.config.clone(), (of.law)(&of.cc, &host), Some(Bytes::ZERO)),
                 receiver: Receiver::new(&of.config),
                 port,
                 told: 0,

@@ -7,6 +7,7 @@
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
+use crate::flow::{shared, Flow};
 use crate::medium::Medium;
 use crate::nic::{Device, Nic, WayBack};
 use crate::packet::{Acks, Headers, Kind, Label, Packet};
@@ -18,8 +19,8 @@ use crate::{rows, Options, Progress, SimError};
 use narrows_core::capture::{Capture, Where};
 use narrows_core::cc;
 use narrows_core::figures::{
-    Fairness, FlowFigures, FlowMeter, LevelMeter, LimitFigures, ProbeFigures, ProbeMeter, QueueMeter, Run, Samples,
-    Verdict, Verdicts, FIGURE_INTERVAL, SERIES_INTERVAL,
+    Fairness, FlowMeter, LevelMeter, ProbeFigures, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts,
+    FIGURE_INTERVAL, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{Out, Port, FAR, NEAR};
@@ -27,9 +28,10 @@ use narrows_core::packet::{Ack, Packet as _};
 use narrows_core::queue::Why;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::{Direction, FlowSpec, Scenario};
-use narrows_core::tcp::{Receiver, Sender};
+use narrows_core::scenario::{Direction, Scenario};
+use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Span, Time};
+use std::sync::Arc;
 
 /// How long answers to pings are awaited after the end.
 const GRACE: Span = Span::s(2);
@@ -120,43 +122,6 @@ pub fn run_recorded(
         notices: scenario.notices(registry),
         instruments: None,
     })
-}
-
-/// One flow: both of its ends. What every packet needs lies between them, in a line of the cache that is fetched with either.
-#[repr(C)]
-struct Flow {
-    sender: Sender,
-    /// The lines between the path and a receiver farther away, there and back.
-    there: Option<u32>,
-    back: Option<u32>,
-    /// Where its data enters the path; its ACKs enter at the other side.
-    port: Port,
-    label: Label,
-    transfer: bool,
-    /// Its stop is not its end.
-    restarts: bool,
-    receiver: Receiver,
-    /// Its workload, if it has one: the sender and the receiver then do nothing.
-    work: Option<usize>,
-    meter: FlowMeter,
-}
-
-impl Flow {
-    /// Its figures, and those of its workload.
-    fn figures(self, spec: &FlowSpec, works: &Works, scenario: &Scenario) -> FlowFigures {
-        let cc = if spec.has_cc() { spec.cc.kind.as_str() } else { "udp" };
-        let end = Time::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
-        let mut figures = self.meter.figures(spec.id.clone(), cc.into());
-        if let Some(load) = self.work {
-            figures.limits = LimitFigures::unknown();
-            figures.workload = Some(works.figures(load, end));
-        }
-        figures
-    }
-    /// How its data leaves its host.
-    fn way(&self) -> (Port, Label) {
-        (self.port, self.label)
-    }
 }
 
 /// One probe.
@@ -300,6 +265,7 @@ impl World {
         let mut flows = Vec::with_capacity(scenario.flows.len());
         let mut works = Works::new((scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len()) as u32);
         let mut owners = Owners::default();
+        let mut configs: Vec<Arc<Config>> = Vec::new();
         for (i, spec) in scenario.flows.iter().enumerate() {
             let kind = registry
                 .cc(&spec.cc.kind)
@@ -312,11 +278,11 @@ impl World {
                 seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
             };
             let sender = Sender::new(
-                &config.under(kind, spec.ecn),
+                shared(&mut configs, config.under(kind, spec.ecn)),
                 (kind.make)(&spec.cc.params, &law),
                 spec.size,
             );
-            let mut meter = FlowMeter::new(warmup);
+            let mut meter = Box::new(FlowMeter::new(warmup));
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
             let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));
             let number = i as u32 * TIMERS_PER_FLOW;
@@ -346,7 +312,7 @@ impl World {
                 },
                 label: Label::new(spec.dscp, spec.host, scenario.path.nat),
                 transfer: spec.size.is_some(),
-                work,
+                work: work.map(|load| load as u32),
                 restarts: spec.restart.is_some(),
                 there: access.line(there),
                 back: access.line(back),
@@ -587,7 +553,7 @@ impl World {
         if let Some(packet) = self.path.coming(0).1.filter(|p| own(p, Kind::Ack)) {
             let sender = &self.flows[packet.flow() as usize].sender;
             prefetch(sender.cc());
-            sender.oldest_in_flight().map(prefetch);
+            sender.records_needed().for_each(prefetch);
         }
         let (data, ack) = self.path.coming(1);
         if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
@@ -620,7 +586,7 @@ impl World {
             let (works, mut net) = self.work();
             return works.fire(now, number, &mut net);
         }
-        if let Some(load) = self.flows.get(id as usize).and_then(|flow| flow.work) {
+        if let Some(load) = self.flows.get(id as usize).and_then(Flow::work) {
             return self.fire_work(now, id, load, number % TIMERS_PER_FLOW);
         }
         let (path, watch) = (&mut self.path, &mut self.watch);
@@ -726,7 +692,7 @@ impl World {
         let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
         for (i, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.meter.runs()) {
             let info = flow
-                .work
+                .work()
                 .map_or_else(|| flow.sender.info(), |load| self.works.info(load));
             if figures {
                 flow.meter.sample(now, &info);
@@ -778,7 +744,7 @@ impl World {
                 flow.meter.limited(flow.sender.limited(end));
             }
             let info = flow
-                .work
+                .work()
                 .map_or_else(|| flow.sender.info(), |load| self.works.info(load));
             flow.meter.ended(end, &info);
             flow.sender.stop();

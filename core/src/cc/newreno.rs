@@ -59,7 +59,11 @@ mod tests {
         /// Likewise, where the peer offers `window` bytes.
         fn behind(window: u64) -> Test {
             let config = Config::default().under(&KIND, EcnEnds::Off);
-            let mut sender = Sender::new(&config, (KIND.make)(&Default::default(), &Default::default()), None);
+            let mut sender = Sender::new(
+                config.into(),
+                (KIND.make)(&Default::default(), &Default::default()),
+                None,
+            );
             sender.connect(at(0), &mut |_| ());
             let syn_ack = AckSegment {
                 syn: true,

@@ -220,6 +220,15 @@ impl Scoreboard {
     pub fn first(&self) -> Option<&Seg> {
         (self.head < self.tail).then(|| self.at(self.head))
     }
+    /// The records of the two oldest segments, the newest, and those that the next two will have.
+    pub fn ends(&self) -> impl Iterator<Item = &Seg> {
+        let mask = self.ring.len().wrapping_sub(1);
+        let (head, tail) = (self.head, self.tail);
+        let numbers = [head, head + 1, tail.wrapping_sub(1), tail, tail + 1];
+        numbers
+            .into_iter()
+            .filter_map(move |i| self.ring.get(i as usize & mask))
+    }
     /// The number of the newest segment by sequence.
     pub fn last_number(&self) -> Option<u64> {
         (self.head < self.tail).then(|| self.tail - 1)
@@ -394,6 +403,11 @@ impl Scoreboard {
             }
         }
         low
+    }
+    /// Does a segment in flight start at `seq`?
+    pub fn starts(&self, seq: u64) -> bool {
+        let i = self.number_of(seq);
+        i < self.tail && self.at(i).seq == seq
     }
     /// The first segment from `i` on that is not SACKed (`tail` if there is none).
     fn unsacked_from(&mut self, mut i: u64) -> u64 {

@@ -11,10 +11,8 @@ use crate::units::Time;
 /// Ticks of one host's kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Ticks {
-    ns: u64,
-    us: u64,
-    /// The longest timeout, in ticks.
-    pub longest: u64,
+    ns: u32,
+    us: u32,
 }
 
 const LEVEL_BITS: u32 = 3;
@@ -24,29 +22,31 @@ const LEVEL_0_REACH: u64 = 63;
 impl Ticks {
     /// A kernel of `hz` ticks per second.
     pub fn new(hz: u32) -> Ticks {
-        let hz = u64::from(hz.clamp(1, 10_000));
-        let us = (1_000_000 / hz).max(1);
+        let hz = hz.clamp(1, 10_000);
         Ticks {
             ns: 1_000_000_000 / hz,
-            us,
-            longest: RTO_MAX_US.div_ceil(us),
+            us: 1_000_000 / hz,
         }
     }
     /// Ticks since the start of the clock.
     pub fn at(self, now: Time) -> u64 {
-        now.as_ns() / self.ns
+        now.as_ns() / u64::from(self.ns)
     }
     /// The instant of a tick.
     pub fn time(self, tick: u64) -> Time {
-        Time::from_ns(tick.saturating_mul(self.ns))
+        Time::from_ns(tick.saturating_mul(u64::from(self.ns)))
     }
     /// How many ticks cover `us` microseconds.
     pub fn from_us(self, us: u64) -> u64 {
-        us.div_ceil(self.us)
+        us.div_ceil(u64::from(self.us))
     }
     /// Microseconds of `ticks`.
     pub fn to_us(self, ticks: u64) -> u64 {
-        ticks.saturating_mul(self.us)
+        ticks.saturating_mul(u64::from(self.us))
+    }
+    /// The longest timeout, in ticks.
+    pub fn longest(self) -> u64 {
+        self.from_us(RTO_MAX_US)
     }
     /// When a timer set at tick `now` for tick `expires` really fires.
     pub fn fires(self, now: u64, expires: u64) -> Time {

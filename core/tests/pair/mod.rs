@@ -119,7 +119,7 @@ impl Pair {
         let cfg = config();
         let mut pair = Pair {
             now: Time::ZERO,
-            sender: Sender::new(&cfg, law(cc), size.map(Bytes::new)),
+            sender: Sender::new(cfg.clone().into(), law(cc), size.map(Bytes::new)),
             receiver: Receiver::new(&cfg),
             path,
             out: Arrivals::default(),

@@ -31,7 +31,7 @@ impl Sender {
     /// Are super-packets handed down whole?
     #[inline]
     pub(super) fn hands_down(&self) -> bool {
-        self.small_queue.counts && !self.law.needs_feedback
+        self.small_queue.is_some() && !self.law.needs_feedback
     }
     /// `bytes` of new data as one super-packet. Was it taken?
     pub(super) fn hand_down<R: Into<Fate>>(
@@ -50,18 +50,20 @@ impl Sender {
         }
         taken
     }
-    /// Segments from `number` on, `count` of them, once more. Were they taken? True where they go one by one.
+    /// Segments from `number` on that were lost together, `most` at most, once more. Were they taken? True where they go one by
+    /// one.
     pub(super) fn hand_again<R: Into<Fate>>(
         &mut self,
         now: Time,
         number: u64,
-        count: u32,
+        most: u32,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
         if !self.hands_down() {
             return true;
         }
-        let last = number + u64::from(count.max(1)) - 1;
+        let count = self.lost_together(number, most);
+        let last = number + u64::from(count) - 1;
         let bytes = (number..=last).map(|i| self.board.seg(i).len).sum();
         let psh = count > 1 || self.board.seg(last).is(PUSHED);
         let segment = self.super_packet(now, self.board.seg(number).seq, bytes, psh);
@@ -98,7 +100,7 @@ impl Sender {
     /// A super-packet has left the host's device, or was dropped above it: what lies below TCP has become less. Only with
     /// [`Config::device`](crate::tcp::Config::device).
     pub fn on_departed<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
-        if self.small_queue.departed() {
+        if self.small_queue.as_mut().is_some_and(|queue| queue.departed()) {
             self.go_on(now, wire);
         }
     }

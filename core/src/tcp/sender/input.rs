@@ -252,8 +252,19 @@ impl Sender {
                 n += 1;
             }
         }
-        let ordered = &mut ordered[..n];
-        ordered.sort_unstable_by_key(|b| b.start);
+        // Most of what an ACK selects, the one before it did: nothing has to be looked up for that.
+        let known = core::mem::replace(&mut self.selected, ordered);
+        let mut left = 0;
+        for i in 0..n {
+            if let Some(rest) = self.unknown(&known, ordered[i]) {
+                ordered[left] = rest;
+                left += 1;
+            }
+        }
+        let ordered = &mut ordered[..left];
+        if left > 1 {
+            ordered.sort_unstable_by_key(|b| b.start);
+        }
         let fack = self.board.fack();
         for block in ordered.iter() {
             let mut at = self.board.number_of(block.start);
@@ -265,6 +276,19 @@ impl Sender {
         if self.state != State::Loss || self.undo.is_some() {
             self.check_reordering(news.reordered_from, fack.max(self.board.fack()));
         }
+    }
+
+    /// What of `block` is in none of `known`, from its beginning on; segments are whole.
+    fn unknown(&self, known: &[Range], block: Range) -> Option<Range> {
+        let known = known.iter().find(|k| k.start <= block.start && block.start < k.end);
+        let Some(start) = known.map(|k| k.end) else {
+            return Some(block);
+        };
+        if start >= block.end {
+            return None;
+        }
+        let whole = self.board.starts(start);
+        Some(if whole { Range { start, ..block } } else { block })
     }
 
     fn take_sack(&mut self, now: Time, i: u64, fack: u64, news: &mut News, times: &mut SentTimes) {

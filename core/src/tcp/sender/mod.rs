@@ -47,13 +47,14 @@ use super::rack::Rack;
 use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
 use super::timer::Ticks;
-use super::wire::{AckSegment, Segment};
+use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
 use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 pub(super) use ecn::FIRST_ACE;
 use limits::Limits;
 use output::Push;
@@ -124,7 +125,7 @@ impl Needs {
 
 /// One sender.
 pub struct Sender {
-    cfg: Config,
+    cfg: Arc<Config>,
     ticks: Ticks,
     phase: Phase,
     cc: Box<dyn CongestionControl>,
@@ -132,7 +133,7 @@ pub struct Sender {
     w: Window,
     board: Scoreboard,
     /// Only where the law asks.
-    flights: Option<Flights>,
+    flights: Option<Box<Flights>>,
     rtt: Rtt,
     rack: Rack,
     prr: Prr,
@@ -150,6 +151,8 @@ pub struct Sender {
     retrans_stamp: Option<u32>,
     frto: bool,
     reordering: u32,
+    /// The blocks of the last ACK that selected: every segment in them is SACKed.
+    selected: [Range; MAX_SACKS],
     dsack_dups: u64,
     probe: Option<TailProbe>,
     ecn: ecn::Ecn,
@@ -175,7 +178,8 @@ pub struct Sender {
     short_end: u64,
     pacing: Rate,
     pacer: Pacer,
-    small_queue: SmallQueue,
+    /// Only above a device that completes.
+    small_queue: Option<Box<SmallQueue>>,
     limits: Limits,
     writer: Writer,
 
@@ -201,25 +205,24 @@ pub const RULES: &[Rule] = &[
 const REORDERING: u32 = 3;
 
 impl Sender {
-    /// A sender that will transfer `size` bytes, or send without end.
-    pub fn new(cfg: &Config, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
+    /// A sender that will transfer `size` bytes, or send without end. Senders of one kind share what they are told.
+    pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Ticks::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
-        let pacer = Pacer::new(cfg, &*cc);
+        let pacer = Pacer::new(&cfg, &*cc);
         let records = cc.needs_flight_record();
         let mut board = Scoreboard::new(MSS);
         if records {
             board.watch_losses();
         }
         Sender {
-            cfg: cfg.clone(),
             ticks,
             phase: Phase::Closed,
             law: Needs::of(&*cc),
             cc,
             w: Window::new(cfg.iw),
             board,
-            flights: records.then(Flights::default),
+            flights: records.then(Box::default),
             rto_ticks: rtt.rto_ticks(ticks),
             rtt,
             rack: Rack::new(cfg.kernel),
@@ -235,6 +238,7 @@ impl Sender {
             retrans_stamp: None,
             frto: false,
             reordering: REORDERING,
+            selected: Default::default(),
             dsack_dups: 0,
             probe: None,
             ecn: ecn::Ecn::new(cfg.ecn),
@@ -252,14 +256,15 @@ impl Sender {
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
             pacer,
-            small_queue: SmallQueue::new(cfg.device.as_ref(), cfg.pacing_shift),
+            small_queue: (cfg.device.as_ref()).map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift))),
             limits: Limits::default(),
-            writer: Writer::new(size.map(Bytes::get), cfg),
+            writer: Writer::new(size.map(Bytes::get), &cfg),
             delivered: Delivered::default(),
             delivered_ce: 0,
             bytes_sent: 0,
             bytes_retrans: 0,
             retransmits: 0,
+            cfg,
         }
     }
 
@@ -417,9 +422,10 @@ impl Sender {
         }
     }
 
-    /// The segment in flight that is the first to be acknowledged.
-    pub fn oldest_in_flight(&self) -> Option<&Seg> {
-        self.board.first()
+    /// Records of segments that the next ACK is likely to need: of the first in flight, and where the next that leave will be
+    /// kept. For drivers that prepare what is to come.
+    pub fn records_needed(&self) -> impl Iterator<Item = &Seg> {
+        self.board.ends()
     }
 
     /// The law that sets the window, for traces.

@@ -110,7 +110,7 @@ impl Sender {
 
     /// Sends new data; answers whether any left.
     pub(super) fn write<R: Into<Fate>>(&mut self, now: Time, push: Push, wire: &mut impl FnMut(Segment) -> R) -> bool {
-        let burst = self.burst_segments();
+        let mut burst = None;
         let mut sent = 0u32;
         let mut limited = false;
         let mut peer_limits = false;
@@ -132,6 +132,7 @@ impl Sender {
                 quota = 1;
             }
             let mss = u64::from(MSS);
+            let burst = *burst.get_or_insert_with(|| self.burst_segments());
             let quota = u64::from(quota.min(burst));
             self.writer.gather(quota * mss);
             let Some(head) = self.writer.head() else { break };
@@ -191,7 +192,17 @@ impl Sender {
     /// Does too much of this connection lie in the host's own queue and device?
     fn held_by_device(&mut self, payload: u64, again: bool) -> bool {
         let only = self.board.buffers() <= 1;
-        self.small_queue.holds(payload, self.pacing, self.pacer.on, again, only)
+        let Some(queue) = &mut self.small_queue else {
+            return false;
+        };
+        queue.holds(payload, self.pacing, self.pacer.on, again, only)
+    }
+
+    /// A super-packet of `payload` bytes was handed to a device that will tell when it has left.
+    fn lies_below(&mut self, payload: u64) {
+        if let Some(queue) = &mut self.small_queue {
+            queue.sent(payload);
+        }
     }
 
     /// How much of `head` leaves: `most`, or what fits into the peer's `room`, a short segment at the edge included. Of short
@@ -272,15 +283,17 @@ impl Sender {
         let snapshot = self.delivered.snapshot();
         let ends_write = self.writer.take(bytes);
         self.window_probes = 0;
+        // All leave before any is noted: their records are seldom in the cache, and what the path reads of a packet that was
+        // written behind them would have to wait for them.
+        if !down {
+            self.let_out(now, bytes, ends_write, wire);
+        }
         let mut left = bytes;
         let mut sent = 0;
         while left > 0 {
             let len = left.min(u64::from(MSS));
             left -= len;
             sent += 1;
-            // Linux sets PSH on the last segment of every super-packet of more than one, and where a write ends.
-            let psh = left == 0 && (sent > 1 || ends_write);
-            let seq = self.board.nxt();
             let flags = match (left > 0, ends_write) {
                 (true, _) => GLUED,
                 (false, true) => PUSHED,
@@ -291,19 +304,10 @@ impl Sender {
                 self.note_flight(self.board.numbers().end - 1);
             }
             self.pacer.segment(len);
-            self.bytes_sent += len;
-            if down {
-                continue;
-            }
-            let mut segment = Segment {
-                joined: sent > 1,
-                ..self.data(now, seq, len as u32, psh)
-            };
-            self.ecn.mark_data(sent == 1, &mut segment);
-            wire(segment);
         }
+        self.bytes_sent += bytes;
         self.pacer.end(now, self.pacing);
-        self.small_queue.sent(bytes);
+        self.lies_below(bytes);
         if !self.probe_follows() && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
             self.rearm_rto(now);
         }
@@ -312,6 +316,23 @@ impl Sender {
         }
         self.check_space(now);
         sent
+    }
+
+    /// The segments of a super-packet of `bytes` leave one by one.
+    fn let_out<R: Into<Fate>>(&mut self, now: Time, bytes: u64, ends_write: bool, wire: &mut impl FnMut(Segment) -> R) {
+        let first = self.board.nxt();
+        let mut from = 0;
+        while from < bytes {
+            let len = (bytes - from).min(u64::from(MSS));
+            let last = from + len == bytes;
+            // Linux sets PSH on the last segment of every super-packet of more than one, and where a write ends.
+            let psh = last && (from > 0 || ends_write);
+            let mut segment = self.data(now, first + from, len as u32, psh);
+            segment.joined = from > 0;
+            self.ecn.mark_data(from == 0, &mut segment);
+            wire(segment);
+            from += len;
+        }
     }
 
     /// A super-packet is about to leave; answers its time of departure, µs.
@@ -350,18 +371,23 @@ impl Sender {
         self.cc.congestion(&self.w)
     }
 
+    /// A segment of data. It is changed in place and not copied into another: a copy would read a header that is not there
+    /// before the processor has written that it is not, and wait for all that was written before.
     #[inline(always)]
     pub(super) fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
-        Segment {
+        let mut segment = Segment {
             seq,
             len,
             tsval: stamp(now),
             tsecr: self.ts_recent,
             psh,
             ecn: self.ecn.control,
-            congestion: if self.law.needs_feedback { self.header() } else { None },
             ..Segment::default()
+        };
+        if self.law.needs_feedback {
+            segment.congestion = self.header();
         }
+        segment
     }
 
     /// Sends segment `number` again (it has been [handed down](Self::hand_again) where that is what is done); `counted` says whether it counts as a retransmission in flight.
@@ -398,7 +424,7 @@ impl Sender {
         }
         if matches!(place, Place::Alone | Place::Last) {
             self.board.cut_after(number);
-            self.small_queue.sent(self.pacer.bytes());
+            self.lies_below(self.pacer.bytes());
             self.pacer.end(now, self.pacing);
         }
         self.last_sent = Some(now);
@@ -406,17 +432,15 @@ impl Sender {
             return;
         }
         let psh = place == Place::Last || seg.is(PUSHED);
-        let joined = matches!(place, Place::Middle | Place::Last);
-        wire(Segment {
-            joined,
-            ..self.data(now, seg.seq, seg.len, psh)
-        });
+        let mut segment = self.data(now, seg.seq, seg.len, psh);
+        segment.joined = matches!(place, Place::Middle | Place::Last);
+        wire(segment);
     }
 
     /// Sends lost segments again while the window has room.
     pub(super) fn retransmit_lost<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         let mut rearm = false;
-        let most = self.burst_segments();
+        let mut most = None;
         let mut together = 0;
         while self.board.in_flight() < self.w.cwnd {
             let Some(i) = self.board.next_to_retransmit() else {
@@ -425,7 +449,8 @@ impl Sender {
             if together == 0 && (!self.pacer.may_send(now) || self.held_by_device(u64::from(MSS), true)) {
                 break;
             }
-            if together == 0 && !self.hand_again(now, i, self.lost_together(i, most), wire) {
+            let most = *most.get_or_insert_with(|| self.burst_segments());
+            if together == 0 && !self.hand_again(now, i, most, wire) {
                 break;
             }
             let head = self.board.first_number() == Some(i);

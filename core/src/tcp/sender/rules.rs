@@ -21,7 +21,7 @@ fn sender(kernel: Kernel, rtt_ms: u64) -> Sender {
         kernel,
         ..Config::default()
     };
-    let mut s = Sender::new(&cfg, Box::new(Reno), None);
+    let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
     s.connect(Time::ZERO, &mut |_| ());
     let syn_ack = AckSegment {
         syn: true,

@@ -24,8 +24,6 @@ const OVERHEAD: u64 = 896;
 /// What lies below, and whether the connection waits for it to leave.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SmallQueue {
-    /// Is there a device that completes?
-    pub counts: bool,
     limits: SmallQueues,
     shift: u32,
     below: VecDeque<u64>,
@@ -34,10 +32,9 @@ pub(super) struct SmallQueue {
 }
 
 impl SmallQueue {
-    pub fn new(device: Option<&Device>, shift: u32) -> SmallQueue {
+    pub fn new(device: &Device, shift: u32) -> SmallQueue {
         SmallQueue {
-            counts: device.is_some(),
-            limits: device.map_or(SmallQueues::Off, |device| device.tsq),
+            limits: device.tsq,
             shift,
             ..SmallQueue::default()
         }
@@ -60,10 +57,8 @@ impl SmallQueue {
     }
     /// A super-packet was handed down.
     pub fn sent(&mut self, payload: u64) {
-        if self.counts {
-            self.below.push_back(payload + OVERHEAD);
-            self.bytes += payload + OVERHEAD;
-        }
+        self.below.push_back(payload + OVERHEAD);
+        self.bytes += payload + OVERHEAD;
     }
     /// The oldest one has left the device. Does the connection wait for that?
     pub fn departed(&mut self) -> bool {
@@ -82,7 +77,7 @@ mod tests {
     use crate::units::Bytes;
 
     fn by_rate(shift: u32) -> SmallQueue {
-        SmallQueue::new(Some(&Device::default()), shift)
+        SmallQueue::new(&Device::default(), shift)
     }
 
     #[test]
@@ -122,13 +117,6 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_nothing_is_counted() {
-        let mut q = SmallQueue::new(None, 10);
-        (0..1000).for_each(|_| q.sent(65_160));
-        assert!(q.is_empty() && !q.holds(65_160, Rate::mbit(8), false, false, false));
-    }
-
-    #[test]
     fn a_device_may_ask_for_more_and_two_super_packets_are_the_floor() {
         let filled = |shift: u32, mbit: u64| {
             let mut q = by_rate(shift);
@@ -150,7 +138,7 @@ mod tests {
             ..Device::default()
         };
         for mbit in [1, 10_000] {
-            let mut q = SmallQueue::new(Some(&device), 10);
+            let mut q = SmallQueue::new(&device, 10);
             while !q.holds(65_160, Rate::mbit(mbit), false, false, false) {
                 q.sent(65_160);
             }

@@ -37,7 +37,7 @@ impl Sender {
     /// Arms the timer to fire in `ticks`, on the wheel's next edge.
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.ticks.longest);
+        let ticks = ticks.min(self.ticks.longest());
         self.timer = Some(Timer {
             kind,
             fires: self.ticks.fires(tick, tick + ticks),
@@ -219,7 +219,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.longest);
+        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.longest());
     }
 
     /// Everything sent long enough ago counts as lost; one packet may leave.
@@ -258,6 +258,7 @@ impl Sender {
         let reneged = first.is(crate::tcp::scoreboard::SACKED);
         if reneged {
             self.board.forget_sacks();
+            self.selected = Default::default();
         }
         for i in self.board.numbers() {
             let sent = self.board.seg(i).sent_us;

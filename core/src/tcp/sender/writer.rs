@@ -44,7 +44,10 @@ pub(super) struct Writer {
     written: u64,
     /// Where PSH was set last.
     pushed: u64,
-    unsent: VecDeque<Chunk>,
+    /// The buffer that is sent from next. By itself, for it is looked at with every ACK.
+    head: Option<Chunk>,
+    /// Those behind it.
+    behind: VecDeque<Chunk>,
     buffer: u64,
     buffer_max: u64,
     /// `TCP_NOTSENT_LOWAT`: the application writes while less than this waits unsent.
@@ -63,7 +66,8 @@ impl Writer {
             size,
             written: 0,
             pushed: 0,
-            unsent: VecDeque::new(),
+            head: None,
+            behind: VecDeque::new(),
             buffer: cfg.wmem_default.get(),
             buffer_max: cfg.wmem_max.get().max(cfg.wmem_default.get()),
             low_water: cfg.notsent_lowat.get().max(1),
@@ -74,42 +78,43 @@ impl Writer {
     }
     /// Does nothing wait?
     pub fn is_empty(&self) -> bool {
-        self.unsent.is_empty()
+        self.head.is_none()
     }
     /// Bytes in the buffer that is sent from next.
     pub fn head(&self) -> Option<u64> {
-        self.unsent.front().map(|c| c.len)
+        self.head.map(|c| c.len)
     }
     /// Is it the last one?
     pub fn head_is_tail(&self) -> bool {
-        self.unsent.len() == 1
+        self.head.is_some() && self.behind.is_empty()
     }
     /// Fills the head up to `len` bytes from the buffer behind it.
     pub fn gather(&mut self, len: u64) {
-        if self.unsent.len() < 2 || self.unsent[0].len >= len {
+        let Some(head) = self.head.as_mut().filter(|head| head.len < len) else {
             return;
-        }
-        let moved = (len - self.unsent[0].len).min(self.unsent[1].len);
-        self.unsent[0].len += moved;
-        self.unsent[1].len -= moved;
-        if self.unsent[1].len == 0 {
-            self.unsent[0].push |= self.unsent[1].push;
-            self.unsent.remove(1);
+        };
+        let Some(next) = self.behind.front_mut() else { return };
+        let moved = (len - head.len).min(next.len);
+        head.len += moved;
+        next.len -= moved;
+        if next.len == 0 {
+            head.push |= next.push;
+            self.behind.pop_front();
         }
     }
     /// Would a write end with `len` bytes from the head?
     pub fn ends_with(&self, len: u64) -> bool {
-        self.unsent.front().is_some_and(|head| head.len <= len && head.push)
+        self.head.is_some_and(|head| head.len <= len && head.push)
     }
     /// `len` bytes leave from the head as one super-packet; answers whether a write ended with them.
     pub fn take(&mut self, len: u64) -> bool {
-        let Some(head) = self.unsent.front_mut() else {
+        let Some(head) = &mut self.head else {
             return false;
         };
         head.len = head.len.saturating_sub(len);
         let (end, push) = (head.len == 0, head.push);
         if end {
-            self.unsent.pop_front();
+            self.head = self.behind.pop_front();
         }
         end && push
     }
@@ -120,7 +125,24 @@ impl Writer {
     }
     /// Kernel memory of all that was written and not acknowledged.
     fn memory(&self, sent: &Scoreboard) -> u64 {
-        self.written - sent.una() + OVERHEAD * (self.unsent.len() as u64 + sent.buffers())
+        self.written - sent.una() + OVERHEAD * (self.buffers() + sent.buffers())
+    }
+    /// How many wait.
+    fn buffers(&self) -> u64 {
+        u64::from(self.head.is_some()) + self.behind.len() as u64
+    }
+    /// The one that is written to.
+    fn tail(&mut self) -> Option<&mut Chunk> {
+        self.behind.back_mut().or(self.head.as_mut())
+    }
+    /// A new one is written to.
+    fn begin(&mut self) {
+        let chunk = Chunk { len: 0, push: false };
+        if self.head.is_none() {
+            self.head = Some(chunk);
+        } else {
+            self.behind.push_back(chunk);
+        }
     }
     fn has_room(&self, sent: &Scoreboard) -> bool {
         self.memory(sent) < self.buffer && self.written - sent.nxt() < self.low_water
@@ -130,7 +152,7 @@ impl Writer {
         memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < self.low_water
     }
     fn mark_push(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
+        if let Some(tail) = self.tail() {
             tail.push = true;
         }
         self.pushed = self.written;
@@ -200,7 +222,7 @@ impl Sender {
     fn write_once<R: Into<Fate>>(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment) -> R) {
         let in_flight = self.board.in_flight();
         if self.writer.written - self.board.nxt() < u64::from(MSS)
-            && self.small_queue.is_empty()
+            && self.small_queue.as_ref().is_none_or(|queue| queue.is_empty())
             && in_flight < self.w.cwnd
             && self.board.lost_out() <= self.board.retrans_out()
         {
@@ -208,11 +230,7 @@ impl Sender {
         }
         let mut copied = 0;
         while copied < len {
-            let mut room = self
-                .writer
-                .unsent
-                .back()
-                .map_or(0, |tail| goal.saturating_sub(tail.len));
+            let mut room = self.writer.tail().map_or(0, |tail| goal.saturating_sub(tail.len));
             if room == 0 {
                 if !self.writer.has_room(&self.board) {
                     self.writer.blocked = true;
@@ -222,12 +240,12 @@ impl Sender {
                 if self.writer.is_empty() {
                     self.limit_begins(now, Limit::Busy);
                 }
-                self.writer.unsent.push_back(Chunk { len: 0, push: false });
+                self.writer.begin();
                 room = goal;
             }
             let n = room.min(len - copied);
             let w = &mut self.writer;
-            let Some(tail) = w.unsent.back_mut() else { break };
+            let Some(tail) = w.tail() else { break };
             tail.len += n;
             if copied == 0 {
                 tail.push = false;
