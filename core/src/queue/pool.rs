@@ -57,6 +57,11 @@ impl List {
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
+    /// Has it one packet?
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.head == self.tail && !self.is_empty()
+    }
 }
 
 impl<P> Pool<P> {

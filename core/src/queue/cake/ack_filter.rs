@@ -65,15 +65,7 @@ impl Filter {
     }
 
     /// The ACK that the packet at the tail of `list` makes needless, taken out; `sink` knows what packets do not carry themselves.
-    #[inline]
-    pub fn filter<P: Packet>(self, pool: &mut Pool<P>, list: &mut List, sink: &dyn Sink<P>) -> Option<P> {
-        if self == Filter::Off {
-            return None;
-        }
-        self.needless(pool, list, sink)
-    }
-
-    fn needless<P: Packet>(self, pool: &mut Pool<P>, list: &mut List, sink: &dyn Sink<P>) -> Option<P> {
+    pub fn needless<P: Packet>(self, pool: &mut Pool<P>, list: &mut List, sink: &dyn Sink<P>) -> Option<P> {
         let says = |packet: &P| {
             let mut ack = packet.ack()?;
             sink.completes(packet, &mut ack);

@@ -137,28 +137,21 @@ impl Cobalt {
         }
     }
 
-    /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where the far end of it is what is
-    /// shaped, else 0.
+    /// Does a packet that entered then leave without more ado? Most queues are good and have nothing that fades. Who does not is to be judged.
     #[inline]
-    pub fn drops<P: Packet>(
-        &mut self,
-        law: &Law,
-        packet: &mut P,
-        crowd: u64,
-        now: Time,
-        rng: &mut Rng,
-        sink: &mut dyn Sink<P>,
-    ) -> bool {
-        // Most queues are good and have nothing that fades.
-        if self.count == 0 && self.probability == 0 && now.since(packet.enqueued_at()) <= law.target {
+    pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
+        let passes = self.count == 0 && self.probability == 0 && now.since(entered) <= law.target;
+        if passes {
             self.bad = false;
             self.drop_next = now + law.interval;
-            return false;
         }
-        self.judges(law, packet, crowd, now, rng, sink)
+        passes
     }
 
-    fn judges<P: Packet>(
+    /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where the far end of it is what is
+    /// shaped, else 0.
+    #[inline(never)]
+    pub fn judges<P: Packet>(
         &mut self,
         law: &Law,
         packet: &mut P,

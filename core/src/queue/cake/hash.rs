@@ -97,13 +97,22 @@ impl Isolation {
 struct Hosts {
     tags: [u32; QUEUES],
     busy: [u16; QUEUES],
+    /// Of each, what is to be had of 65 535 by one of its busy flows.
+    parts: [u16; QUEUES],
 }
 
 impl Hosts {
     const NEW: Hosts = Hosts {
         tags: [0; QUEUES],
         busy: [0; QUEUES],
+        parts: [u16::MAX; QUEUES],
     };
+    fn counts(&mut self, host: u16, change: impl Fn(u16) -> u16) {
+        let host = usize::from(host);
+        let busy = change(self.busy[host]);
+        self.busy[host] = busy;
+        self.parts[host] = u16::MAX / busy.max(1);
+    }
     fn place(&mut self, hash: u32) -> u16 {
         let set = Set::of(hash);
         let own = set.first(&self.tags, |tag| *tag == hash);
@@ -137,12 +146,9 @@ impl Set {
     #[inline]
     fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
         let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
-        let fitting = ways
-            .iter()
-            .enumerate()
-            .fold(0u32, |set, (way, of)| set | u32::from(fits(of)) << way);
-        let turned = (fitting | fitting << WAYS) >> self.named;
-        (turned != 0).then(|| self.begin + (self.named + turned.trailing_zeros() as usize) % WAYS)
+        let fitting: [u8; WAYS] = core::array::from_fn(|way| u8::from(fits(&ways[way])));
+        let turned = u64::from_le_bytes(fitting).rotate_right(8 * self.named as u32);
+        (turned != 0).then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
     }
 }
 
@@ -248,12 +254,10 @@ impl Table {
     fn counts(&mut self, queue: usize, change: impl Fn(u16) -> u16) {
         let (source, destination) = self.hosts[queue];
         if self.isolation.flows && self.isolation.source {
-            let busy = &mut self.sources.busy[source as usize];
-            *busy = change(*busy);
+            self.sources.counts(source, &change);
         }
         if self.isolation.flows && self.isolation.destination {
-            let busy = &mut self.destinations.busy[destination as usize];
-            *busy = change(*busy);
+            self.destinations.counts(destination, &change);
         }
     }
     /// The queue's flow is busy: its hosts have one more.
@@ -264,15 +268,19 @@ impl Table {
     pub fn rests(&mut self, queue: usize) {
         self.counts(queue, |busy| busy.saturating_sub(1));
     }
-    /// Busy flows of the queue's hosts, the more of the two; 1 at least.
+    /// The hosts of a queue.
     #[inline]
-    pub fn load(&self, queue: usize) -> usize {
+    pub fn hosts(&self, queue: usize) -> (u16, u16) {
+        self.hosts[queue]
+    }
+    /// The part of a turn, of 65 535, that the queue gets: the less, the more busy flows its hosts have. Of two hosts the busier
+    /// one counts.
+    #[inline]
+    pub fn part(&self, queue: usize) -> u16 {
         let (source, destination) = self.hosts[queue];
-        let (sources, destinations) = (
-            self.sources.busy[usize::from(source) % QUEUES],
-            self.destinations.busy[usize::from(destination) % QUEUES],
-        );
-        usize::from(sources.max(destinations).max(1))
+        let source = self.sources.parts[usize::from(source) % QUEUES];
+        let destination = self.destinations.parts[usize::from(destination) % QUEUES];
+        source.min(destination)
     }
 }
 

@@ -6,6 +6,7 @@
 //! measurement of Linux 6.12.
 
 use super::hash::QUEUES;
+use crate::units::Bytes;
 use alloc::vec::Vec;
 
 /// Tins that there may be; all have their place in the heap.
@@ -42,19 +43,19 @@ impl Default for Longest {
 }
 
 impl Longest {
-    /// A packet joins a queue, which has `bytes` now.
+    /// A packet of this size joins a queue.
     #[inline]
-    pub fn joined(&mut self, tin: usize, queue: usize, bytes: u64) {
+    pub fn joined(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.bytes[slot(tin, queue)] = bytes;
+            self.bytes[slot(tin, queue)] += size.get();
             self.rise(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// A packet leaves a queue, which keeps `bytes`.
+    /// A packet of this size leaves a queue.
     #[inline]
-    pub fn left(&mut self, tin: usize, queue: usize, bytes: u64) {
+    pub fn left(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.bytes[slot(tin, queue)] = bytes;
+            self.bytes[slot(tin, queue)] -= size.get();
             self.sink(usize::from(self.place[slot(tin, queue)]));
         }
     }
@@ -88,6 +89,7 @@ impl Longest {
         self.place[usize::from(self.heap[a])] = a as u16;
         self.place[usize::from(self.heap[b])] = b as u16;
     }
+    #[inline(never)]
     fn sink(&mut self, mut at: usize) {
         // Not set anew after a swap: see the header.
         let mut most = self.of(at);
@@ -105,10 +107,27 @@ impl Longest {
             at = larger;
         }
     }
+    #[inline(never)]
     fn rise(&mut self, mut at: usize) {
         while at > 0 && self.of((at - 1) / 2) < self.of(at) {
             self.swap(at, (at - 1) / 2);
             at = (at - 1) / 2;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What joins and leaves after the first question counts at the next.
+    #[test]
+    fn the_longest_is_at_the_top_and_stays_there() {
+        let mut longest = Longest::default();
+        assert_eq!(longest.longest(1, |_, queue| if queue == 3 { 200 } else { 0 }), (0, 3));
+        longest.joined(0, 5, Bytes::new(300));
+        assert_eq!(longest.longest(1, |_, _| 0), (0, 5));
+        longest.left(0, 5, Bytes::new(200));
+        assert_eq!(longest.longest(1, |_, _| 0), (0, 3));
     }
 }

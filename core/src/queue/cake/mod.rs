@@ -99,13 +99,11 @@ struct Stock {
 impl Stock {
     /// A packet has left a queue of a tin.
     #[inline]
-    fn gone<P: Packet>(&mut self, tin: &mut Tin, at: usize, queue: usize, packet: &P, size: Bytes) {
+    fn gone(&mut self, tin: &mut Tin, at: usize, queue: usize, size: Bytes, memory: Bytes) {
         tin.backlog.remove(size);
-        let flow = &mut tin.flows[queue];
-        flow.bytes -= size.get();
-        self.longest.left(at, queue, flow.bytes);
         self.backlog.remove(size);
-        self.memory -= packet.memory(size).get();
+        self.memory -= memory.get();
+        self.longest.left(at, queue, size);
     }
 }
 
@@ -202,21 +200,94 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
+    /// The ACK that the one at the tail of a queue makes needless goes.
+    #[cold]
+    fn filters(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
+        let tin = &mut self.tins[at];
+        let list = &mut tin.flows[queue].list;
+        let Some(ack) = self.config.filter.needless(&mut self.pool, list, &*sink) else {
+            return;
+        };
+        let size = ack.size();
+        self.stock.gone(tin, at, queue, size, ack.memory(size));
+        if self.config.ingress {
+            charge(&mut self.shaper, self.config.line, tin, size, now, false);
+        }
+        sink.dropped(now, ack, Why::Law);
+    }
+
+    /// The rate follows what arrives.
+    #[cold]
+    fn adapts(&mut self, now: Time, size: Bytes) {
+        if let Some(rate) = self.autorate.as_mut().and_then(|rate| rate.arrive(size.get(), now)) {
+            self.configure(rate);
+        }
+    }
+
+    /// The head of a queue is dropped by its law.
+    #[cold]
+    fn drops(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
+        let tin = &mut self.tins[at];
+        let Some(packet) = self.pool.pop(&mut tin.flows[queue].list) else {
+            return;
+        };
+        let size = packet.size();
+        self.stock.gone(tin, at, queue, size, packet.memory(size));
+        if self.config.ingress {
+            let len = charge(&mut self.shaper, self.config.line, tin, size, now, false);
+            tin.pays(queue, len);
+        }
+        sink.dropped(now, packet, Why::Law);
+    }
+
+    /// The packet of a tin that leaves next, if it has one.
+    #[inline]
+    fn serve(&mut self, now: Time, at: usize, sink: &mut dyn Sink<P>) -> Option<P> {
+        'next: loop {
+            let (tin, config) = (&mut self.tins[at], &self.config);
+            while let Some((queue, chain)) = tin.first(&mut self.rng) {
+                let flow = &mut tin.flows[queue];
+                let Some(packet) = self.pool.front_mut(&flow.list) else {
+                    tin.found_empty(queue, chain, now);
+                    continue;
+                };
+                let size = packet.size();
+                let memory = packet.memory(size);
+                if !flow.cobalt.passes(&tin.law, packet.enqueued_at(), now) {
+                    let crowd = if config.ingress { tin.busy } else { 0 };
+                    let signal = flow.cobalt.judges(&tin.law, packet, crowd, now, &mut self.rng, sink);
+                    if signal && !flow.list.is_one() {
+                        self.drops(now, at, queue, sink);
+                        continue 'next;
+                    }
+                }
+                let packet = self.pool.pop(&mut flow.list);
+                self.stock.gone(tin, at, queue, size, memory);
+                let len = charge(&mut self.shaper, config.line, tin, size, now, true);
+                tin.pays(queue, len);
+                self.stock.longest.sent();
+                return packet;
+            }
+            return None;
+        }
+    }
+
     /// The longest queue of all loses its head.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         while self.too_much() && self.stock.backlog.packets > 0 {
             let (tins, stock) = (&mut self.tins, &mut self.stock);
-            let (at, queue) = stock
-                .longest
-                .longest(tins.len(), |tin, queue| tins[tin].flows[queue].bytes);
+            let (at, queue) = stock.longest.longest(tins.len(), |tin, queue| {
+                let waiting = self.pool.iter(&tins[tin].flows[queue].list);
+                waiting.map(|(_, packet)| packet.size().get()).sum()
+            });
             let tin = &mut tins[at];
             let Some(packet) = self.pool.pop(&mut tin.flows[queue].list) else {
                 stock.longest.was_wrong();
                 continue;
             };
             let size = packet.size();
-            stock.gone(tin, at, queue, &packet, size);
+            stock.gone(tin, at, queue, size, packet.memory(size));
             tin.flows[queue].cobalt.overflows(&tin.law, now);
             if self.config.ingress {
                 charge(&mut self.shaper, self.config.line, tin, size, now, false);
@@ -240,28 +311,29 @@ impl<P: Packet + Send> Cake<P> {
     /// The tin whose turn it is where there is no rate: by weight.
     #[inline]
     fn rotate(&mut self) -> Option<usize> {
-        let tin = &self.tins[self.current];
+        let tin = &mut self.tins[self.current];
+        if self.alone {
+            // Round after round changes nothing but this one.
+            if tin.deficit < 0 {
+                let rounds = tin.deficit.unsigned_abs().div_ceil(tin.weight as u64);
+                tin.deficit += rounds as i64 * tin.weight;
+            }
+            return Some(self.current);
+        }
         if tin.deficit >= 0 && tin.is_active() {
             return Some(self.current);
         }
         self.go_round()
     }
 
+    #[inline(never)]
     fn go_round(&mut self) -> Option<usize> {
         let (current, tins) = (self.current, &mut self.tins);
-        if !self.alone {
-            let rests = |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
-            self.alone = tins.iter().enumerate().all(rests);
+        let rests = |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
+        self.alone = tins[current].is_active() && tins.iter().enumerate().all(rests);
+        if self.alone {
+            return self.rotate();
         }
-        // Then round after round changes nothing but this one.
-        let tin = &mut tins[current];
-        if self.alone && tin.is_active() {
-            while tin.deficit < 0 {
-                tin.deficit += tin.weight;
-            }
-            return Some(current);
-        }
-        self.alone = false;
         if !tins.iter().any(Tin::is_active) {
             return None;
         }
@@ -304,22 +376,15 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         let queue = tin.queue(&packet, self.config.seed);
         let flow = &mut tin.flows[queue];
         self.pool.push(&mut flow.list, packet);
-        flow.bytes += size.get();
         tin.backlog.add(size);
         stock.backlog.add(size);
         stock.memory += memory;
-        let needless = self.config.filter.filter(&mut self.pool, &mut flow.list, &*sink);
-        stock.longest.joined(at, queue, flow.bytes);
-        if let Some(ack) = needless {
-            let size = ack.size();
-            stock.gone(tin, at, queue, &ack, size);
-            if self.config.ingress {
-                charge(&mut self.shaper, self.config.line, tin, size, now, false);
-            }
-            sink.dropped(now, ack, Why::Law);
+        stock.longest.joined(at, queue, size);
+        if self.config.filter != Filter::Off {
+            self.filters(now, at, queue, sink);
         }
-        if let Some(rate) = self.autorate.as_mut().and_then(|rate| rate.arrive(size.get(), now)) {
-            self.configure(rate);
+        if self.autorate.is_some() {
+            self.adapts(now, size);
         }
         self.tins[at].arrives(queue, &mut self.rng);
         if self.too_much() {
@@ -334,7 +399,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         self.due = None;
         // Only the first look may be at an empty queue whose law fades.
         let mut looked = false;
-        'tin: while self.stock.backlog.packets > 0 {
+        while self.stock.backlog.packets > 0 {
             let shaped = !self.shaper.pace.is_unlimited();
             if shaped && self.shaper.due() > now {
                 self.due = Some(self.shaper.due());
@@ -342,42 +407,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             }
             let at = if shaped { self.choose(now) } else { self.rotate() }?;
             self.current = at;
-            let (tin, config) = (&mut self.tins[at], &self.config);
             if !core::mem::replace(&mut looked, true) {
-                tin.look_at_decaying(now);
+                self.tins[at].look_at_decaying(now);
             }
-            'turn: while let Some((queue, old)) = tin.first() {
-                if tin.is_over(queue) {
-                    tin.ends_turn(queue, old, &mut self.rng);
-                    continue;
-                }
-                while let Some(mut packet) = self.pool.pop(&mut tin.flows[queue].list) {
-                    let size = packet.size();
-                    let crowd = if config.ingress { tin.busy } else { 0 };
-                    let flow = &mut tin.flows[queue];
-                    let signal = flow
-                        .cobalt
-                        .drops(&tin.law, &mut packet, crowd, now, &mut self.rng, sink);
-                    let drop = signal && !flow.list.is_empty();
-                    self.stock.gone(tin, at, queue, &packet, size);
-                    if !drop || config.ingress {
-                        let len = charge(&mut self.shaper, config.line, tin, size, now, !drop);
-                        tin.pays(queue, len);
-                    }
-                    if !drop {
-                        self.stock.longest.sent();
-                        return Some(packet);
-                    }
-                    sink.dropped(now, packet, Why::Law);
-                    // What is paid for may have used up the turn.
-                    if config.ingress {
-                        continue 'turn;
-                    }
-                }
-                tin.found_empty(queue, old, now);
-                if !tin.is_active() {
-                    continue 'tin;
-                }
+            let packet = self.serve(now, at, sink);
+            if packet.is_some() {
+                return packet;
             }
         }
         None

@@ -22,13 +22,28 @@ struct Ends {
     tail: u16,
 }
 
+/// One of the new and the old ones: a sweep, or the new ones.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Chain(usize);
+
+impl Chain {
+    /// Is it one of the old ones?
+    #[inline]
+    pub fn is_old(self) -> bool {
+        self.0 != NEW
+    }
+}
+
+/// That of the new ones, behind the sweeps.
+const NEW: usize = SWEEPS;
+
 /// The chains of a tin.
 pub struct Chains {
     next: [u16; QUEUES],
     /// Of a decaying queue: who is before it.
     before: [u16; QUEUES],
-    new: Ends,
-    sweeps: [Ends; SWEEPS],
+    /// The sweeps, and the new ones.
+    ends: [Ends; SWEEPS + 1],
     /// The head of the ring of those that decay.
     decaying: u16,
     /// The present sweep, modulo their number.
@@ -44,8 +59,7 @@ impl Default for Chains {
         Chains {
             next: [NONE; QUEUES],
             before: [NONE; QUEUES],
-            new: empty,
-            sweeps: [empty; SWEEPS],
+            ends: [empty; SWEEPS + 1],
             decaying: NONE,
             sweep: 0,
             filled: [0; SWEEPS / 64],
@@ -78,15 +92,16 @@ impl Ends {
 }
 
 impl Chains {
-    /// The first of those that have just begun.
+    /// The first of those that have just begun, else of the old ones. Without a branch: which of them there are nobody could foresee.
     #[inline]
-    pub fn first_new(&self) -> Option<usize> {
-        queue(self.new.head)
-    }
-    /// The first of the old ones.
-    #[inline]
-    pub fn first_old(&mut self) -> Option<usize> {
-        queue(self.sweeps[self.sweep].head).or_else(|| self.next_sweep())
+    pub fn first(&mut self) -> Option<(usize, Chain)> {
+        if let Some(queue) = queue(self.ends[NEW].head) {
+            return Some((queue, Chain(NEW)));
+        }
+        match queue(self.ends[self.sweep].head) {
+            Some(queue) => Some((queue, Chain(self.sweep))),
+            None => self.next_sweep(),
+        }
     }
     /// The first of those that decay.
     #[inline]
@@ -94,7 +109,8 @@ impl Chains {
         queue(self.decaying)
     }
     /// Goes on to the next sweep that has a queue.
-    fn next_sweep(&mut self) -> Option<usize> {
+    #[inline(never)]
+    fn next_sweep(&mut self) -> Option<(usize, Chain)> {
         let mut word = self.sweep / 64;
         // Of the present word first those behind the present sweep, at last those before it.
         let mut mask = !0 << (self.sweep % 64);
@@ -105,9 +121,9 @@ impl Chains {
                     break;
                 }
                 let sweep = word * 64 + bits.trailing_zeros() as usize;
-                if let Some(first) = queue(self.sweeps[sweep].head) {
+                if let Some(first) = queue(self.ends[sweep].head) {
                     self.sweep = sweep;
-                    return Some(first);
+                    return Some((first, Chain(sweep)));
                 }
                 self.filled[word] &= !(1 << (sweep % 64));
             }
@@ -119,24 +135,42 @@ impl Chains {
     /// Puts a queue that is in no chain at the tail of those that have just begun.
     #[inline]
     pub fn begins(&mut self, queue: usize) {
-        self.new.push(&mut self.next, queue);
+        self.ends[NEW].push(&mut self.next, queue);
     }
     /// Puts a queue that is in no chain behind those that stand so many sweeps on, 1 to [`FARTHEST`].
     #[inline]
     pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
         let sweep = (self.sweep + ahead as usize) % SWEEPS;
         self.filled[sweep / 64] |= 1 << (sweep % 64);
-        self.sweeps[sweep].push(&mut self.next, queue);
+        self.ends[sweep].push(&mut self.next, queue);
     }
-    /// The first of those that have just begun goes.
+    /// The first of a chain goes.
     #[inline]
-    pub fn pop_new(&mut self) {
-        self.new.pop(&self.next);
+    pub fn pop(&mut self, chain: Chain) {
+        self.ends[chain.0].pop(&self.next);
     }
-    /// The first of the old ones goes.
+    /// Of the old ones, those from the head on that `goes` holds for go on to the next sweep, one behind the other.
     #[inline]
-    pub fn pop_old(&mut self) {
-        self.sweeps[self.sweep].pop(&self.next);
+    pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
+        let first = self.ends[self.sweep].head;
+        let (mut head, mut last) = (first, first);
+        while let Some(queue) = queue(head).filter(|queue| goes(*queue)) {
+            (last, head) = (head, self.next[queue]);
+        }
+        if head == first {
+            return;
+        }
+        self.ends[self.sweep].head = head;
+        let sweep = (self.sweep + 1) % SWEEPS;
+        self.filled[sweep / 64] |= 1 << (sweep % 64);
+        let to = &mut self.ends[sweep];
+        if to.head == NONE {
+            to.head = first;
+        } else {
+            self.next[usize::from(to.tail) % QUEUES] = first;
+        }
+        to.tail = last;
+        self.next[usize::from(last) % QUEUES] = NONE;
     }
     /// Puts a queue that is in no chain at the tail of those that decay.
     #[inline]
@@ -181,9 +215,9 @@ mod tests {
             chains.to_sweep(queue, ahead);
         }
         let mut came = Vec::new();
-        while let Some(queue) = chains.first_old() {
+        while let Some((queue, chain)) = chains.first() {
             came.push(queue);
-            chains.pop_old();
+            chains.pop(chain);
             if queue == 5 && came.len() == 1 {
                 // Goes on behind those of the third sweep: the present one is the first.
                 chains.to_sweep(5, 2);
@@ -194,6 +228,28 @@ mod tests {
             }
         }
         assert_eq!(came, [5, 7, 6, 9, 5, 1, 8]);
+    }
+
+    #[test]
+    fn new_ones_go_first_and_those_that_go_on_keep_their_order() {
+        let mut chains = Chains::default();
+        for (queue, ahead) in [(5, 1), (6, 1), (7, 1), (8, 2)] {
+            chains.to_sweep(queue, ahead);
+        }
+        assert_eq!(chains.first().map(|(queue, _)| queue), Some(5));
+        // 5 and 6 go from the first sweep to the second, where 8 stands already.
+        chains.go_on(|queue| queue != 7);
+        let mut came = Vec::new();
+        chains.begins(1);
+        while let Some((queue, chain)) = chains.first() {
+            assert_eq!(chain.is_old(), queue != 1);
+            came.push(queue);
+            chains.pop(chain);
+        }
+        assert_eq!(came, [1, 7, 8, 5, 6]);
+        // Nobody goes on from where nobody is.
+        chains.go_on(|_| true);
+        assert_eq!(chains.first(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::cobalt::{Cobalt, Law};
 use super::hash::{Isolation, State, Table, QUEUES};
-use super::rotation::{Chains, FARTHEST};
+use super::rotation::{Chain, Chains, FARTHEST};
 use super::shaper::{Pace, Schedule};
 use super::tins::{Share, Threshold};
 use crate::packet::Packet;
@@ -20,24 +20,12 @@ const ONE_BY_ONE: u64 = 64;
 /// Bytes that a packet is paid as at most; far more than one has.
 const MOST: i64 = 1 << 24;
 
-/// 65 535 by the busy flows of a host.
-const PARTS: [u16; QUEUES + 1] = {
-    let (mut parts, mut load) = ([u16::MAX; QUEUES + 1], 1);
-    while load <= QUEUES {
-        parts[load] = (65_535 / load) as u16;
-        load += 1;
-    }
-    parts
-};
-
 /// One queue, in a cache line.
 #[derive(Copy, Clone)]
 #[repr(align(64))]
 pub struct Flow {
     pub list: List,
     pub cobalt: Cobalt,
-    /// Bytes that wait.
-    pub bytes: u64,
 }
 
 /// A tin.
@@ -68,7 +56,6 @@ impl Tin {
         let flow = Flow {
             list: List::default(),
             cobalt: Cobalt::default(),
-            bytes: 0,
         };
         Tin {
             threshold: share.rate,
@@ -118,7 +105,7 @@ impl Tin {
     /// The bytes of a turn of the queue, of 2⁻¹⁶.
     #[inline]
     fn share(&self, queue: usize) -> u64 {
-        self.quantum * u64::from(PARTS[self.table.load(queue)])
+        self.quantum * u64::from(self.table.part(queue))
     }
 
     /// The queue has got a packet.
@@ -145,35 +132,39 @@ impl Tin {
         self.table.toils(queue);
     }
 
-    /// The queue whose turn it is, and whether it is one of the old.
+    /// The queue whose turn it is, and its chain. Turns that are over end on the way there.
     #[inline]
-    pub fn first(&mut self) -> Option<(usize, bool)> {
-        match self.chains.first_new() {
-            Some(queue) => Some((queue, false)),
-            None => self.chains.first_old().map(|queue| (queue, true)),
+    pub fn first(&mut self, rng: &mut Rng) -> Option<(usize, Chain)> {
+        loop {
+            let (queue, chain) = self.chains.first()?;
+            if self.deficits[queue] > 0 {
+                return Some((queue, chain));
+            }
+            self.ends_turn(queue, chain, rng);
         }
     }
 
-    /// Has this queue used up its turn?
-    #[inline]
-    pub fn is_over(&self, queue: usize) -> bool {
-        self.deficits[queue] <= 0
-    }
-
-    /// It leaves its chain.
-    #[inline]
-    fn pop(&mut self, old: bool) {
-        if old {
-            self.chains.pop_old();
-        } else {
-            self.chains.pop_new();
-        }
+    /// The turn of the old queue that is first is over, and so may be those of others behind it. Those that have the same hosts, and
+    /// so the same share, get another one by one, and go on to the next sweep together: where many flows share a host's turn that is
+    /// nearly all that is done.
+    #[inline(never)]
+    fn go_on(&mut self, first: usize, share: u64, rng: &mut Rng) {
+        let hosts = self.table.hosts(first);
+        let least = -(((share * ONE_BY_ONE - 1) >> 16) as i32);
+        let (table, deficits) = (&self.table, &mut self.deficits);
+        self.chains.go_on(|queue| {
+            let deficit = &mut deficits[queue];
+            let goes = (least..=0).contains(deficit) && table.hosts(queue) == hosts;
+            if goes {
+                *deficit += whole(share, rng);
+            }
+            goes
+        });
     }
 
     /// The turn of the queue that is first is over. It gets another, behind the old ones.
     #[inline]
-    pub fn ends_turn(&mut self, queue: usize, old: bool, rng: &mut Rng) {
-        self.pop(old);
+    fn ends_turn(&mut self, queue: usize, chain: Chain, rng: &mut Rng) {
         if self.table.states[queue] == State::Sparse {
             if self.flows[queue].list.is_empty() {
                 self.table.states[queue] = State::SparseWait;
@@ -184,11 +175,16 @@ impl Tin {
         }
         let share = self.share(queue);
         let lacks = u64::from(self.deficits[queue].unsigned_abs()) << 16;
-        let turns = if lacks < share * ONE_BY_ONE {
+        let few = lacks < share * ONE_BY_ONE;
+        if few && chain.is_old() {
+            return self.go_on(queue, share, rng);
+        }
+        let turns = if few {
             1
         } else {
             (lacks / share.max(1) + 1).min(FARTHEST)
         };
+        self.chains.pop(chain);
         self.deficits[queue] += whole(share * turns, rng);
         self.chains.to_sweep(queue, turns);
     }
@@ -222,14 +218,14 @@ impl Tin {
     /// The queue has sent so many bytes.
     #[inline]
     pub fn pays(&mut self, queue: usize, bytes: i64) {
-        self.deficits[queue] = self.deficits[queue].saturating_sub(bytes.min(MOST) as i32);
+        self.deficits[queue] -= bytes.min(MOST) as i32;
         self.deficit -= bytes;
     }
 
     /// The queue that is first, at its turn, had no packet.
     #[inline]
-    pub fn found_empty(&mut self, queue: usize, old: bool, now: Time) {
-        self.pop(old);
+    pub fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
+        self.chains.pop(chain);
         let flow = &mut self.flows[queue];
         flow.cobalt.found_empty(&self.law, now);
         let decays = flow.cobalt.is_active(now);
