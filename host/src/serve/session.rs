@@ -310,27 +310,20 @@ impl Session {
         }
         Ok(())
     }
-    /// Notes a row of every stream that runs.
+    /// Notes a row of every stream that sends. What comes is its sender's to note: rows of it would only wait before the answers to
+    /// pings, on a path back that is empty otherwise.
     fn note(&mut self, out: &[u8], now: u64) {
         let full = out.len() > WAITING;
         for flow in self.flows.values_mut() {
             let Flow::Here(carried, rows) = flow else { continue };
-            if !carried.runs() {
+            if !carried.runs() || carried.stream.way() == Way::In {
                 continue;
             }
             if full || rows.len() >= TOGETHER.1 {
                 self.missed += 1;
                 continue;
             }
-            let row = match carried.stream.way() {
-                Way::Out => sys::tcp_info(carried.stream.socket()).map(|info| Row::of(now, &info)),
-                Way::In => Ok(Row {
-                    at: now,
-                    bytes: carried.stream.moved(),
-                    ..Row::default()
-                }),
-            };
-            rows.extend(row);
+            rows.extend(sys::tcp_info(carried.stream.socket()).map(|info| Row::of(now, &info)));
         }
     }
     fn tell(&mut self, out: &mut Vec<u8>, all: bool, now: u64, shared: &Shared) {
