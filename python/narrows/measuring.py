@@ -164,5 +164,7 @@ def _add(whole: Json, more: Json) -> None:
         error["lateness_ms"] = {k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")}
         said = [*(error.get("notes") or []), *(worse.get("notes") or [])]
         error["notes"] = list(dict.fromkeys(said))
+        if error.get("leaving_ms") is not None and worse.get("leaving_ms") is not None:
+            error["leaving_ms"] = max(error["leaving_ms"], worse["leaving_ms"])
         for key in ("socket_drops", "cpu_pct"):
             error[key] = max(error.get(key) or 0, worse.get(key) or 0)

@@ -2,7 +2,8 @@
 //!
 //! A thread of its own sends each when it is due, and not when the last was answered: a lost one delays nothing, and a queue is seen
 //! as it is. An answer's time is the kernel's stamp. From a round trip the time that the far end held the ping is taken off, which
-//! it tells. How late each left is the thread's own error, and is told, too. A handshake's round trip is what the kernel measured
+//! it tells. How late each left is the thread's own error, and is told, too; so is how long the kernel took to send it, by which a
+//! round trip is too long, at either end. A handshake's round trip is what the kernel measured
 //! (TCP_INFO of the new connection), or, from a port where nothing listens, the time to its refusal.
 
 use crate::socket::{self, Datagram, Outgoing, Wanted, BATCH};
@@ -65,6 +66,8 @@ pub struct Pings {
     pub arrived: Option<(u8, u8)>,
     /// How late each left, ns.
     pub late: Vec<u64>,
+    /// How long each took the kernel from the time that it bears until it was on its way, ns.
+    pub leaving: Vec<u64>,
     /// Datagrams that the socket had no room for.
     pub drops: u64,
     /// Are they datagrams?
@@ -145,6 +148,7 @@ pub fn by_datagrams(
                 };
                 // One that the device has no room for is lost like any other.
                 let _ = socket::send(socket, &[datagram], false);
+                pings.leaving.push(sys::monotonic() - at);
                 pings.sent.push(Sent { at, ..Sent::default() });
                 due[i] += probe.interval.as_ns();
             }

@@ -239,6 +239,9 @@ fn own_error(seen: &Seen) -> Value {
         .map(|ns| ms(*ns))
         .collect();
     late.sort_by(f64::total_cmp);
+    let leaving = seen.pings.iter().flat_map(|pings| &pings.leaving);
+    let mut leaving: Vec<f64> = leaving.map(|ns| ms(*ns)).collect();
+    leaving.sort_by(f64::total_cmp);
     let from = seen.phases.first().map_or(0, |phase| phase.from);
     let to = seen.phases.last().map_or(0, |phase| phase.to);
     let span = to.saturating_sub(from).max(1) as f64;
@@ -255,10 +258,11 @@ fn own_error(seen: &Seen) -> Value {
         .map_or(Value::Null, |ns| shown(ns / span * 100.0));
     json!({
         "lateness_ms": { "p50": at(&late, 0.5), "p99": at(&late, 0.99), "max": late.last().map(|x| shown(*x)) },
+        "leaving_ms": at(&leaving, 0.5),
         "socket_drops": seen.pings.iter().map(|pings| pings.drops).sum::<u64>(),
         "cpu_pct": shown(seen.cpu as f64 / span * 100.0), "clock": clock,
         "far": {
-            "cpu_pct": far_cpu, "socket_drops": seen.far["socket_drops"], "missed_samples": seen.far["missed_samples"],
+            "cpu_pct": far_cpu, "answering_ms": seen.far["answering_ns"].as_u64().map(|ns| shown(ms(ns))), "socket_drops": seen.far["socket_drops"], "missed_samples": seen.far["missed_samples"],
         },
         "notes": seen.notes,
     })

@@ -255,7 +255,7 @@ impl Session {
             out,
             &json!({
                 "is": "report", "cpu_ns": cpu.saturating_sub(self.cpu), "socket_drops": shared.exchange.lost(),
-                "missed_samples": self.missed, "moved": self.budget.moved(),
+                "missed_samples": self.missed, "moved": self.budget.moved(), "answering_ns": shared.exchange.answering(),
                 "load": {
                     "packets": load.packets, "bytes": load.bytes, "reordered": load.reordered, "highest": load.highest,
                     "first": load.first, "last": load.last,
