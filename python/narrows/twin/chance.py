@@ -109,7 +109,7 @@ def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
         shown = setting.play(guess)
         if shown is None:
             break
-        fitted = Fitted(guess, shown, distance(signs, shown))
+        fitted = Fitted(guess, shown, distance(signs, shown, guess))
         if best is None or fitted.distance < best.distance:
             best = fitted
         guess = replace(nearer(fitted, signs), loss=loss)
@@ -123,4 +123,5 @@ def _apart(signs: Signs, setting: Setting, guess: Guess) -> tuple[float, float]:
     known = [shown for shown in plays if shown is not None]
     if len(known) < PLAYS:
         return float("inf"), 0.0
-    return fmean(distance(signs, shown) for shown in known), fmean(distance(a, b) for a, b in permutations(known, 2))
+    apart = fmean(distance(a, b, guess) for a, b in permutations(known, 2))
+    return fmean(distance(signs, shown, guess) for shown in known), apart

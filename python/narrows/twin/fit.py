@@ -192,7 +192,7 @@ def fit(seen: Signs, setting: Setting, guess: Guess, *, rounds: int, best: Fitte
         shown = setting.play(guess)
         if shown is None:
             return best
-        fitted = Fitted(guess, shown, distance(seen, shown))
+        fitted = Fitted(guess, shown, distance(seen, shown, guess))
         if best is None or fitted.distance < best.distance:
             best = fitted
         if best.distance < ALIKE:
@@ -238,8 +238,8 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
     )
 
 
-def distance(seen: Signs, shown: Signs) -> float:
-    """How unlike two loads look: each difference over what chance alone does to it, the root of the mean square."""
+def distance(seen: Signs, shown: Signs, guess: Guess) -> float:
+    """How unlike what was seen a guess looks: differences over what chance alone does, the root of the mean square."""
     floor = 0.2 + FRAME * 8e-3 / max(LEAST_RATE, seen.rate_mbit) / 2
     parts = [(math.log(seen.rate_mbit / shown.rate_mbit), 0.05)]
     pairs = [
@@ -259,7 +259,19 @@ def distance(seen: Signs, shown: Signs) -> float:
             parts.append((math.log((a_ + some) / (b_ + some)), 0.4))
     extra = 10 * FRAME
     parts.append((math.log((seen.burst_bytes + extra) / (shown.burst_bytes + extra)), 0.4))
-    return math.sqrt(sum((off / chance) ** 2 for off, chance in parts) / len(parts))
+    square = sum((off / chance) ** 2 for off, chance in parts) + _spared(seen, shown, guess) ** 2
+    return math.sqrt(square / len(parts))
+
+
+def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:
+    """How unlikely it is that so few pings were lost: what drops by chance drops them like any packet.
+
+    A full buffer or a policer that counts bytes has room for a ping where it has none for a frame, one that counts
+    packets has not: theirs say nothing. And more pings are lost than a guess shows where there is somebody else.
+    """
+    due = shown.pings_lost if guess.kind in AQM else min(shown.pings_lost, guess.loss)
+    some = 3 / max(1, seen.pings)
+    return max(0.0, math.log((due + some) / (seen.pings_lost + some)) / 0.4)
 
 
 def without_frames(idle_ms: float, *rates_mbit: float | None) -> float:

@@ -55,6 +55,7 @@ class Signs:
         burst_bytes: What passed beyond the steady rate, at most, between any two moments of the part before.
         packets: Delivered in the steady part.
         pings_lost: Share of pings in the steady part without an answer.
+        pings: So many were sent in it.
     """
 
     span: tuple[float, float]
@@ -72,6 +73,7 @@ class Signs:
     burst_bytes: float
     packets: float
     pings_lost: float
+    pings: int
 
 
 def idle_ms(measured: Measurement) -> float | None:
@@ -142,6 +144,7 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
         _burst(total, (rate - own) / 8e-6, steady),
         packets,
         sum(rtt is None for rtt in asked) / len(asked),
+        len(asked),
     )
 
 
