@@ -137,8 +137,8 @@ def drawn(seed: int) -> tuple[nw.Path, Truth]:
     return path, Truth(rtt, ahead, back)
 
 
-def one(seed: int) -> Json:
-    """A path measured, inferred and asked for what it was not measured with."""
+def inferred(seed: int) -> tuple[Json, twin.Twin | None]:
+    """A path measured and inferred."""
     path, truth = drawn(seed)
     plan = PLAN
     try:
@@ -147,9 +147,30 @@ def one(seed: int) -> Json:
             plan = replace(PLAN, streams=MORE)
             found = twin.infer(measure(path, plan, seed=seed), seed=seed)
     except NarrowsError as error:
-        return {"seed": seed, "truth": asdict(truth), "error": str(error)}
+        return {"seed": seed, "truth": asdict(truth), "error": str(error)}, None
+    return {"seed": seed, "truth": asdict(truth), "twin": found.json(), "streams": plan.streams}, found
+
+
+def calibrated(seed: int) -> Json:
+    """The same, with what limits each figure."""
+    row, found = inferred(seed)
+    if found is None:
+        return row
+    scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
+    for way, model in found.ways.items():
+        known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
+        scales[way] = {name: [value.unit, value.grain] for name, value in known.items()}
+    return row | {"scales": scales}
+
+
+def one(seed: int) -> Json:
+    """A path measured, inferred and asked for what it was not measured with."""
+    row, found = inferred(seed)
+    if found is None:
+        return row
+    path, _ = drawn(seed)
     ahead = {"true": _asked(path, seed), "twin": _asked(found.path(), seed + 1)}
-    return {"seed": seed, "truth": asdict(truth), "twin": found.json(), "streams": plan.streams, "unseen": ahead}
+    return row | {"unseen": ahead}
 
 
 def _asked(path: nw.Path, seed: int) -> Json:
@@ -177,30 +198,60 @@ def ways(rows: Sequence[Json]) -> Iterator[Json]:
     for row in rows:
         for way in DIRECTIONS:
             if way in row.get("twin", {}):
-                yield {"seed": row["seed"], "way": way, "truth": row["truth"][way], "twin": row["twin"][way]}
+                both = {"truth": row["truth"][way], "twin": row["twin"][way]}
+                yield {"seed": row["seed"], "way": way, **both, "scales": row.get("scales", {}).get(way)}
 
 
-def ratios(rows: Sequence[Json]) -> Json:
-    """By quantity and family, what a truth is to its estimate at most and at least, in nine of ten."""
-    found: dict[str, list[float]] = {}
+Off = tuple[float, float, float]
+"""Truth less estimate, the unit, and the grain."""
+
+GRAINS = (0.0, *(2 ** (n / 2) for n in range(-8, 31)))
+"""What is tried: how many grains add to a unit."""
+
+
+def off(rows: Sequence[Json]) -> Json:
+    """By quantity and family, how far off the truth nine of ten estimates are, in units and grains."""
+    found: dict[str, list[Off]] = {}
     for row in rows:
-        if "twin" in row and row["twin"]["rtt_ms"]["value"]:
-            found.setdefault("rtt_ms any", []).append(row["truth"]["rtt_ms"] / row["twin"]["rtt_ms"]["value"])
+        if "twin" in row:
+            error = row["truth"]["rtt_ms"] - row["twin"]["rtt_ms"]["value"]
+            found.setdefault("rtt_ms any", []).append((error, *row["scales"]["rtt_ms"]))
     for way in ways(rows):
         for name, of in QUANTITIES.items():
             told, true = of(way)
-            if told and told["value"] and true and way["twin"]["filled"]:
-                found.setdefault(f"{name} {way['twin']['family']}", []).append(true / told["value"])
-    return {name: _middle(sorted(values)) for name, values in sorted(found.items()) if len(values) >= ENOUGH}
+            if told and told["value"] and true and way["twin"]["filled"] and way["scales"][name][0]:
+                error = true - told["value"]
+                found.setdefault(f"{name} {way['twin']['family']}", []).append((error, *way["scales"][name]))
+    return {name: _narrowest(values) for name, values in sorted(found.items()) if len(values) >= ENOUGH}
+
+
+def _narrowest(values: Sequence[Off]) -> Json:
+    """As many grains as make the intervals narrow, by the mean of their logarithms, while nine of ten are held."""
+    best: tuple[float, Json] | None = None
+    for grains in GRAINS:
+        scales = [unit + grains * grain for _, unit, grain in values]
+        low, high = _middle(sorted(error / scale for (error, _, _), scale in zip(values, scales, strict=True)))
+        width = sum(math.log((high - low) * scale) for scale in scales) / len(scales)
+        if best is None or width < best[0]:
+            best = width, {"low": low, "high": high, "grains": float(f"{grains:.7g}")}
+    assert best is not None
+    return best[1]
 
 
 def _middle(values: list[float]) -> list[float]:
-    """Between these two lie nine of ten; one more is counted beyond each end, for the next value is not among them."""
+    """Between these two lies the next value nine times of ten.
+
+    The one of rank p (n + 1) of n values has in the mean a share of p of all others below it (Weibull 1939).
+    """
     n = len(values)
-    beyond = 0.05 * (n + 1)
-    low = values[max(0, math.floor(beyond) - 1)]
-    high = values[min(n - 1, n - math.floor(beyond))]
-    return [float(f"{low:.7g}"), float(f"{high:.7g}")]
+    beyond = min(n / 2, max(1.0, 0.05 * (n + 1)))
+
+    def at(rank: float) -> float:
+        below = math.floor(rank)
+        after = values[min(n, below + 1) - 1]
+        return float(f"{values[below - 1] + (rank - below) * (after - values[below - 1]):.7g}")
+
+    return [at(beyond), at(n + 1 - beyond)]
 
 
 @dataclass(frozen=True)
@@ -317,7 +368,7 @@ def markdown(rows: Sequence[Json]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rows_of(seeds: Sequence[int], *, jobs: int, keep: str, resume: bool) -> list[Json]:
+def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep: str, resume: bool) -> list[Json]:
     """What each seed comes to; what is kept from a run that was stopped need not be run again."""
     KEPT.mkdir(parents=True, exist_ok=True)
     file = KEPT / f"{keep}.jsonl"
@@ -330,7 +381,7 @@ def rows_of(seeds: Sequence[int], *, jobs: int, keep: str, resume: bool) -> list
         }
     todo = [seed for seed in seeds if seed not in known]
     with file.open("a", encoding="utf-8") as sink, ProcessPoolExecutor(jobs) as pool:
-        for row in pool.map(one, todo):
+        for row in pool.map(of, todo):
             known[row["seed"]] = row
             sink.write(json.dumps(row) + "\n")
             sink.flush()
@@ -351,15 +402,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(one(args.only), indent=1))
         return 0
     if args.calibrate:
-        rows = rows_of(CALIBRATED, jobs=args.jobs, keep="calibrated", resume=args.resume)
+        rows = rows_of(calibrated, CALIBRATED, jobs=args.jobs, keep="calibrated", resume=args.resume)
         made: dict[str, Any] = {
             "made_by": "python -m validation.twin --calibrate",
             "seeds": [CALIBRATED.start, CALIBRATED.stop],
-            "ratios": ratios(rows),
+            "off": off(rows),
         }
         twin.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
         return 0
-    rows = rows_of(TESTED[: args.first], jobs=args.jobs, keep="tested", resume=args.resume)
+    rows = rows_of(one, TESTED[: args.first], jobs=args.jobs, keep="tested", resume=args.resume)
     PAGE.write_text(markdown(rows), encoding="utf-8")
     for c in criteria(rows):
         print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")

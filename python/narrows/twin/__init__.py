@@ -7,12 +7,14 @@ depth behind an AQM, a rate that was never reached.
 
 How it is found: `signs` are the statistics of a load, `fit` asks the simulator which path shows the same ones.
 Intervals are not the fit's own: they are how far off the truth it was on paths drawn at random, whose truth is known
-(`validation/twin.py` writes `data/twin.json`).
+(`validation/twin.py` writes `data/twin.json`), in units of what limits each measurement: a rate is counted in packets,
+a buffer in frames, and idle round trips differ. What the instrument itself adds to a round trip, it tells.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -28,7 +30,7 @@ from narrows.measurement import DIRECTIONS, Direction, Json, Measurement, short
 from narrows.scenario import Hop, Path
 from narrows.simulated import Plan
 from narrows.twin.chance import Chance, losses
-from narrows.twin.fit import AQM, FAIR, FILLED, Fitted, Guess, Setting, bits, first, search, without_frames
+from narrows.twin.fit import AQM, FAIR, FILLED, Fitted, Guess, Setting, bits, first, frames_ms, search
 from narrows.twin.signs import FRAME, Signs, idle_ms, longest, signs
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "twin.json"
@@ -39,6 +41,9 @@ SHARE = 0.9
 
 CLEAR, POOR = 0.5, 3.0
 """How much less another family must look like it for the kind to be sure; how little alike nothing known looks."""
+
+CLOCK_MS = 1e-3
+"""Round trips are not told apart below a microsecond."""
 
 VARIES = 0.25
 """By so much of itself a rate differs between windows, beyond what chance does in the twin, when it varies."""
@@ -58,12 +63,16 @@ class Known:
         low: The interval's lower end.
         high: Its upper end; None where there is none.
         why: Why it cannot be told, or not better.
+        unit: What its errors are measured in.
+        grain: What limits the measurement of it; how many times that adds to the unit is calibrated.
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     why: str = ""
+    unit: float = 0.0
+    grain: float = 0.0
 
     def json(self) -> Json:
         """For programs."""
@@ -208,28 +217,60 @@ def infer(
             "a twin needs pings beside TCP flows that fill the path, and this measurement has not both\n"
             "    write: narrows measure HOST"
         )
-    rtt = without_frames(base, *(s.busy_mbit or s.rate_mbit for s in seen.values()))
+    rtt = max(0.0, base - frames_ms(*(s.busy_mbit or s.rate_mbit for s in seen.values())))
+    differ = _differ_ms(measured, base)
     ways: dict[Direction, Way] = {}
     at_once = len(seen) > 1 and _overlap(*(s.span for s in seen.values()))
     for done, (way, sign) in enumerate(seen.items()):
         if at_once:
             ways[way] = _both_at_once(sign)
             continue
+        flows = sum(f.direction == way and sign.span[0] <= f.from_s < sign.span[1] for f in measured.flows)
+        grain = Grain(math.sqrt(max(1, flows)) / max(1.0, sign.packets), differ)
         other = seen.get("up" if way == "down" else "down")
         plan = _plan(measured, way, sign)
         hop = Hop(**first(other).keys()) if other else None
         setting = Setting(way, plan, rtt, hop, seed)
         found = search(sign, setting, progress=_part(progress, done, len(seen)))
-        ways[way] = _way(sign, found)
+        ways[way] = _way(sign, found, grain)
         if (chance or lone) and found and found[0].guess.kind != "policer" and sign.again is not None:
             alone = None if lone is None else signs(lone, way)
             also = [] if lone is None or alone is None else [(alone, replace(setting, plan=_plan(lone, way, alone)))]
-            ways[way] = _with_chance(ways[way], losses([(sign, setting), *also], found[0].guess))
+            ways[way] = _with_chance(ways[way], losses([(sign, setting), *also], found[0].guess), grain)
     rate = min((w.rate.value for w in ways.values() if w.rate.value), default=None)
-    late = ((measured.json.get("own_error") or {}).get("lateness_ms") or {}).get("p50") or 0.0
-    return Twin(
-        _interval("rtt_ms", "any", rtt, wider=float(late)), ways, _others(measured, base, rate), _marks(measured)
-    )
+    frames = frames_ms(*(way.guess.wire_mbit for way in ways.values()))
+    known = _interval("rtt_ms", "any", max(0.0, base - frames), differ + CLOCK_MS, frames, above=_own_ms(measured))
+    return Twin(known, ways, _others(measured, base, rate), _marks(measured))
+
+
+@dataclass(frozen=True)
+class Grain:
+    """How finely a load tells a rate and a depth.
+
+    Attributes:
+        rate: What of the packets may lie behind a hole at either end, of each flow one, by chance: the share of all.
+        differ_ms: By how much idle round trips differ.
+    """
+
+    rate: float
+    differ_ms: float
+
+    def depth_bytes(self, rate_mbit: float) -> float:
+        """A frame, and what passes in the time by which pings differ."""
+        return FRAME + rate_mbit / 8e-3 * self.differ_ms
+
+
+def _differ_ms(measured: Measurement, base: float) -> float:
+    """What an idle ping takes longer than the least, the median."""
+    idle = [rtt for rtt in measured.rtts(measured.spans("idle")) if rtt is not None]
+    return median(idle) - base if idle else 0.0
+
+
+def _own_ms(measured: Measurement) -> float:
+    """What the two ends add to a round trip: a ping and its answer bear the time before the kernel has sent them."""
+    own = measured.json.get("own_error") or {}
+    near = own.get("leaving_ms") or 0.0
+    return float(near + ((own.get("far") or {}).get("answering_ms") or near))
 
 
 def _part(
@@ -270,7 +311,7 @@ def _pairs(times: list[float | None]) -> list[tuple[float, float]]:
     return list(pairwise(known))
 
 
-def _way(seen: Signs, found: list[Fitted]) -> Way:
+def _way(seen: Signs, found: list[Fitted], grain: Grain) -> Way:
     if not found:
         return _both_at_once(seen, why="the simulator could not play this load")
     best = found[0]
@@ -280,18 +321,18 @@ def _way(seen: Signs, found: list[Fitted]) -> Way:
     sure = "cannot tell" if best.distance > POOR else sure
     guess, shown = best.guess, best.shown
     filled = guess.kind == "policer" or shown.rate_mbit > FILLED * guess.rate_mbit
-    rate = _interval("rate_mbit", family, guess.rate_mbit)
+    rate = _interval("rate_mbit", family, guess.rate_mbit, guess.rate_mbit, guess.rate_mbit * grain.rate)
     if not filled:
         rate = Known(guess.rate_mbit, seen.rate_mbit, None, "the link was never full: losses kept the flows slow")
     depth = Known(None, why="an AQM keeps the queue short of it" if guess.kind in AQM else "a policer has no buffer")
     if family == "drop-tail":
-        depth = _interval("buffer_bytes", family, guess.depth_bytes)
+        depth = _depth(guess, grain)
         if not seen.again:
             depth = Known(guess.depth_bytes, guess.depth_bytes, None, "nothing was lost: it was never full")
             guess = replace(guess, depth_bytes=2 * guess.depth_bytes)
-    burst = (
-        _interval("burst_bytes", family, guess.burst_bytes) if family == "policer" else Known(None, why="no policer")
-    )
+    burst = Known(None, why="no policer")
+    if family == "policer":
+        burst = _interval("burst_bytes", family, guess.burst_bytes, guess.burst_bytes, 0.0)
     varies = None
     if seen.spread is not None and shown.spread is not None:
         varies = seen.spread > 2 * shown.spread + VARIES
@@ -304,11 +345,17 @@ def _way(seen: Signs, found: list[Fitted]) -> Way:
     return Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike)
 
 
-def _with_chance(way: Way, found: Chance) -> Way:
+def _depth(guess: Guess, grain: Grain) -> Known:
+    return _interval(
+        "buffer_bytes", "drop-tail", guess.depth_bytes, guess.depth_bytes, grain.depth_bytes(guess.rate_mbit)
+    )
+
+
+def _with_chance(way: Way, found: Chance, grain: Grain) -> Way:
     """The way with the likeliest of its losses by chance, and all that are possible."""
     depth = way.depth
     if way.family == "drop-tail" and not depth.why:
-        depth = _interval("buffer_bytes", way.family, found.guess.depth_bytes)
+        depth = _depth(found.guess, grain)
     guess = replace(way.guess, loss=found.guess.loss) if depth.why else found.guess
     return replace(way, guess=guess, depth=depth, loss=Known(guess.loss, found.low, found.high))
 
@@ -341,16 +388,27 @@ def _marks(measured: Measurement) -> Json:
 def _calibration() -> Json:
     if not CALIBRATION.exists():
         return {}
-    ratios: Json = json.loads(CALIBRATION.read_text(encoding="utf-8"))["ratios"]
-    return ratios
+    off: Json = json.loads(CALIBRATION.read_text(encoding="utf-8"))["off"]
+    return off
 
 
-def _interval(quantity: str, family: str, value: float, *, wider: float = 0.0) -> Known:
-    """The interval that held nine of ten truths of this family; none where no such paths were tried."""
-    ratios = _calibration().get(f"{quantity} {family}")
-    if ratios is None:
-        return Known(value, None, None, "no interval: not calibrated")
-    return Known(value, max(0.0, value * ratios[0] - wider), value * ratios[1] + wider)
+def _interval(quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0) -> Known:
+    """The interval that held nine of ten truths of this family; none where no such paths were tried.
+
+    Args:
+        quantity: Which.
+        family: Which.
+        value: The likeliest.
+        unit: What errors are measured in.
+        grain: What limits the measurement; how many times that adds to the unit was calibrated, too.
+        above: So much too large the instrument may show it.
+    """
+    off = _calibration().get(f"{quantity} {family}")
+    if off is None:
+        return Known(value, None, None, "no interval: not calibrated", unit, grain)
+    scale = unit + off["grains"] * grain
+    low, high = value + off["low"] * scale - above, value + off["high"] * scale
+    return Known(value, max(0.0, low), high, "", unit, grain)
 
 
 __all__ = ["Guess", "Known", "Twin", "Way", "bits", "infer", "longest", "signs"]

@@ -75,6 +75,11 @@ class Guess:
     link_mbit: float
     loss: float
 
+    @property
+    def wire_mbit(self) -> float:
+        """At which frames leave: behind a policer that is its link."""
+        return self.link_mbit if self.kind == "policer" else self.rate_mbit
+
     def keys(self) -> dict[str, Any]:
         """Of a hop in a scenario."""
         keys: dict[str, Any] = {"rate": bits(self.rate_mbit)}
@@ -274,6 +279,6 @@ def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:
     return max(0.0, math.log((due + some) / (seen.pings_lost + some)) / 0.4)
 
 
-def without_frames(idle_ms: float, *rates_mbit: float | None) -> float:
-    """The propagation alone: an idle round trip less the time of a ping's own frame on each link."""
-    return max(0.0, idle_ms - sum(PING_BYTES * 8e-3 / rate for rate in rates_mbit if rate))
+def frames_ms(*rates_mbit: float | None) -> float:
+    """The time of a ping's own frame on each link, which is no propagation."""
+    return sum(PING_BYTES * 8e-3 / rate for rate in rates_mbit if rate)
