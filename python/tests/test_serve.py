@@ -147,6 +147,9 @@ def test_a_measurement_has_what_was_asked_for() -> None:
         assert [ping["dscp_arrived"] for ping in seen["pings"]] == [0, 8, 40, 46]
         assert [phase["name"] for phase in seen["phases"]] == ["idle", "loaded", "recovery"]
         assert seen["own_error"]["clock"]["kind"] == "common"
+        error = seen["own_error"]
+        assert 0 < error["leaving_ms"] < 5
+        assert 0 < error["far"]["answering_ms"] < 5
         assert seen["data"]["stopped_by"] == "duration"
         call = measure(port, "--test", "voip", *token)["voip"]
         assert call["loaded"]["up"]["mos"] > 3
