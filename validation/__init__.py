@@ -13,6 +13,7 @@
 | `cliff` | the part that looks for the loss at which BBR breaks down |
 | `twin`, `twin_live` | apart from these (`make twin`): the twin of paths whose truth is known |
 | `advise` | apart from these (`make advice`): advice beside what then happens |
+| `advise_linux`, `advise_live` | what congestion controls do on Linux, to judge advice by |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
 

@@ -1,0 +1,171 @@
+"""Records what congestion controls do on Linux's own TCP, for `validation.advise` to judge advice by.
+
+    python -m validation.advise_linux --program ORACLE --runs 1-5 32 34 37    rows of advise-linux-6.12.csv
+
+The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`, `loss`, `duration`,
+`warmup`, `ping`, and `flows` of `id`, `cc`, `start`) and prints what Linux did (`flows` by id with `goodput_mbit`,
+`bytes_sent`, `bytes_retrans`; `ping` with `p95`). Ours is Linux 6.12 as a user-space process (`ARCH=um`) whose time is
+virtual: sender, router with the bottleneck (tbf), receiver, the delay on the way back, netem's loss on the sender's
+interface, where a loss takes the whole of what TCP hands down at once.
+
+A path that the file has not yet is drawn at random: rate 2 to 25 Mbit/s, RTT 8 to 180 ms, buffer 0.15 to 8 BDP, twelve
+packets at least, half of them with 0.01 to 6 % of random loss.
+
+Each congestion control is recorded in every run, alone with a ping each 20 ms and beside a CUBIC flow, for 40 s, 8 s
+of them to warm up. Runs differ in when the flows start, in ports, hash seeds and in which packets are lost. What is
+there already is not recorded again; rows are written as they come, so that a run may be ended at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import fcntl
+import json
+import math
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from validation.stored import HERE, Json
+
+DATA = HERE / "advise-linux-6.12.csv"
+
+PATH = ("path", "rate_mbit", "rtt_ms", "buffer_bytes", "loss")
+FIGURES = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
+
+CCS = ("bbr", "cubic", "vegas", "westwood")
+RIVAL = "cubic"
+SECONDS, WARM_S = 40, 8
+STARTS = (0, 0.137, 0.311, 0.523, 0.741, 0.967, 1.193, 1.381)
+"""When the flows of a run begin."""
+
+
+LOSSY = 0.5
+"""The part of drawn paths that loses by chance."""
+
+
+def drawn(number: int) -> dict[str, str]:
+    """A path by its number.
+
+    >>> drawn(45) == drawn(45)
+    True
+    """
+    draw = random.Random(number)
+
+    def log(low: float, high: float) -> float:
+        return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+    rate, rtt, depth = round(log(2, 25), 1), round(log(8, 180)), log(0.15, 8)
+    buffer = max(12 * 1514, round(depth * rate * 1e6 / 8 * rtt / 1000))
+    loss = round(log(1e-4, 6e-2), 5) if draw.random() < LOSSY else 0
+    values = (number, rate, rtt, buffer, loss)
+    return dict(zip(PATH, map(str, values), strict=True))
+
+
+def rows(data: Path = DATA) -> tuple[str, list[dict[str, str]]]:
+    """The header of the file, and its rows."""
+    lines = data.read_text(encoding="utf-8").splitlines()
+    told = [line for line in lines if line.startswith("#")]
+    return "\n".join(told), list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def case(of: dict[str, str], cc: str, run: int, *, beside: bool) -> Json:
+    """What the program is given."""
+    start = STARTS[run]
+    flows = [
+        {"id": "it", "cc": cc, "start": start},
+        *([{"id": "rival", "cc": RIVAL, "start": start}] if beside else []),
+    ]
+    path: Json = {name: float(of[name]) for name in PATH[1:]}
+    return path | {"duration": SECONDS, "warmup": WARM_S, "ping": not beside, "flows": flows}
+
+
+def ask(program: str, of: Json) -> Json:
+    """Runs the program on a case."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(of, file)
+        file.flush()
+        done = subprocess.run([program, file.name], check=True, capture_output=True, text=True)
+    told: Json = json.loads(done.stdout)
+    return told
+
+
+def one(program: str, of: dict[str, str], cc: str, run: int) -> dict[str, Any]:
+    """The row of a congestion control in one run."""
+    alone, beside = (ask(program, case(of, cc, run, beside=b)) for b in (False, True))
+    it = alone["flows"]["it"]
+    figures = {
+        "goodput_mbit": it["goodput_mbit"],
+        "p95_ms": alone["ping"]["p95"],
+        "again_pct": 100 * it["bytes_retrans"] / it["bytes_sent"],
+        "beside_mbit": beside["flows"]["it"]["goodput_mbit"],
+        "rival_mbit": beside["flows"]["rival"]["goodput_mbit"],
+    }
+    about = {name: of[name] for name in PATH} | {"run": run, "cc": cc}
+    return about | {name: f"{value:.5g}" for name, value in figures.items()}
+
+
+def at(row: dict[str, Any]) -> tuple[int, int, str]:
+    """What names a row: path, run and congestion control."""
+    return int(row["path"]), int(row["run"]), row["cc"]
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Adds a row in its place; another process may do the same."""
+    with (Path(tempfile.gettempdir()) / f"{DATA.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        header, there = rows()  # another process may have added some
+        if at(row) in map(at, there):
+            return
+        there.append(row)
+        there.sort(key=at)
+        with DATA.open("w", encoding="utf-8", newline="") as file:
+            file.write(header + "\n")
+            writer = csv.DictWriter(file, [*PATH, "run", "cc", *FIGURES], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(there)
+
+
+def main() -> int:
+    """Runs it; answers the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("paths", nargs="*", type=int, help="their numbers; every path without")
+    parser.add_argument("--program", required=True, help="what runs a case on Linux")
+    parser.add_argument("--runs", default="0", help="such as 1-5")
+    parser.add_argument("--within", type=float, help="begin nothing after so many seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="at once")
+    args = parser.parse_args()
+    first, _, last = args.runs.partition("-")
+    _, there = rows()
+    known = {int(row["path"]): row for row in there}
+    had = set(map(at, there))
+    todo = [
+        (path, run, cc)
+        for run in range(int(first), int(last or first) + 1)
+        for path in args.paths or sorted(known)
+        for cc in CCS
+        if (path, run, cc) not in had
+    ]
+    begin = time.monotonic()
+
+    def record(of: tuple[int, int, str]) -> None:
+        late = args.within is not None and time.monotonic() - begin > args.within
+        if late or of in map(at, rows()[1]):
+            return
+        path, run, cc = of
+        keep(one(args.program, known.get(path) or drawn(path), cc, run))
+        print(f"path {path}, run {run}, {cc}: {time.monotonic() - begin:.0f} s", flush=True)
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(record, todo))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
