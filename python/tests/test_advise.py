@@ -34,7 +34,7 @@ from narrows.advise.search import Found
 from narrows.advise.show import headline
 from narrows.advise.trial import Trial
 from narrows.advise.utility import utility
-from narrows.advise.verdict import Advice, claim, decide
+from narrows.advise.verdict import Advice, claim, decide, surely
 from narrows.errors import NarrowsError
 from narrows.scenario import Path as NetworkPath
 from narrows.simulated import Plan, measure
@@ -175,6 +175,17 @@ def made(utilities: dict[str, float], *, only: str = "") -> Found:
 )
 def test_what_is_chosen(utilities: dict[str, float], choice: str) -> None:
     assert decide(made(utilities))[0] == choice
+
+
+def test_a_gain_must_be_sure() -> None:
+    sure, unsure = made({"cubic": 0.8, "bbr": 0.88}), made({"cubic": 0.8, "bbr": 0.88})
+    for trial, values in unsure.trials.items():
+        if trial.key == "bbr":
+            values["again_pct"] = 100 * (1 - 0.88 * (1 + 0.05 * (-1) ** trial.seed))
+    assert surely(sure, "bbr") == pytest.approx(0.1)
+    # Student's t of three degrees of freedom is 2.35; the spread of four at ±5 % is 5.77 %.
+    assert surely(unsure, "bbr") == pytest.approx(1.1 * (1 - 2.35 * 0.0577 / 2) - 1, abs=0.003)
+    assert [decide(found)[0] for found in (sure, unsure)] == ["bbr", "cubic"]
 
 
 def test_the_utility_is_a_geometric_mean() -> None:

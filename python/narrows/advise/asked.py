@@ -78,6 +78,7 @@ class Place:
         loss: By chance, share of packets.
         source: Who says so, in words.
         open: What is not known, in words.
+        inferred: From a measurement, so that its numbers are somewhat off.
     """
 
     variants: tuple[Variant, ...]
@@ -87,6 +88,7 @@ class Place:
     loss: float
     source: str
     open: tuple[str, ...]
+    inferred: bool = False
 
     def json(self) -> Json:
         """For programs."""
@@ -250,7 +252,7 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str, lone: bool = Fa
         for loss in losses:
             lossy = {"probability": f"{100 * loss:.3g}%", "per": "packet"} if loss else None
             guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % lost by chance"))
-    return place(guesses, source=source, left=left)
+    return replace(place(guesses, source=source, left=left), inferred=True)
 
 
 def _other_buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:

@@ -31,7 +31,7 @@ def headline(advice: Advice) -> str:
     gain = (advice.found.utility(best.key) or 0.0) / (advice.found.utility(advice.found.present) or 1.0) - 1
     if gain <= 0:
         return f"Leave it as it is: the best of the others, {best.key}, would be worse by {-100 * gain:.0f} %."
-    much = "only" if gain < WORTH else "in the mean, but in too few of the runs: what is not known decides"
+    much = "only" if gain < WORTH else "in the mean, but not surely: chance, or what is not known, decides"
     return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % {much}."
 
 

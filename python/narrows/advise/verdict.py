@@ -25,8 +25,11 @@ from narrows.provenance import evidence
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
 """By figure: how much wider an interval must be than chance makes it, to hold nine of ten measurements."""
 
-WORTH = 0.04
-"""What changes the utility by less is left as it is."""
+WORTH = 0.05
+"""What changes the utility by less, or perhaps by less, is left as it is."""
+
+T_90 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78)
+"""Student's t that nine of ten lie within, by degrees of freedom; the last one for more."""
 
 OFTEN = 0.7
 """It must be better in so many of the runs."""
@@ -239,8 +242,29 @@ def decide(found: Found) -> tuple[str, str, float]:
     gain = (found.utility(best) or 0.0) / here - 1
     mine, its = found.utilities(present), found.utilities(best)
     better = [its[at] > mine[at] for at in its if at in mine]
-    clear = gain >= WORTH and bool(better) and fmean(better) >= OFTEN
+    clear = surely(found, best) >= WORTH and bool(better) and fmean(better) >= OFTEN
     return (best if clear else present), best, gain
+
+
+def surely(found: Found, key: str) -> float:
+    """The nearer end of the 90 % interval of a candidate's gain, as chance has it; the gain where one seed is all."""
+    mine, its = found.utilities(found.present), found.utilities(key)
+    by_variant: dict[int, list[float]] = {}
+    for at in its:
+        if at in mine:
+            by_variant.setdefault(at[0], []).append(math.log(its[at] / mine[at]))
+    if not by_variant:
+        return 0.0
+    weights = {variant: found.asked.place.variants[variant].weight for variant in by_variant}
+    whole = math.fsum(weights.values())
+    gain = math.fsum(weights[v] * fmean(of) for v, of in by_variant.items()) / whole
+    free = sum(len(of) - 1 for of in by_variant.values())
+    if not free:
+        return math.expm1(gain)
+    # Variants are what may be, no sample of it: only what differs within one is chance.
+    spread = math.fsum((x - fmean(of)) ** 2 for of in by_variant.values() for x in of) / free
+    error = math.sqrt(spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items()))
+    return math.expm1(gain - T_90[min(free, len(T_90)) - 1] * error)
 
 
 def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
@@ -308,7 +332,7 @@ def _effect(asked: Asked, name: str, pairs: Sequence[tuple[tuple[int, int], floa
         math.fsum(weights[v] * fmean(pair[side_] for pair in of) for v, of in by_variant.items()) / whole
         for side_ in (0, 1)
     )
-    factor, share = calibration().get(name, UNKNOWN)
+    factor, share = calibration(inferred=asked.place.inferred).get(name, UNKNOWN)
     # What chance and the simulator do is done on each variant; which of them it is, is not known.
     ends = [_ends([later - earlier for earlier, later in of], of, factor, share) for of in by_variant.values()]
     return Effect(
@@ -335,11 +359,12 @@ def _ends(
 
 
 @cache
-def calibration() -> dict[str, tuple[float, float]]:
-    """The factor on chance and the share of the figure, by name."""
+def calibration(*, inferred: bool = False) -> dict[str, tuple[float, float]]:
+    """The factor on chance and the share of the figure, by name; of a path that was stated or that was measured."""
     if not CALIBRATION.exists():
         return {}
-    kept: Mapping[str, Sequence[float]] = json.loads(CALIBRATION.read_text(encoding="utf-8"))["widths"]
+    told = json.loads(CALIBRATION.read_text(encoding="utf-8"))
+    kept: Mapping[str, Sequence[float]] = told.get("measured" if inferred else "widths", told["widths"])
     return {name: (float(pair[0]), float(pair[1])) for name, pair in kept.items()}
 
 
@@ -439,4 +464,5 @@ __all__ = [
     "commands",
     "decide",
     "effects",
+    "surely",
 ]
