@@ -137,7 +137,7 @@ twin: setup ## The twin beside paths whose truth is known, simulated and emulate
 	$(BIN)/python -m validation.twin
 	$(BIN)/python -m validation.twin_live
 
-advice: setup ## Advice beside what Linux then did, and on measured paths, ten minutes; writes docs/reference/advise-record.md
+advice: setup ## Advice beside what Linux then did, and on measured paths; ten minutes, goes on where it was interrupted
 	$(BIN)/python -m validation.advise
 
 bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and the whole process with its instructions
