@@ -12,7 +12,7 @@ state, rate, RTT, buffer, loss, and how long the flows last. The first ones cali
 
 A run counts where every congestion control has it. The truth of a path is the mean of the logarithm of the utility
 over its runs, as advice has it over seeds. What the best is ahead by has a 90 % interval (Student's t over the runs):
-where that does not exclude nothing, nothing differs. Regrets are those of the means, not the nearer ends of what they
+where that reaches down to 0, nothing differs. Regrets are those of the means, not the nearer ends of what they
 may be; as the best of several is partly the luckiest, they are rather too high than too low.
 
 *Live*: `advise-live.csv`, likewise, over real packets (`validation/advise_live.py`).
@@ -576,7 +576,7 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
         f"{len(others)} are simulated, and the advice got a measurement of them only. The intervals come from",
         f"{len(CALIBRATED)} other recordings and {len(CALIBRATED_MEASURED)} other measured paths.", "",
         f"Each path of Linux was recorded {_range([row['runs'] for row in linux_rows])} times, all congestion controls alike.",  # noqa: E501
-        "Its truth is the mean over the runs; where the 90 % interval of what the best is ahead by has nothing in it,",
+        "Its truth is the mean over the runs; where the 90 % interval of what the best is ahead by reaches down to 0,",
         "nothing differs. A regret is that of the means, and its interval stands beside it.", "",
         "| what | asked | found | |", "|---|---|---|---|",
         *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(rows, told)), "",
