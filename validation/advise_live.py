@@ -77,6 +77,7 @@ def one(number: int) -> list[Json]:
         told = run.json["instruments"]
         if not told["trusted"]:
             raise NarrowsError(f"{cc} {setting}: {'; '.join(told['why'])}")
+        sys.stderr.write(f"path {number}: {cc} {setting} is over\n")  # whole: others write too
         return figures(setting, run.json)
 
     runs = [(cc, setting) for cc in CCS for setting in ("alone", "beside")]
@@ -90,16 +91,20 @@ def one(number: int) -> list[Json]:
 
 
 def main() -> int:
-    """Runs it; answers the exit code."""
+    """Runs it; answers the exit code: 1 if a path was not kept."""
     kept: list[Json] = []
     if DATA.exists():
         lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
         kept = list(csv.DictReader(lines))
-    for number in map(int, sys.argv[1:]):
+    numbers = [int(word) for word in sys.argv[1:]]
+    refused = 0
+    for number in numbers:
+        print(f"path {number}: {drawn(number)}, {SECONDS} s", file=sys.stderr, flush=True)
         try:
             rows = one(number)
-        except NarrowsError as error:
-            print(f"path {number}: {error}", file=sys.stderr)
+        except (NarrowsError, OSError) as error:
+            print(f"path {number}: {error}", file=sys.stderr, flush=True)
+            refused += 1
             continue
         kept = [row for row in kept if int(row["path"]) != number] + rows
         kept.sort(key=lambda row: int(row["path"]))
@@ -108,8 +113,8 @@ def main() -> int:
             writer = csv.DictWriter(file, [*COLUMNS, *FIGURES], lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept)
-        print(f"path {number}: {drawn(number)}")
-    return 0
+        print(f"path {number}: kept", flush=True)
+    return 1 if refused or not numbers else 0
 
 
 if __name__ == "__main__":
