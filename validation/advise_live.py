@@ -10,6 +10,7 @@ nothing else to do. A path on which the engine's instruments do not trust a run 
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import random
@@ -92,13 +93,17 @@ def one(number: int) -> list[Json]:
 
 def main() -> int:
     """Runs it; answers the exit code: 1 if a path was not kept."""
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.advise_live", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("paths", nargs="+", type=int, metavar="PATH", help="their numbers")
+    args = parser.parse_args()
     kept: list[Json] = []
     if DATA.exists():
         lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
         kept = list(csv.DictReader(lines))
-    numbers = [int(word) for word in sys.argv[1:]]
     refused = 0
-    for number in numbers:
+    for number in args.paths:
         print(f"path {number}: {drawn(number)}, {SECONDS} s", file=sys.stderr, flush=True)
         try:
             rows = one(number)
@@ -114,8 +119,12 @@ def main() -> int:
             writer.writeheader()
             writer.writerows(kept)
         print(f"path {number}: kept", flush=True)
-    return 1 if refused or not numbers else 0
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped: what was kept before stays", file=sys.stderr)
+        sys.exit(130)
