@@ -134,10 +134,23 @@ def started(file: Path) -> tuple[subprocess.Popen[str], int]:
     raise AssertionError("it started nothing")
 
 
+def running(pid: int) -> bool:
+    """Has the process a thread that is not over?
+
+    A zombie has closed its files and left its namespaces: when its parent asks about it is the parent's affair.
+    An orphan's is the machine's first process, and not all of those ask at once.
+    """
+    try:
+        stats = [task.read_text(encoding="utf-8") for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return False
+    return any(stat.rpartition(")")[2].split()[0] not in "ZX" for stat in stats)
+
+
 def gone(pid: int) -> bool:
     """Is the process over within two seconds?"""
     for _ in range(20):
-        if not Path(f"/proc/{pid}").exists():
+        if not running(pid):
             return True
         time.sleep(0.1)
     return False

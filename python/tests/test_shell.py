@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import NARROWS
-from test_live import ready
+from test_live import ready, running
 from test_record import packets
 
 SERVER = """
@@ -160,14 +160,6 @@ def all_below(parent: int) -> list[int]:
     tasks = Path(f"/proc/{parent}/task").iterdir()
     own = [int(p) for task in tasks for p in (task / "children").read_text(encoding="utf-8").split()]
     return own + [p for child in own for p in all_below(child)]
-
-
-def running(pid: int) -> bool:
-    """Is it there and no zombie?"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_ctrl_c_at_the_terminal_ends_it_and_leaves_nothing() -> None:
