@@ -274,13 +274,14 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
     out = criteria_of(whole)
     for figure in ("goodput_mbit", "p95_ms"):
         hits = [_near(row, figure) for row in whole]
-        out.append(_criterion(f"{UNSEEN} of the twin: {figure}", "within 15 %, in 80 %", hits, least=0.8))
+        out.append(criterion(f"{UNSEEN} of the twin: {figure}", "within 15 %, in 80 %", hits, least=0.8))
     both = [_near(row, "goodput_mbit") and _near(row, "p95_ms") for row in whole]
-    out.append(_criterion(f"{UNSEEN} of the twin: both", "within 15 %, in 80 %", both, least=0.8))
+    out.append(criterion(f"{UNSEEN} of the twin: both", "within 15 %, in 80 %", both, least=0.8))
     return out
 
 
-def _criterion(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
+def criterion(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
+    """A criterion that a share of the hits meets."""
     share = _share(hits)
     return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most)
 
@@ -292,7 +293,7 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
     out = []
 
     def add(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> None:
-        out.append(_criterion(name, asked, hits, least=least, most=most))
+        out.append(criterion(name, asked, hits, least=least, most=most))
 
     near = [abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told]
     add("rate, where the link was ever full", "within 5 %, in 95 %", near, least=0.95)

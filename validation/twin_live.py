@@ -1,13 +1,18 @@
 """Holds the twin against real packets: 40 paths drawn at random, each emulated between two namespaces of this machine.
 
-    python -m validation.twin_live              40 paths, half an hour: docs/reference/twin-live.md
-    python -m validation.twin_live --only 7     one of them, on the terminal
-    python -m validation.twin_live --retry      what was stopped goes on; what was not trusted is measured again
-    python -m validation.twin_live --infer      from the measurements that are kept in target/twin/live; nothing is sent
+    python -m validation.twin_live                40 paths, an hour: docs/reference/twin-live.md
+    python -m validation.twin_live --only 7       one of them, on the terminal
+    python -m validation.twin_live --retry        what was stopped goes on; what was not trusted is measured again
+    python -m validation.twin_live --measure 3    three such runs of what is missing, and no more; nothing is inferred
+    python -m validation.twin_live --infer        from what is kept in target/twin/live; nothing is sent
 
 The far end runs `narrows serve`, the near end `narrows measure far`, which gets the name and nothing else. TCP is this
 kernel's. Runs that the emulator's own instruments do not trust are told and not counted. The intervals are those that
 simulated paths gave: whether they hold for real packets is what is tried here.
+
+Each path is measured with CUBIC, from which the twin is made, and then loaded with what the twin has never seen: two
+flows of BBR, this kernel's. The simulator plays the same load on the twin, and on the path as it was drawn, which
+tells whose fault it is where the twin is wrong. The truth is the live run.
 
 An emulator in user space delays packets itself, so the path has more of a round trip than was asked for. A referee says
 how much: ICMP echoes, which the far kernel answers and this one stamps (`validation.echo`), over the same links while
@@ -18,21 +23,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from statistics import fmean
 
 import narrows as nw
 from narrows import files, twin
+from narrows.answers import SETTLE_S
 from narrows.errors import NarrowsError
 from narrows.live import HOST
+from narrows.measurement import DIRECTIONS, Measurement, Spread
+from narrows.simulated import Plan, measure
 from validation.echo import FRAME_BYTES
 from validation.stored import HERE, Json
-from validation.twin import KEPT, Truth, criteria_of, drawn, ways
+from validation.twin import KEPT, UNSEEN, UNSEEN_OFF, Criterion, Truth, criteria_of, criterion, drawn, ways
 
 PAGE = HERE.parent / "docs/reference/twin-live.md"
 
@@ -42,8 +54,16 @@ FASTEST = 60.0
 
 LOAD, IDLE = "8s", "2s"
 
+UNSEEN_PLAN = Plan(cc=UNSEEN, streams=2, idle_s=2.0, load_s=12.0)
+"""The load that the twin is asked for; 12 s see BBR drain its queue once, as it does each 10 s."""
+
+TIMES = 3
+"""So often is a prediction played, and the mean taken."""
+
 KEPT_LIVE = KEPT / "live"
 """Where measurements are kept."""
+
+NARROWS = [sys.executable, "-m", "narrows"]
 
 
 def path_of(seed: int) -> tuple[nw.Path, Truth]:
@@ -61,33 +81,45 @@ def measured(seed: int) -> Json:
     row: Json = {"seed": seed, "truth": {"rtt_ms": truth.rtt_ms, "up": asdict(truth.down), "down": asdict(truth.up)}}
     back = path.reverse
     assert back is not None
-    KEPT_LIVE.mkdir(parents=True, exist_ok=True)
+    plain = nw.Path(rtt=path.rtt, rate=path.rate, reverse=nw.Hop(rate=back.rate))
+    echoed, told = _between(plain, sys.executable, "-m", "validation.echo", "far")
+    if "error" not in told:
+        row["echo_ms"] = json.loads(echoed)
+        _, told = _loaded(path, "cubic", LOAD, IDLE, "--out", str(_kept(seed, "json")))
+    return _keep(seed, "row", row | told)
+
+
+def asked_for(seed: int) -> Json:
+    """The same path loaded with what its twin has not seen."""
+    path, _ = path_of(seed)
+    load, idle = (f"{t:g}s" for t in (UNSEEN_PLAN.load_s, UNSEEN_PLAN.idle_s))
+    more = ("--streams", str(UNSEEN_PLAN.streams), "--out", str(_kept(seed, f"{UNSEEN}.json")))
+    _, told = _loaded(path, UNSEEN, load, idle, *more)
+    return _keep(seed, f"{UNSEEN}.row", {"seed": seed} | told)
+
+
+def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, Json]:
+    asked = ("--cc", cc, "--duration", load, "--idle", idle, "--quiet", "--no-history", "--no-twin")
+    return _between(path, *NARROWS, "measure", "far", *asked, *more, far=f"{HOST} serve")
+
+
+def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, Json]:
+    """What a command at the near end of an emulated path prints; and the emulator's instruments, or its error."""
     with tempfile.TemporaryDirectory() as there:
         scenario, seen = (Path(there) / name for name in ("path.toml", "seen.json"))
-        narrows = [sys.executable, "-m", "narrows"]
-
-        def shell(of: nw.Path, *command: str) -> subprocess.CompletedProcess[str]:
-            scenario.write_text(nw.Scenario(of, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8")
-            around = [*narrows, "shell", str(scenario), "--quiet", "--json", str(seen)]
-            return subprocess.run(
-                [*around, *command], capture_output=True, text=True, check=False, timeout=180, cwd=HERE.parent
-            )
-
-        plain = nw.Path(rtt=path.rtt, rate=path.rate, reverse=nw.Hop(rate=back.rate))
-        done = shell(plain, "--", sys.executable, "-m", "validation.echo", "far")
-        if not done.returncode:
-            row["echo_ms"] = json.loads(done.stdout)
-            done = shell(
-                path, "--far", f"{HOST} serve", "--",
-                *narrows, "measure", "far", "--cc", "cubic", "--duration", LOAD, "--idle", IDLE, "--quiet",
-                "--no-history", "--no-twin", "--out", str(_kept(seed, "json")),
-            )  # fmt: skip
+        scenario.write_text(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8")
+        around = [*NARROWS, "shell", str(scenario), "--quiet", "--json", str(seen), *(["--far", far] if far else [])]
+        done = subprocess.run(
+            [*around, "--", *command], capture_output=True, text=True, check=False, timeout=180, cwd=HERE.parent
+        )
         if done.returncode:
-            row["error"] = done.stderr.strip()
-        else:
-            told = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
-            row["instruments"] = {"trusted": told["trusted"], "why": told["why"]}
-    _kept(seed, "row").write_text(json.dumps(row) + "\n", encoding="utf-8")
+            return "", {"error": done.stderr.strip()}
+        told = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
+        return done.stdout, {"instruments": {"trusted": told["trusted"], "why": told["why"]}}
+
+
+def _keep(seed: int, what: str, row: Json) -> Json:
+    _kept(seed, what).write_text(json.dumps(row) + "\n", encoding="utf-8")
     return row
 
 
@@ -95,10 +127,22 @@ def _kept(seed: int, what: str) -> Path:
     return KEPT_LIVE / f"{seed}.{what}"
 
 
-def known(seed: int) -> Json | None:
+def known(seed: int, what: str = "row") -> Json | None:
     """What is kept of a path that was measured."""
-    file = _kept(seed, "row")
+    file = _kept(seed, what)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def _trusted(row: Json | None) -> bool:
+    return bool(row and row.get("instruments", {}).get("trusted"))
+
+
+def missing(seeds: Sequence[int], *, anew: bool) -> Iterator[Callable[[], Json]]:
+    """The runs that are not kept or were not trusted; anew: all."""
+    for seed in seeds:
+        for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for)):
+            if anew or not _trusted(known(seed, what)):
+                yield partial(run, seed)
 
 
 def inferred(row: Json) -> Json:
@@ -111,9 +155,60 @@ def inferred(row: Json) -> Json:
     found = min(row["echo_ms"]) - sum(FRAME_BYTES * 8e-3 / rate for rate in mbit)
     row = row | {"truth": row["truth"] | {"rtt_ms": found}, "asked_ms": asked}
     try:
-        return row | {"twin": twin.infer(files.read(_kept(row["seed"], "json")), seed=row["seed"]).json()}
+        found = twin.infer(files.read(_kept(row["seed"], "json")), seed=row["seed"])
     except NarrowsError as error:
         return row | {"error": str(error)}
+    row |= {"twin": found.json()}
+    if _trusted(known(row["seed"], f"{UNSEEN}.row")):
+        row["unseen"] = compared(row["seed"], path, found.path())
+    return row
+
+
+def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
+    """By way, what the unseen load came to: live, on the twin, and on the path as it was drawn, in the simulator."""
+    # What goes along the path is the simulator's `down`, the near end's `up`; a twin is as the near end sees it.
+    turned = {"up": "down", "down": "up"}
+    live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
+    from_twin = _played(model, seed)
+    from_path = _played(path, seed)
+    return {way: {"live": live[way], "twin": from_twin[way], "path": from_path[turned[way]]} for way in DIRECTIONS}
+
+
+def _played(path: nw.Path, seed: int) -> Json:
+    runs = [_figures(measure(path, UNSEEN_PLAN, seed=seed + more)) for more in range(TIMES)]
+    return {way: {name: fmean(run[way][name] for run in runs) for name in FIGURES} for way in DIRECTIONS}
+
+
+FIGURES = ("goodput_mbit", "p95_ms")
+
+
+def _figures(of: Measurement) -> Json:
+    """By way, what its flows got, and what a ping beside them took."""
+    return {
+        way: {
+            "goodput_mbit": of.rate_mbit(way) or 0.0,
+            "p95_ms": Spread.of(of.rtts(of.loaded(way), settle_s=SETTLE_S)).p95 or 0.0,
+        }
+        for way in DIRECTIONS
+    }
+
+
+def predicted(rows: Sequence[Json], by: str = "twin") -> list[Criterion]:
+    """What is asked of predictions: of each way, and of whole paths."""
+    asked = [row["unseen"] for row in rows if "unseen" in row]
+    if not asked:
+        return []
+    near = [[[_near(way[by][name], way["live"][name]) for name in FIGURES] for way in row.values()] for row in asked]
+    ways_ = [way for row in near for way in row]
+    hits = {name: [way[n] for way in ways_] for n, name in enumerate(FIGURES)}
+    hits |= {"both": [all(way) for way in ways_], "both, both ways": [all(map(all, row)) for row in near]}
+    return [
+        criterion(f"{UNSEEN} of the {by}: {name}", "within 15 %, in 80 %", hit, least=0.8) for name, hit in hits.items()
+    ]
+
+
+def _near(a: float, b: float) -> bool:
+    return bool(b) and abs(a / b - 1) <= UNSEEN_OFF
 
 
 def markdown(rows: Sequence[Json]) -> str:
@@ -129,17 +224,18 @@ def markdown(rows: Sequence[Json]) -> str:
         "failed.",
         "Written by `python -m validation.twin_live`.", "",
         "| what | asked | found | |", "|---|---|---|---|",
-        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria_of(good)), "",
+        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in every_criterion(good)), "",
+        *_unseen(good),
         "## Each way", "",
         "| seed | way | truth | twin | rate off by | its interval | buffer off by | its interval |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for w in ways(good):
-        truth = f"{w['truth']['kind']} {w['truth']['rate_mbit']:.3g} Mbit/s, loss {100 * w['truth']['loss']:.2g} %"
         rate = _off(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
         depth = _off(w["twin"]["buffer_bytes"], w["truth"]["depth_bytes"])
         lines.append(
-            f"| {w['seed']} | {w['way']} | {truth} | {w['twin']['family']}, {w['twin']['sure']} | {rate} | {depth} |"
+            f"| {w['seed']} | {w['way']} | {_truth(w['truth'])} | {w['twin']['family']}, {w['twin']['sure']} "
+            f"| {rate} | {depth} |"
         )
     lines += [
         "", "## Base round trips", "",
@@ -156,6 +252,41 @@ def markdown(rows: Sequence[Json]) -> str:
         )
     lines += [f"\nSeed {row['seed']} failed: {row['error'].splitlines()[0]}." for row in failed]
     return "\n".join(lines) + "\n"
+
+
+def every_criterion(rows: Sequence[Json]) -> list[Criterion]:
+    """What is asked of what the twin says, and of what it predicts."""
+    return criteria_of(rows) + predicted(rows)
+
+
+def _unseen(rows: Sequence[Json]) -> list[str]:
+    """What was predicted, the worst first."""
+    plan = UNSEEN_PLAN
+    told = [(row, way, row["unseen"][way]) for row in rows if "unseen" in row for way in DIRECTIONS]
+    if not told:
+        return []
+    told.sort(key=lambda one: -max(abs(math.log(one[2]["twin"][name] / one[2]["live"][name])) for name in FIGURES))
+    lines = [
+        f"## {UNSEEN.upper()}, which the twin has not seen", "",
+        f"After the measurement each way was loaded for {plan.load_s:g} s by {plan.streams} flows of this kernel's",
+        f"{UNSEEN.upper()}. The simulator played the same load on the twin, and on the path as it was drawn: where",
+        "that misses too, the twin is not to blame. The truth is what the live run got: payload, and the 95th",
+        "percentile of a ping beside it. The worst come first.", "",
+        *(f"- {c.name}: {c.found}." for c in predicted(rows, "path")), "",
+        "| seed | way | truth | Mbit/s | twin | path | p95, ms | twin | path |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row, way, of in told:
+        cells = [f"{row['seed']}", way, _truth(row["truth"][way])]
+        for name in FIGURES:
+            live = of["live"][name]
+            cells += [f"{live:.4g}", *(f"{100 * (of[by][name] / live - 1):+.1f} %" for by in ("twin", "path"))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _truth(of: Json) -> str:
+    return f"{of['kind']} {of['rate_mbit']:.3g} Mbit/s, loss {100 * of['loss']:.2g} %"
 
 
 def _off(told: Json, true: float | None) -> str:
@@ -175,28 +306,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", type=int, help="one seed")
     parser.add_argument("--seeds", help="others than the page's, as 9000-9039: nothing is written but what is found")
     parser.add_argument("--retry", action="store_true", help="measure only what is not kept, or was not trusted")
+    parser.add_argument("--measure", type=int, metavar="N", help="N such runs and no more, half a minute each")
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
-    if args.only is not None:
-        print(json.dumps(inferred(measured(args.only)), indent=1))
-        return 0
+    KEPT_LIVE.mkdir(parents=True, exist_ok=True)
     seeds = TESTED
-    if args.seeds:
+    if args.only is not None:
+        seeds = range(args.only, args.only + 1)
+    elif args.seeds:
         first, last = map(int, args.seeds.split("-"))
         seeds = range(first, last + 1)
-    rows = []
-    for n, seed in enumerate(seeds):
-        row = known(seed) if args.retry or args.infer else None
-        if not args.infer and (row is None or not row.get("instruments", {}).get("trusted")):
-            row = measured(seed)
-        rows += [inferred(row)] if row else []
-        print(f"{n + 1}/{len(seeds)}", end="\r", file=sys.stderr, flush=True)
+    if not args.infer:
+        _measure(missing(seeds, anew=not args.retry and args.measure is None), args.measure)
+    if args.measure is not None:
+        return 0
+    rows = [inferred(row) for seed in seeds if (row := known(seed))]
+    if args.only is not None:
+        print(json.dumps(rows, indent=1))
+        return 0
     if not args.seeds:
         PAGE.write_text(markdown(rows), encoding="utf-8")
-    found = criteria_of([row for row in rows if "twin" in row and row["instruments"]["trusted"]])
+    found = every_criterion([row for row in rows if "twin" in row and _trusted(row)])
     for c in found:
         print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")
     return int(not all(c.met for c in found))
+
+
+def _measure(runs: Iterator[Callable[[], Json]], most: int | None) -> None:
+    """Does the runs, each in order, and says how each went."""
+    for run in islice(runs, most):
+        row = run()
+        told = row.get("instruments", {})
+        how = "trusted" if _trusted(row) else row.get("error") or "; ".join(told["why"])
+        print(f"{row['seed']}: {how}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
