@@ -10,7 +10,7 @@
 use super::journal::{boot, Entry, Journal, Phase, Store};
 use super::plan::{Change, Plan, What};
 use super::world::World;
-use super::{boot as files, diag, place, sysctl, watch};
+use super::{boot as files, diag, ingress, place, sysctl, watch};
 use crate::{sys, HostError};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -53,6 +53,7 @@ fn shown(change: &Change, value: &Value) -> Value {
                 .map(of)
                 .collect::<Vec<_>>())
         }
+        What::Ingress(_) => ingress::Shaped::shown(value),
         What::Route(..) if value.is_null() => json!("no such route"),
         What::Route(..) => json!(value["cc"].as_str().unwrap_or("no congestion control of its own")),
         What::File(..) => json!(if value["absent"] == json!(true) {
@@ -331,7 +332,8 @@ fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Val
     };
     let change = &entry.change;
     // Of a device's disciplines a part may be done, and that is ours.
-    let halfway = matches!(journal.phase, Phase::Applying | Phase::Reverting) && matches!(change.what, What::Qdisc(..));
+    let in_parts = matches!(change.what, What::Qdisc(..) | What::Ingress(_));
+    let halfway = matches!(journal.phase, Phase::Applying | Phase::Reverting) && in_parts;
     let vanished = matches!(change.what, What::Route(..)) && live.is_null();
     let ours = halfway || vanished || change.same(&live, &entry.before) || change.reached(&live);
     Ok((!ours).then_some(live))

@@ -10,7 +10,8 @@
 //! | [`engine`] | the order: journal, change, read back, prove; revert, confirm, verify |
 //! | [`journal`] | what was before, on disk |
 //! | [`watch`] | the process that undoes what nobody confirms |
-//! | [`sysctl`], [`qdisc`], [`route`], [`module`], [`file`] | kinds of changes |
+//! | [`sysctl`], [`qdisc`], [`ingress`], [`route`], [`module`], [`file`] | kinds of changes |
+//! | [`shape`] | options of disciplines that shape |
 //! | [`diag`] | what connections really use |
 //! | [`boot`] | files that come behind ours |
 //! | [`place`] | files as root must touch them; unsafe code |
@@ -20,6 +21,7 @@ pub mod boot;
 pub mod diag;
 pub mod engine;
 pub mod file;
+pub mod ingress;
 pub mod journal;
 pub mod module;
 pub mod options;
@@ -27,6 +29,7 @@ pub mod place;
 pub mod plan;
 pub mod qdisc;
 pub mod route;
+pub mod shape;
 pub mod sysctl;
 pub mod watch;
 pub mod world;

@@ -3,7 +3,8 @@
 //! docs/reference/tune.md has the format. What is not in it is refused by name. Nothing of it is ever a command: values go into
 //! system calls, and the only program that is started, `modprobe`, gets a name of letters, digits and `_` behind `--`.
 
-use super::{file, module, qdisc, route, sysctl, world::World};
+use super::shape::Shape;
+use super::{file, ingress, module, qdisc, route, sysctl, world::World};
 use serde_json::{json, Map, Value};
 use std::io;
 
@@ -66,6 +67,8 @@ pub enum What {
     Allowed(String),
     /// Disciplines of a device, and what the plan found in each place: kind and whether the kernel chose it.
     Qdisc(String, Vec<qdisc::Step>, Vec<Option<(String, bool)>>),
+    /// What comes in by a device is shaped.
+    Ingress(ingress::Shaped),
     /// The congestion control of a route.
     Route(route::Prefix, Option<String>, Option<String>),
     /// A file of our own; `None`: it is taken away.
@@ -183,55 +186,86 @@ fn ensure(right: bool, what: &str, problem: impl FnOnce() -> String) -> Result<(
     }
 }
 
-fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
-    known(of, &["kind", "handle", "options"], what)?;
-    let kind = string(of, "kind", what)?;
-    let handle = match of.get("handle") {
-        None | Some(Value::Null) => 0,
+fn handle(of: &Object, what: &str) -> Result<u32, String> {
+    match of.get("handle") {
+        None | Some(Value::Null) => Ok(0),
         Some(text) => text
             .as_str()
             .and_then(qdisc::handle)
             .filter(|h| h & 0xffff == 0)
-            .ok_or_else(|| format!("{what}: handle {text} is none; write \"1:\""))?,
-    };
+            .ok_or_else(|| format!("{what}: handle {text} is none; write \"1:\"")),
+    }
+}
+
+/// What a plan wants of a discipline.
+fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
+    known(of, &["kind", "handle", "options"], what)?;
+    let kind = string(of, "kind", what)?;
+    let none = Map::new();
+    let options = of.get("options").and_then(Value::as_object).unwrap_or(&none);
+    let shape = Shape::parse(kind, options).map_err(|problem| format!("{what}: {problem}"))?;
+    ensure(shape.is_some() || qdisc::KINDS.contains(&kind), what, || {
+        format!("{kind:?} is none of {}, tbf", qdisc::KINDS.join(", "))
+    })?;
     Ok(qdisc::Step {
         parent,
         kind: kind.to_string(),
-        handle,
+        handle: handle(of, what)?,
+        shape,
     })
 }
 
-fn no_options(of: &Object, what: &str) -> Result<(), String> {
-    let options = of.get("options").and_then(Value::as_object);
-    ensure(options.is_none_or(Map::is_empty), what, || {
-        "options of a queue discipline are set by none of narrows' changes yet; leave them {}".to_string()
-    })
+/// What a plan found: a kind, and whether the kernel chose it.
+fn found(of: &Object, what: &str) -> Result<(String, bool), String> {
+    known(of, &["kind", "handle", "options"], what)?;
+    Ok((string(of, "kind", what)?.to_string(), handle(of, what)? == 0))
+}
+
+fn device<'a>(of: &'a Object, key: &str, what: &str) -> Result<&'a str, String> {
+    let name = string(of, key, what)?;
+    ensure(interface(name), what, || format!("{name:?} is no name of an interface"))?;
+    Ok(name)
+}
+
+fn place(parent: &str, what: &str) -> Result<u32, String> {
+    let place = qdisc::handle(parent).filter(|h| h & 0xffff != 0);
+    place.ok_or_else(|| format!("{what}: parent {parent:?} is none; write \"root\" or \"1:2\""))
+}
+
+/// What comes in, shaped: each place on the way out of the other device with its discipline.
+fn ingress_change(one: &Object, what: &str) -> Result<What, String> {
+    let target = object(one.get("target").unwrap_or(&Value::Null), what)?;
+    known(target, &["dev", "ifb"], what)?;
+    let (dev, ifb) = (device(target, "dev", what)?, device(target, "ifb", what)?);
+    let to = object(one.get("to").unwrap_or(&Value::Null), what)?;
+    // The root comes first, whatever the order of the keys.
+    known(to, &["root", "1:1"], what)?;
+    let steps = ["root", "1:1"].into_iter().filter_map(|parent| {
+        to.get(parent)
+            .map(|of| step(object(of, what)?, place(parent, what)?, what))
+    });
+    let steps: Vec<qdisc::Step> = steps.collect::<Result<_, _>>()?;
+    ensure(dev != ifb && to.contains_key("root"), what, || {
+        "it needs another device, and a discipline for its root".to_string()
+    })?;
+    Ok(What::Ingress(ingress::Shaped {
+        dev: dev.to_string(),
+        ifb: ifb.to_string(),
+        steps,
+    }))
 }
 
 fn queue(one: &Object, what: &str) -> Result<What, String> {
     let target = object(one.get("target").unwrap_or(&Value::Null), what)?;
     known(target, &["dev", "parent"], what)?;
-    let device = string(target, "dev", what)?;
-    ensure(interface(device), what, || {
-        format!("{device:?} is no name of an interface")
-    })?;
-    let parent = string(target, "parent", what)?;
-    let handle = qdisc::handle(parent).filter(|h| h & 0xffff != 0);
-    let handle = handle.ok_or_else(|| format!("{what}: parent {parent:?} is none; write \"root\" or \"1:2\""))?;
-    let to = object(one.get("to").unwrap_or(&Value::Null), what)?;
-    let to_step = step(to, handle, what)?;
-    no_options(to, what)?;
-    ensure(qdisc::KINDS.contains(&to_step.kind.as_str()), what, || {
-        format!("{:?} is none of {}", to_step.kind, qdisc::KINDS.join(", "))
-    })?;
+    let device = device(target, "dev", what)?;
+    let place = place(string(target, "parent", what)?, what)?;
+    let to = step(object(one.get("to").unwrap_or(&Value::Null), what)?, place, what)?;
     let from = match one.get("from") {
         None | Some(Value::Null) => None,
-        Some(from) => {
-            let found = step(object(from, what)?, handle, what)?;
-            Some((found.kind, found.handle == 0))
-        }
+        Some(from) => Some(found(object(from, what)?, what)?),
     };
-    Ok(What::Qdisc(device.to_string(), vec![to_step], vec![from]))
+    Ok(What::Qdisc(device.to_string(), vec![to], vec![from]))
 }
 
 /// The congestion control among the words behind `ip route replace`; `None`: there is no route.
@@ -348,6 +382,7 @@ impl Change {
             }
             "allowed" => What::Allowed(string(of, "to", &what)?.to_string()),
             "qdisc" => queue(of, &what)?,
+            "ingress" => ingress_change(of, &what)?,
             "route" => route_change(of, &what)?,
             "file" => file_change(of, &what)?,
             other if SCRIPTS_ONLY.contains(&other) => {
@@ -383,6 +418,7 @@ impl Change {
             What::Sysctl(key, ..) => json!(sysctl::read(key)?),
             What::Allowed(_) => json!(sysctl::read(sysctl::ALLOWED)?),
             What::Qdisc(device, ..) => qdisc::read(device)?.to_json(),
+            What::Ingress(shaped) => shaped.live()?,
             What::Route(to, ..) => route::live(to)?,
             What::File(path, _) => file::live(path, world)?,
         })
@@ -398,6 +434,7 @@ impl Change {
             What::Qdisc(_, steps, _) => {
                 qdisc::Tree::from_json(live).is_some_and(|tree| steps.iter().all(|s| s.is(&tree)))
             }
+            What::Ingress(shaped) => shaped.reached(live),
             What::Route(_, _, cc) => !live.is_null() && live["cc"].as_str() == cc.as_deref(),
             What::File(_, Some(to)) => file::is(live, &to.text, to.mode),
             What::File(_, None) => live["absent"] == json!(true),
@@ -413,6 +450,7 @@ impl Change {
                 (Some(a), Some(b)) => a.same(&b),
                 _ => false,
             },
+            What::Ingress(_) => ingress::Shaped::same(a, b),
             What::Route(..) => a["cc"] == b["cc"] && a.is_null() == b.is_null(),
             What::File(..) => file::same(a, b),
         }
@@ -441,6 +479,7 @@ impl Change {
                 }
                 Ok(())
             }
+            What::Ingress(shaped) => shaped.expected(live),
             What::Route(_, from, _) => {
                 let is = live["cc"].as_str();
                 if is == from.as_deref() {
@@ -459,6 +498,7 @@ impl Change {
             What::Sysctl(key, _, to) => sysctl::write(key, to)?,
             What::Allowed(_) => return Ok(()),
             What::Qdisc(device, steps, _) => return qdisc::make(device, steps, &mut || world.step()),
+            What::Ingress(shaped) => return shaped.make(&mut || world.step()),
             What::Route(to, _, cc) => route::set(to, cc.as_deref())?,
             What::File(path, Some(to)) => return file::write(path, &to.text, to.mode, world),
             What::File(path, None) => file::remove(path, world)?,
@@ -485,6 +525,10 @@ impl Change {
                 qdisc::restore(device, &tree, &mut || world.step())?;
                 return Ok(None);
             }
+            What::Ingress(shaped) => {
+                shaped.restore(before, &mut || world.step())?;
+                return Ok(None);
+            }
             What::Route(to, ..) => route::restore(to, before)?,
             What::File(path, _) => {
                 file::restore(path, before, world)?;
@@ -501,7 +545,7 @@ impl Change {
             What::Sysctl(..) => 1,
             What::Allowed(_) => 2,
             What::Route(..) => 3,
-            What::Qdisc(..) => 4,
+            What::Qdisc(..) | What::Ingress(_) => 4,
             What::Module(_) => 5,
         }
     }

@@ -6,20 +6,21 @@
 //!
 //! HTB's classes go the same way. Filters do not (their listing is not what made them), so where there are any, nothing is replaced.
 
+use super::shape::Shape;
 use crate::netlink::{attribute, attributes, text, Message, Netlink};
 use crate::sys;
 use serde_json::{json, Value};
 use std::ffi::CString;
 use std::io;
 
-/// `TC_H_ROOT`, and parents of what is not on the way out (`ingress`, `clsact`).
+/// `TC_H_ROOT`, and the parent of what is not on the way out (`ingress`, `clsact`).
 const ROOT: u32 = u32::MAX;
-const INGRESS: u32 = 0xffff_fff1;
+pub(super) const INGRESS: u32 = 0xffff_fff1;
 /// What a filter of the egress hooks of `clsact` hangs on is none of the tree.
 const FIXED: usize = 20;
 const DUMP_MOST: usize = 4096;
 
-/// Disciplines that need no option; all that a plan may ask for.
+/// Disciplines that need no option; beside those that shape, all that a plan may ask for.
 pub const KINDS: [&str; 8] = ["fq", "fq_codel", "cake", "pfifo_fast", "pfifo", "bfifo", "mq", "sfq"];
 
 /// What a host has by default, by networkd or by an earlier plan, with a handle or without: it comes back as it was, and nobody
@@ -261,6 +262,8 @@ pub struct Step {
     pub kind: String,
     /// Its handle, where it must have a certain one.
     pub handle: u32,
+    /// What it shapes to.
+    pub shape: Option<Shape>,
 }
 
 impl Step {
@@ -270,7 +273,7 @@ impl Step {
             // Leaves of an `mq` that the kernel made, after a reboot say, hang on no number.
             tree.at(self.parent & 0xffff).filter(|_| self.parent != ROOT)
         });
-        found.is_some_and(|q| q.kind == self.kind)
+        found.is_some_and(|q| q.kind == self.kind && self.shape.is_none_or(|shape| shape.is(&q.options)))
     }
 }
 
@@ -302,7 +305,7 @@ pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()
             kind: step.kind.clone(),
             handle: step.handle,
             parent: step.parent,
-            options: Vec::new(),
+            options: step.shape.map(Shape::options).unwrap_or_default(),
         };
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         put(&mut netlink, index, libc::RTM_NEWQDISC, &node, flags)
@@ -438,6 +441,7 @@ mod tests {
             parent: ROOT,
             kind: "fq".to_string(),
             handle: 0,
+            shape: None,
         }];
         let tree = |kind, handle| Tree {
             queues: vec![node(kind, handle, ROOT)],

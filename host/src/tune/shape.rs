@@ -1,0 +1,134 @@
+//! Disciplines that shape: `tbf`, below which another one may hang, and `cake`, which queues by itself. What a plan says of
+//! them, and how the kernel takes and prints it.
+
+use crate::netlink::{attribute, attributes, Message};
+use serde_json::{Map, Value};
+
+/// `TCA_TBF_PARMS`, `TCA_TBF_BURST`; of the first the place of the rate (`struct tc_tbf_qopt`).
+const PARAMETERS: u16 = 1;
+const BURST: u16 = 6;
+const RATE: usize = 8;
+/// `TCA_CAKE_BASE_RATE64`.
+const BANDWIDTH: u16 = 2;
+/// `TC_LINKLAYER_ETHERNET`: a frame counts as long as it is.
+const ETHERNET: u8 = 1;
+
+/// What a discipline is to shape to.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// A token bucket: bytes a second, bytes at once, bytes that wait where no other discipline hangs below.
+    Tbf(u32, u32, u32),
+    /// Bytes a second.
+    Cake(u32),
+}
+
+/// A number with its unit behind it, as tc writes it.
+fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String> {
+    let text = of.get(name).and_then(Value::as_str).unwrap_or_default();
+    let digits = text
+        .strip_suffix(unit)
+        .filter(|d| d.len() <= 10 && d.bytes().all(|b| b.is_ascii_digit()));
+    let number = digits.and_then(|digits| digits.parse().ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| format!("{name} {text:?} is none; write \"18000{unit}\""))
+}
+
+/// Kilobits a second as bytes a second; the kernel's tables hold 34 Gbit/s.
+fn rate(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
+    u32::try_from(number(of, name, "kbit")? * 125).map_err(|_| format!("{name} is more than a shaper's 34 Gbit/s"))
+}
+
+fn size(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
+    u32::try_from(number(of, name, "b")?).map_err(|_| format!("{name} is too much"))
+}
+
+impl Shape {
+    /// What the options of a discipline say; `None`: it shapes nothing.
+    pub fn parse(kind: &str, of: &Map<String, Value>) -> Result<Option<Shape>, String> {
+        let (known, shape): (&[&str], _) = match kind {
+            "tbf" => {
+                let shape = Shape::Tbf(rate(of, "rate")?, size(of, "burst")?, size(of, "limit")?);
+                (&["rate", "burst", "limit"], Some(shape))
+            }
+            "cake" if !of.is_empty() => (&["bandwidth"], Some(Shape::Cake(rate(of, "bandwidth")?))),
+            _ => (&[], None),
+        };
+        match of.keys().find(|key| !known.contains(&key.as_str())) {
+            Some(key) => Err(format!("the option {key:.20} of {kind:.20} is set by no plan")),
+            None => Ok(shape),
+        }
+    }
+    /// As the kernel takes it.
+    pub fn options(self) -> Vec<u8> {
+        let made = match self {
+            Shape::Tbf(rate, burst, limit) => {
+                let mut parameters = [0; 36];
+                parameters[1] = ETHERNET;
+                parameters[RATE..RATE + 4].copy_from_slice(&rate.to_ne_bytes());
+                parameters[24..28].copy_from_slice(&limit.to_ne_bytes());
+                Message::new(0, &[])
+                    .attribute(PARAMETERS, &parameters)
+                    .number(BURST, burst)
+            }
+            Shape::Cake(rate) => Message::new(0, &[]).attribute(BANDWIDTH, &u64::from(rate).to_ne_bytes()),
+        };
+        made.body().to_vec()
+    }
+    /// Does what the kernel prints have this rate?
+    pub fn is(self, printed: &[u8]) -> bool {
+        let found = attributes(printed);
+        match self {
+            Shape::Tbf(rate, ..) => attribute(&found, PARAMETERS)
+                .and_then(|all| all.get(RATE..)?.first_chunk())
+                .is_some_and(|bytes| u32::from_ne_bytes(*bytes) == rate),
+            Shape::Cake(rate) => attribute(&found, BANDWIDTH)
+                .and_then(<[u8]>::first_chunk)
+                .is_some_and(|bytes| u64::from_ne_bytes(*bytes) == u64::from(rate)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(kind: &str, options: &Value) -> Result<Option<Shape>, String> {
+        Shape::parse(kind, options.as_object().unwrap())
+    }
+
+    #[test]
+    fn options_are_those_of_a_shaper_with_their_units() {
+        let tbf = json!({"rate": "18000kbit", "burst": "3028b", "limit": "112500b"});
+        assert_eq!(parse("tbf", &tbf), Ok(Some(Shape::Tbf(2_250_000, 3028, 112_500))));
+        assert_eq!(
+            parse("cake", &json!({"bandwidth": "8kbit"})),
+            Ok(Some(Shape::Cake(1000)))
+        );
+        assert_eq!(parse("cake", &json!({})), Ok(None));
+        assert_eq!(parse("fq", &json!({})), Ok(None));
+        for (kind, odd) in [
+            ("tbf", json!({})),
+            ("tbf", json!({"rate": "18Mbit", "burst": "3028b", "limit": "1b"})),
+            ("tbf", json!({"rate": "0kbit", "burst": "3028b", "limit": "1b"})),
+            (
+                "tbf",
+                json!({"rate": "9kbit", "burst": "3028b", "limit": "1b", "peakrate": "9kbit"}),
+            ),
+            ("cake", json!({"bandwidth": "9999999999kbit"})),
+            ("cake", json!({"bandwidth": 9})),
+            ("fq", json!({"limit": "1b"})),
+        ] {
+            assert!(parse(kind, &odd).is_err(), "{kind} {odd}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_takes_has_the_rate() {
+        for (one, other) in [
+            (Shape::Tbf(7, 1, 1), Shape::Tbf(8, 1, 1)),
+            (Shape::Cake(7), Shape::Cake(8)),
+        ] {
+            assert!(one.is(&one.options()) && !one.is(&other.options()) && !one.is(&[]));
+        }
+    }
+}
