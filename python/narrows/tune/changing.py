@@ -23,7 +23,8 @@ __all__ = ["tune"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ASKED = (
-    "cc", "qdisc", "devices", "to", "rate", "rtt", "ecn", "mtu_probing", "settings", "replace",
+    "cc", "qdisc", "devices", "to", "rate", "rtt", "ecn", "mtu_probing", "settings", "shape", "down", "up",
+    "replace",
 )  # fmt: skip
 """What `narrows tune plan` is asked with, and so is what carries the plan out."""
 
@@ -80,11 +81,12 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
     if not set(given) - {"replace"}:
         raise NarrowsError("which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json wrote")
     from narrows.tune.collect import facts  # noqa: PLC0415
-    from narrows.tune.command import _path  # noqa: PLC0415
+    from narrows.tune.command import _kbit, _path  # noqa: PLC0415
     from narrows.tune.plan import Ask, plan  # noqa: PLC0415
 
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
-    ask = Ask(**asked, path=_path(rate, rtt), netns=place.netns)
+    down, up = _kbit(asked.pop("down", None)), _kbit(asked.pop("up", None))
+    ask = Ask(**asked, path=_path(rate, rtt), down_kbit=down, up_kbit=up, netns=place.netns)
     return plan(facts(netns=place.netns), ask).json()
 
 

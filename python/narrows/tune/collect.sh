@@ -47,14 +47,14 @@ kernel() {
   release=$(cat proc/sys/kernel/osrelease 2> /dev/null)
   # A release is part of a path below.
   case $release in '' | */* | .*) release=none ;; esac
-  lines loaded '^(tcp_|sch_|ifb|mac80211|ath|mt76|iwl)' proc/modules
+  lines loaded '^(tcp_|sch_|cls_u32|act_mirred|ifb|mac80211|ath|mt76|iwl)' proc/modules
   for dir in "lib/modules/$release" "usr/lib/modules/$release"; do
-    lines loadable '^[^:]*/(tcp_[a-z0-9]+|sch_[a-z0-9_]+)\.ko' "$dir/modules.dep"
-    lines builtin '/(tcp_[a-z0-9]+|sch_[a-z0-9_]+)\.ko' "$dir/modules.builtin"
-    for one in "$dir"/tcp_*.ko "$dir"/sch_*.ko; do [ -f "$one" ] && echo "@ module $one"; done
+    lines loadable '^[^:]*/(tcp_[a-z0-9]+|sch_[a-z0-9_]+|cls_u32|act_mirred|ifb)\.ko' "$dir/modules.dep"
+    lines builtin '/(tcp_[a-z0-9]+|sch_[a-z0-9_]+|cls_u32|act_mirred|ifb)\.ko' "$dir/modules.builtin"
+    for one in "$dir"/tcp_*.ko "$dir"/sch_*.ko "$dir"/cls_u32.ko "$dir"/act_mirred.ko "$dir"/ifb.ko; do [ -f "$one" ] && echo "@ module $one"; done
   done
   [ -d "lib/modules/$release" ] && echo "@ modules there"
-  options='CONFIG_(TCP_CONG|DEFAULT_TCP_CONG|NET_SCH|DEFAULT_NET_SCH|HZ=|BQL|INET_DIAG|MODULES|SECCOMP|CGROUP_BPF|BPF_SYSCALL|NET_NS)'
+  options='CONFIG_(TCP_CONG|DEFAULT_TCP_CONG|NET_SCH|NET_CLS_U32|NET_ACT_MIRRED|IFB=|DEFAULT_NET_SCH|HZ=|BQL|INET_DIAG|MODULES|SECCOMP|CGROUP_BPF|BPF_SYSCALL|NET_NS)'
   lines config "$options" "boot/config-$release" "lib/modules/$release/config"
   if [ -r proc/config.gz ]; then
     echo "@ config /proc/config.gz"

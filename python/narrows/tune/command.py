@@ -131,8 +131,9 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting. Example: --set net.ipv4.tcp_sack=1"
 )
 @click.option("--sqm", metavar="NAME", help="On OpenWrt: shape this interface with cake. Example: --sqm eth0")
-@click.option("--down", help="Of that shaper, a little below the line's. Example: --down 90Mbit")
-@click.option("--up", help="The same towards the network. Example: --up 18Mbit")
+@click.option("--shape", metavar="NAME", help="Shape this interface, with --qdisc or the best. Example: --shape eth0")
+@click.option("--down", help="Of a shaper, what comes in, a little below the line's. Example: --down 90Mbit")
+@click.option("--up", help="The same of what goes out. Example: --up 18Mbit")
 @click.option("--replace", is_flag=True, help="Even a queue discipline that somebody set up. Example: --replace")
 @click.option("--install", is_flag=True, help="On OpenWrt: missing packages, too. Example: --install")
 @_ssh
@@ -154,6 +155,7 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     mtu_probing: bool,
     settings: tuple[str, ...],
     sqm: str | None,
+    shape: str | None,
     down: str | None,
     up: str | None,
     replace: bool,
@@ -189,6 +191,7 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         path=_path(rate, rtt),
         settings=settings,
         sqm=sqm,
+        shape=shape,
         down_kbit=_kbit(down),
         up_kbit=_kbit(up),
         replace=replace,

@@ -10,6 +10,8 @@ def _name(change: dict[str, Any]) -> str:
     if change["kind"] == "qdisc":
         place = "" if target["parent"] == "root" else f" class {target['parent']}"
         return f"qdisc of {target['dev']}{place}"
+    if change["kind"] == "ingress":
+        return f"ingress of {target['dev']}, by {target['ifb']}"
     if change["kind"] == "route":
         return f"route to {target['prefix']}"
     return f"{change['kind']} {target}"
@@ -18,6 +20,8 @@ def _name(change: dict[str, Any]) -> str:
 def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or a table
     if value is None:
         return []
+    if kind == "ingress":
+        return [line for wanted in value.values() for line in _value("qdisc", wanted)]
     if kind == "qdisc":
         handle = value["handle"]
         words = [word for pair in value["options"].items() for word in pair]

@@ -20,7 +20,7 @@ VERSION = 1
 BBR_RELEASE = (4, 9)
 
 _NOT_CC = {"ts", "sack", "ecn", "ecnseen", "fastopen", "accecn", "syn_ack_data", "app_limited", "cong_control"}
-_MODULE = re.compile(r"(?:^|/)((?:tcp|sch)_[a-z0-9_]+)\.ko")
+_MODULE = re.compile(r"(?:^|/)((?:tcp|sch|cls|act)_[a-z0-9_]+|ifb)\.ko")
 _ETHERNET, _LOOPBACK, _IEEE80211 = 1, 772, 801
 
 
@@ -226,8 +226,7 @@ class Facts:
 
     def has_module(self, module: str) -> str | None:
         """Where a module of this kernel is: `builtin`, `loaded`, `loadable`, `missing`; None: not seen."""
-        option = f"CONFIG_{_option(module)}"
-        if module in self.builtin or self.config.get(option) == "y":
+        if module in self.builtin or self.config.get(option(module)) == "y":
             return "builtin"
         if module in self.loaded:
             return "loaded"
@@ -278,9 +277,17 @@ class Facts:
         return found[-1] if found else None
 
 
-def _option(module: str) -> str:
+_OPTIONS = {"tcp": "TCP_CONG", "sch": "NET_SCH", "cls": "NET_CLS", "act": "NET_ACT"}
+
+
+def option(module: str) -> str:
+    """What the kernel's configuration calls a module.
+
+    >>> option("sch_fq"), option("act_mirred"), option("ifb")
+    ('CONFIG_NET_SCH_FQ', 'CONFIG_NET_ACT_MIRRED', 'CONFIG_IFB')
+    """
     kind, _, name = module.partition("_")
-    return f"TCP_CONG_{name.upper()}" if kind == "tcp" else f"NET_SCH_{name.upper()}"
+    return "_".join(["CONFIG", _OPTIONS.get(kind, kind.upper()), *([name.upper()] if name else [])])
 
 
 def release(text: str) -> tuple[int, int] | None:

@@ -16,8 +16,9 @@ from typing import Any
 
 from narrows import __version__
 from narrows.errors import NarrowsError
-from narrows.tune import kernels
+from narrows.tune import kernels, shaper
 from narrows.tune.facts import Facts, Interface, Qdisc
+from narrows.tune.facts import option as config_option
 from narrows.tune.findings import Path
 from narrows.tune.findings.queues import PACED, SHAPERS, carriers
 from narrows.tune.findings.system import container
@@ -85,6 +86,8 @@ class Ask:
     """`key=value`."""
     sqm: str | None = None
     """On OpenWrt: this interface, to the slow side, is shaped to these rates."""
+    shape: str | None = None
+    """This interface is shaped to these rates, either or both, with `qdisc` or the best there is."""
     down_kbit: int | None = None
     up_kbit: int | None = None
     replace: bool = False
@@ -123,7 +126,7 @@ class Plan:
 
     def change(self, kind: str, target: Any, before: Any, after: Any, why: str, **more: Any) -> None:  # noqa: ANN401
         """Adds a change."""
-        names = [target] if isinstance(target, str) else [v for k, v in target.items() if k != "table" or v != "main"]
+        names = [target] if isinstance(target, str) else [v for k, v in target.items() if v != "main" and k != "ifb"]
         self.changes.append(
             {
                 "id": ":".join([kind, *names]),
@@ -152,6 +155,7 @@ def plan(facts: Facts, ask: Ask) -> Plan:
     made.congestion_control()
     made.queues()
     made.settings()
+    made.sqm()
     made.shaper()
     made.routes()
     made.files()
@@ -173,6 +177,34 @@ def _check(facts: Facts, ask: Ask) -> None:
         raise NarrowsError("--to says for which destination; say which congestion control, too: --cc bbr")
     if ask.devices and ask.qdisc in {None, "keep"}:
         raise NarrowsError("--dev says which interface; say which queue discipline, too: --qdisc fq")
+    _check_shaper(facts, ask)
+    if not (
+        ask.shape or ask.sqm or ask.cc or ask.qdisc or ask.ecn or ask.mtu_probing or ask.settings or ask.path.bdp_bytes
+    ):
+        raise NarrowsError("nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms")
+    if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
+        raise NarrowsError(
+            f"--netns {ask.netns}: namespaces share one default here; {kernels.FEATURES['cc_netns'].told}; "
+            "leave --netns out, or name destinations: --to 192.0.2.0/24"
+        )
+
+
+def _check_shaper(facts: Facts, ask: Ask) -> None:
+    if ask.shape is not None:
+        known = [one.name for one in facts.interfaces if not one.loopback]
+        if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
+            raise NarrowsError(
+                f"--shape {ask.shape}: there is no such interface; there are: {', '.join(known) or 'none'}"
+            )
+        if ask.sqm is not None or ask.devices:
+            raise NarrowsError("--shape names its interface itself; leave --sqm and --dev out")
+        if ask.up_kbit is None and ask.down_kbit is None:
+            raise NarrowsError(
+                f"--shape needs a rate: --shape {ask.shape} --up 18Mbit, for what goes out, --down, or both"
+            )
+        if ask.qdisc is not None and ask.qdisc not in shaper.KINDS:
+            raise NarrowsError(f"--qdisc {ask.qdisc}: a shaper has one of {', '.join(shaper.KINDS)}")
+        return
     if (ask.sqm is None) != (ask.down_kbit is None) or (ask.down_kbit is None) != (ask.up_kbit is None):
         raise NarrowsError("--sqm, --down and --up belong together: --sqm eth0 --down 90Mbit --up 18Mbit")
     if ask.sqm is not None and not DEVICE.fullmatch(ask.sqm):
@@ -180,13 +212,6 @@ def _check(facts: Facts, ask: Ask) -> None:
     if ask.sqm is not None and not facts.openwrt:
         raise NarrowsError(
             f"--sqm is for OpenWrt's shaper, and this is {facts.system}; cake-qos or sqm-scripts have others"
-        )
-    if not (ask.sqm or ask.cc or ask.qdisc or ask.ecn or ask.mtu_probing or ask.settings or ask.path.bdp_bytes):
-        raise NarrowsError("nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms")
-    if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
-        raise NarrowsError(
-            f"--netns {ask.netns}: namespaces share one default here; {kernels.FEATURES['cc_netns'].told}; "
-            "leave --netns out, or name destinations: --to 192.0.2.0/24"
         )
 
 
@@ -234,12 +259,12 @@ class _Making:
         self.kept["net.ipv4.tcp_congestion_control"] = cc
         self.done.append(f"new TCP connections use {cc}")
 
-    def module(self, name: str, where: str | None, *, feature: str) -> bool:
-        """Sees to a module; False where it cannot be had."""
+    def module(self, name: str, where: str | None, *, feature: str, boot: bool = True) -> bool:
+        """Sees to a module, at the next boot, too; False where it cannot be had."""
         facts, distribution = self.facts, self.facts.distribution[0]
         if where in {"missing", None}:
             since = kernels.FEATURES.get(feature)
-            config = facts.config.get("CONFIG_" + _option(name))
+            config = facts.config.get(config_option(name))
             if since is not None and kernels.has(facts.kernel, feature) is False:
                 cure = kernels.newer_kernel(*facts.distribution, facts.machine, since.since)
                 told = f"Linux {facts.release} is older than {feature} ({since.told})"
@@ -268,7 +293,7 @@ class _Making:
             self.plan.change("package", cure.name, "absent", "installed", cure.why)
             where = "loadable"
         if where in {"loadable", "loaded"} and not self.ask.netns:
-            if name not in self.modules:
+            if boot and name not in self.modules:
                 self.modules.append(name)
             if where == "loadable":
                 self.plan.change(
@@ -277,7 +302,7 @@ class _Making:
                     "absent",
                     "loaded",
                     f"the kernel has {feature} as a module",
-                    persist=modules_file(self.facts),
+                    persist=modules_file(self.facts) if boot else None,
                 )
         elif where == "loadable":
             self.need("module", name, ["modprobe", name], f"{name} must be loaded outside of the namespace before")
@@ -289,7 +314,7 @@ class _Making:
     def queues(self) -> None:
         facts, ask = self.facts, self.ask
         kind = ask.qdisc
-        if kind == "keep":
+        if kind == "keep" or ask.shape is not None:
             return
         if kind is None:
             if ask.cc not in PACED or kernels.has(facts.kernel, "pacing") is not False or ask.to:
@@ -445,9 +470,55 @@ class _Making:
                 self.kept[key] = f"{now[0]} {now[1]} {most}"
                 self.done.append(f"{key} may grow to {most} bytes")
 
-    # OpenWrt's shaper
+    # Shapers
 
     def shaper(self) -> None:
+        facts, ask = self.facts, self.ask
+        if ask.shape is None:
+            return
+        one = facts.interface(ask.shape) or Interface(name=ask.shape)
+        kind, incoming = ask.qdisc or shaper.best(facts), ask.down_kbit is not None
+        missing = [name for name in shaper.modules(kind, incoming=incoming) if not self.shapes(name, kind)]
+        if missing:
+            return
+        link = shaper.ifb(one.name)
+        out = [q for q in one.qdiscs if q.parent != "ingress"] if ask.up_kbit is not None else []
+        into = [q for q in one.qdiscs if q.parent == "ingress"] if incoming else []
+        foreign = [q for q in out if q.kind in SHAPERS or not (q.attached_by_kernel or _plain(q))] + into
+        ours = not into or facts.interface(link) is not None
+        if foreign and not (ask.replace and ours):
+            fix = "--replace, to replace it all the same" if ours else "take it away yourself"
+            self.leave(one.name, f"it has {listed(sorted({q.kind for q in foreign}))}, which somebody set up", fix)
+            return
+        below = f"tbf with {kind}" if kind != "cake" else kind
+        if ask.up_kbit is not None:
+            before = None if one.root is None else _was(one.root)
+            for parent, wanted in shaper.disciplines(kind, ask.up_kbit, shaper.free(one)).items():
+                why = (
+                    "the queue forms where it is kept short" if parent == "root" else "it hangs below the token bucket"
+                )
+                found = before if parent == "root" else None
+                self.plan.change("qdisc", {"dev": one.name, "parent": parent}, found, wanted, why)
+            self.done.append(f"what goes out by {one.name} is shaped by {below} to {ask.up_kbit} kbit/s")
+        if ask.down_kbit is not None:
+            wanted = shaper.disciplines(kind, ask.down_kbit, "1:")
+            why = "what comes in can only be queued behind another device"
+            self.plan.change("ingress", {"dev": one.name, "ifb": link}, None, wanted, why)
+            self.done.append(f"what comes in by {one.name} is shaped by {below} to {ask.down_kbit} kbit/s")
+        self.plan.effects.append("Shaping costs processor: look whether this host can do that rate (`top` under load).")
+
+    def shapes(self, module: str, kind: str) -> bool:
+        """Sees to a module of a shaper; where it cannot be had, says what is nearest."""
+        facts = self.facts
+        where = facts.has_module(module) or "builtin"  # nobody saw: whoever applies it will
+        if self.module(module, where, feature=module.removeprefix("sch_"), boot=False):
+            return True
+        nearest = shaper.nearest(facts, kind)
+        if module == f"sch_{kind}" and nearest is not None:
+            self.plan.needs[-1]["why"] += f"; the nearest that is there: --qdisc {nearest}"
+        return False
+
+    def sqm(self) -> None:
         facts, ask = self.facts, self.ask
         if ask.sqm is None:
             return
@@ -627,11 +698,6 @@ _WHY = {
     "net.ipv4.tcp_ecn": "a queue that marks tells without loss",
     "net.ipv4.tcp_mtu_probing": "full packets may vanish where ICMP is filtered",
 }
-
-
-def _option(module: str) -> str:
-    kind, _, name = module.partition("_")
-    return f"TCP_CONG_{name.upper()}" if kind == "tcp" else f"NET_SCH_{name.upper()}"
 
 
 def _plain(one: Qdisc) -> bool:

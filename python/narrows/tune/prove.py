@@ -97,7 +97,7 @@ def acts_on(plan: Json) -> set[Direction]:
         key = change["target"]
         if change["kind"] in {"qdisc", "route"} or (change["kind"] == "sysctl" and key in SENDS):
             ways.add("up")
-        elif change["kind"] == "sysctl" and key in RECEIVES:
+        elif change["kind"] == "ingress" or (change["kind"] == "sysctl" and key in RECEIVES):
             ways.add("down")
         elif change["kind"] == "sysctl" and key in AGREED:
             ways |= {"up", "down"}
@@ -119,7 +119,7 @@ def direction(plan: Json, asked: str | None) -> Direction:
     if way in ways:
         return way
     other: Direction = "down" if way == "up" else "up"
-    names = listed([str(c["target"]) for c in plan["changes"] if c["kind"] in {"sysctl", "qdisc", "route"}])
+    names = listed([str(c["target"]) for c in plan["changes"] if c["kind"] in {"sysctl", "qdisc", "ingress", "route"}])
     who = "the far end sends, and its congestion control and queues decide" if way == "down" else "this host sends"
     raise NarrowsError(
         f"cannot have this effect: {names} acts on {_WAYS[other]}, and in the direction `{way}` {who}.\n"

@@ -25,6 +25,8 @@ _UCI_VALUE = re.compile(r"[A-Za-z0-9_.,:-]{0,64}")
 _PATH = re.compile(r"/etc/(?:[A-Za-z0-9_.@-]+/)+(?:[0-9]|narrows)[A-Za-z0-9_.@-]*")
 _HANDLE = re.compile(r"[0-9a-f]{1,4}:")
 _PARENT = re.compile(r"root|[0-9a-f]{1,4}:[0-9a-f]{1,4}")
+_OPTION = re.compile(r"rate|burst|limit|bandwidth")
+_AMOUNT = re.compile(r"[0-9]{1,10}(kbit|b)")
 _WORD = re.compile(r"[A-Za-z0-9_.:/@%][A-Za-z0-9_.:/@%-]*")
 
 
@@ -104,9 +106,14 @@ def _module(change: dict[str, Any]) -> Parts:
 
 def _kind(value: dict[str, Any]) -> tuple[str, str | None]:
     handle = value["handle"]
-    if value["options"]:
-        raise NarrowsError("a script gives queue disciplines no options; narrows tune apply does")
     return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(_HANDLE, handle, "handle")
+
+
+def _words(value: dict[str, Any]) -> str:
+    """A discipline as tc is told it, its handle before it."""
+    kind, handle = _kind(value)
+    options = [(_must(_OPTION, k, "option"), _must(_AMOUNT, v, k)) for k, v in value["options"].items()]
+    return " ".join([*([] if handle is None else ["handle", handle]), kind, *(w for pair in options for w in pair)])
 
 
 def _qdisc(change: dict[str, Any]) -> Parts:
@@ -114,19 +121,35 @@ def _qdisc(change: dict[str, Any]) -> Parts:
     parent = _must(_PARENT, change["target"]["parent"], "parent")
     new, handle = _kind(change["to"])
     before = change["from"]
-    named = "" if handle is None else f" handle {handle}"
     name = f"qdisc of {dev}" + ("" if parent == "root" else f" {parent}")
     if parent != "root":
         # A leaf under a fresh mq has the kernel's default, whatever that is.
         state = f'[ "$(leaf_kind {_q(dev)} {parent})" = {new} ] && return 1; return 0'
         back = ":" if before is None else f"tc qdisc replace dev {_q(dev)} parent {parent} {_kind(before)[0]}"
-        return name, state, f"tc qdisc replace dev {_q(dev)} parent {parent} {new}", back
+        return name, state, f"tc qdisc replace dev {_q(dev)} parent {parent} {_words(change['to'])}", back
     old, its = ("", None) if before is None else _kind(before)
     state = f'judge "$(root_kind {_q(dev)})" {_q(old)} {new}'
     if old == new:  # mq that gets a name
         state = f'[ "$(root_handle {_q(dev)})" = {handle} ] && return 1; return 0'
     back = f"qdisc_back {_q(dev)} {_q(old)} {its or '0:'}"
-    return name, state, f"tc qdisc replace dev {_q(dev)} root{named} {new}", back
+    return name, state, f"tc qdisc replace dev {_q(dev)} root {_words(change['to'])}", back
+
+
+def _ingress(change: dict[str, Any]) -> Parts:
+    dev, ifb = (_q(_must(DEVICE, change["target"][key], "interface")) for key in ("dev", "ifb"))
+    to = change["to"]
+    made = [f"ip link add name {ifb} type ifb", f"ip link set {ifb} up"]
+    for parent in sorted(to, reverse=True):
+        place = "root" if parent == "root" else f"parent {_must(_PARENT, parent, 'parent')}"
+        made.append(f"tc qdisc replace dev {ifb} {place} {_words(to[parent])}")
+    made += [
+        f"tc qdisc add dev {dev} handle ffff: ingress",
+        f"tc filter add dev {dev} parent ffff: protocol all u32 match u32 0 0 flowid 1:1 "
+        f"action mirred egress redirect dev {ifb}",
+    ]
+    state = f"""judge "$(ingress_get {dev} {ifb})" '' {_kind(to["root"])[0]}"""
+    back = f"tc qdisc del dev {dev} ingress 2> /dev/null; ip link del {ifb}"
+    return f"ingress of {change['target']['dev']}", state, " && ".join(made), back
 
 
 def _route(change: dict[str, Any]) -> Parts:
@@ -207,6 +230,7 @@ _KINDS = {
     "sysctl": _sysctl,
     "module": _module,
     "qdisc": _qdisc,
+    "ingress": _ingress,
     "route": _route,
     "file": _file,
     "package": _package,

@@ -42,6 +42,15 @@ qdisc_back() {
   [ -z "$2" ] || [ "$(root_kind "$1")" = "$2" ] || tc qdisc replace dev "$1" root "$2"
 }
 
+# What comes in: interface, the device that it is led through. The kind of what shapes it, nothing, or `other`.
+ingress_get() {
+  if tc filter show dev "$1" parent ffff: 2> /dev/null | grep -q "to device $2)"; then
+    root_kind "$2"
+  elif ip link show dev "$2" > /dev/null 2>&1 || tc qdisc show dev "$1" | grep -qE '^qdisc (ingress|clsact) '; then
+    echo other
+  fi
+}
+
 # Files: path, text, mode. A link is not followed; the new file takes the old one's place in one step.
 file_get() { if [ -f "$1" ] && ! [ -h "$1" ]; then cat "$1"; fi; }
 file_set() {

@@ -1,0 +1,241 @@
+"""Shapers: planned for hosts of many kinds, made in a network namespace, killed at every step, undone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_tune import SHELLS, in_namespaces, read
+from test_tune_host import DEVICE, Json, Space, change, until_it_is_not_killed
+from test_tune_host import plan as whole
+
+from narrows.advise.candidates import SHAPED
+from narrows.errors import NarrowsError
+from narrows.tune.plan import Ask, plan
+from narrows.tune.prove import acts_on
+from narrows.tune.script import script
+from narrows.tune.shaper import KINDS, disciplines, modules
+
+IFB = f"ifb-{DEVICE}"
+UP, DOWN = 18_000, 50_000
+
+pytestmark = pytest.mark.skipif(shutil.which("tc") is None, reason="there is no tc: apt install iproute2")
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Iterator[Space]:
+    made = Space(tmp_path / "root")
+    probe = "tc qdisc add dev v1 root tbf rate 1mbit burst 5kb limit 9kb && tc qdisc del dev v1 root"
+    there = made.run("sh", "-c", f"{probe} && ip link add i type ifb && ip link del i && echo yes", check=False)
+    if not there.strip():
+        made.holder.kill()
+        pytest.skip("this kernel has no tbf, or no ifb")
+    yield made
+    with made.holder:
+        made.holder.kill()
+
+
+def both(up: int = UP, down: int = DOWN, kind: str = "bfifo") -> Json:
+    """A plan as `narrows tune plan` makes it: each way."""
+    was = {"kind": "noqueue", "handle": "0:", "options": {}}
+    out = [
+        change("qdisc", {"dev": DEVICE, "parent": parent}, was if parent == "root" else None, to)
+        for parent, to in disciplines(kind, up, "1:").items()
+    ]
+    into = change("ingress", {"dev": DEVICE, "ifb": IFB}, None, disciplines(kind, down, "1:"))
+    return whole(*out, into) | {"needs": []}
+
+
+def seen(space: Space) -> Json:
+    """Everything that a shaper could change."""
+    links = [line.split()[:2] for line in space.run("ip", "-br", "link").splitlines()]
+    filters = space.run("tc", "filter", "show", "dev", DEVICE, "parent", "ffff:", check=False)
+    return space.seen() | {"links": links, "filters": filters}
+
+
+def test_both_ways_are_shaped_and_put_back(space: Space) -> None:
+    before = seen(space)
+    done = space.done("apply", plan=both())
+    assert [row["after"] for row in done["done"]] == [["tbf 1: root"], "shaped by tbf"]
+    assert "rate 18Mbit" in space.run("tc", "qdisc", "show", "dev", DEVICE)
+    assert "rate 50Mbit" in space.run("tc", "qdisc", "show", "dev", IFB)
+    assert space.done("verify")["so"]
+    assert space.done("apply", plan=both())["nothing_to_do"]
+    # Another rate over it, and both are undone.
+    space.done("apply", plan=both(up=9_000, down=20_000))
+    assert "rate 20Mbit" in space.run("tc", "qdisc", "show", "dev", IFB)
+    space.done("revert", "--last")
+    assert "rate 50Mbit" in space.run("tc", "qdisc", "show", "dev", IFB)
+    assert space.done("verify")["so"]
+    space.done("revert")
+    assert seen(space) == before
+
+
+def test_killed_after_any_step_it_is_put_back(space: Space) -> None:
+    before = seen(space)
+
+    def back() -> None:
+        space.done("revert")
+        assert seen(space) == before
+
+    steps = until_it_is_not_killed(lambda n: space.tune("apply", "--stop-after", str(n), plan=both()).returncode, back)
+    # The journal, and six things by the kernel.
+    assert steps > 10
+
+    def attempt(step: int) -> int:
+        if not space.journal().exists():
+            space.done("apply", plan=both())
+        return space.tune("revert", "--stop-after", str(step)).returncode
+
+    assert until_it_is_not_killed(attempt, back) > 3
+    assert seen(space) == before
+
+
+def test_what_nobody_confirms_is_undone(space: Space) -> None:
+    before = seen(space)
+    space.done("apply", "--confirm-within", "1s", plan=both())
+    for _ in range(100):
+        if not space.journal().exists():
+            break
+        time.sleep(0.1)
+    assert seen(space) == before
+
+
+def test_a_kernel_without_the_discipline_changes_nothing(space: Space) -> None:
+    before = seen(space)
+    done = space.tune("apply", plan=both(kind="sfq"))
+    if done.returncode == 0:
+        pytest.skip("this kernel has sfq")
+    assert "everything was put back" in done.stderr
+    assert seen(space) == before
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        f"tc qdisc add dev {DEVICE} handle ffff: ingress",
+        f"tc qdisc add dev {DEVICE} clsact",
+        f"ip link add {IFB} type ifb",
+    ],
+)
+def test_what_somebody_made_stays(space: Space, made: str) -> None:
+    space.run(*made.split())
+    before = seen(space)
+    done = space.tune("apply", "--replace", plan=both())
+    assert done.returncode == 2
+    assert "somebody made it on purpose" in done.stderr
+    assert seen(space) == before
+
+
+def test_a_filter_that_somebody_adds_is_not_trampled(space: Space) -> None:
+    space.done("apply", plan=both())
+    space.run(*f"tc filter add dev {DEVICE} parent ffff: prio 9 protocol ip u32 match u32 0 0 flowid 1:2".split())
+    assert space.tune("verify").returncode == 1
+    refused = space.tune("revert")
+    assert refused.returncode == 1
+    assert "narrows did not make" in refused.stderr
+    space.done("revert", "--force")
+    assert IFB not in space.run("ip", "link")
+
+
+def test_the_rate_is_kept(space: Space) -> None:
+    """What leaves in two seconds is what the shaper lets through, on the way out and on the way in."""
+    space.done("apply", plan=both(up=4_000, down=8_000))
+    space.run("ip", "addr", "add", "192.0.2.2/24", "dev", "v1", check=False)
+
+    def sent(dev: str) -> int:
+        told = re.search(r"Sent (\d+) bytes", space.run("tc", "-s", "qdisc", "show", "dev", dev))
+        assert told is not None
+        return int(told[1])
+
+    flood = (
+        "import socket, sys, time\n"
+        "to = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
+        "to.bind((sys.argv[1], 0))\n"
+        "frame = b'\\xff' * 6 + bytes(6) + b'\\x88\\xb5' + bytes(1486)\n"
+        "end = time.monotonic() + 2\n"
+        "while time.monotonic() < end:\n"
+        "    try: to.send(frame)\n"
+        "    except OSError: pass\n"
+        "    time.sleep(0.0005)\n"
+    )
+    for through, into, mbit in ((DEVICE, DEVICE, 4), ("v1", IFB, 8)):
+        before, began = sent(into), time.monotonic()
+        space.run("python3", "-c", flood, through)
+        rate = (sent(into) - before) * 8e-6 / (time.monotonic() - began)
+        assert 0.5 * mbit < rate < 1.15 * mbit, (into, rate)
+
+
+# Plans
+
+
+def test_a_plan_for_debian() -> None:
+    made = plan(read("debian-12"), Ask(shape="ens18", up_kbit=UP, qdisc="fq_codel")).json()
+    kinds = [(row["kind"], row["target"]) for row in made["changes"] if row["kind"] != "module"]
+    assert kinds == [
+        ("qdisc", {"dev": "ens18", "parent": "root"}),
+        ("qdisc", {"dev": "ens18", "parent": "1:1"}),
+    ]
+    assert "what goes out by ens18 is shaped by tbf with fq_codel to 18000 kbit/s" in made["title"]
+    assert acts_on(made) == {"up"}
+    incoming = plan(read("debian-12"), Ask(shape="ens18", down_kbit=DOWN, qdisc="cake")).json()
+    (ingress,) = (row for row in incoming["changes"] if row["kind"] == "ingress")
+    assert ingress["target"] == {"dev": "ens18", "ifb": "ifb-ens18"}
+    assert ingress["to"] == {"root": {"kind": "cake", "handle": None, "options": {"bandwidth": "50000kbit"}}}
+    assert acts_on(incoming) == {"down"}
+    # Whatever advice may name can be planned.
+    assert set(SHAPED) <= set(KINDS)
+
+
+def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
+    facts = read("debian-12")
+    facts.loadable.remove("sch_cake")
+    made = plan(facts, Ask(shape="ens18", up_kbit=UP, qdisc="cake")).json()
+    assert not made["able"]
+    assert "the nearest that is there: --qdisc fq_codel" in made["needs"][0]["why"]
+    best = plan(facts, Ask(shape="ens18", up_kbit=UP)).json()
+    assert "fq_codel" in best["title"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (Ask(shape="ens18"), "needs a rate"),
+        (Ask(shape="nonesuch", up_kbit=1), "there is no such interface"),
+        (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
+        (Ask(shape="ens18", up_kbit=1, devices=("ens18",), qdisc="sfq"), "leave --sqm and --dev out"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(ask: Ask, told: str) -> None:
+    with pytest.raises(NarrowsError, match=told):
+        plan(read("debian-12"), ask)
+
+
+@pytest.mark.parametrize("sh", SHELLS, ids=" ".join)
+def test_a_script_shapes_and_undoes_it(sh: list[str], tmp_path: Path) -> None:
+    (tmp_path / "plan.sh").write_text(script(both()), encoding="utf-8")
+    run = f"{' '.join(sh)} {tmp_path}/plan.sh"
+    show = "tc qdisc show; tc filter show dev v0 parent ffff:; ip -br link | cut -d ' ' -f 1"
+    out = in_namespaces(
+        "ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up\n"
+        "ip link add i type ifb && ip link del i || { echo no ifb; exit 0; }\n"
+        f"echo == before; {show}; echo == apply; {run} apply; {run} verify; {show}\n"
+        f"{run} apply; {run} revert; echo == end; {show}; echo ==\n"
+    )
+    if "no ifb" in out:
+        pytest.skip("this kernel has no ifb")
+    before, end = (re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE) for name in ("before", "end"))
+    assert before == end != []
+    assert "all of it is so" in out
+    assert out.count("it is so already") == 2
+    assert "rate 50Mbit" in out
+
+
+def test_modules_are_named_once() -> None:
+    for kind in KINDS:
+        names = modules(kind, incoming=True)
+        assert len(names) == len(set(names))
