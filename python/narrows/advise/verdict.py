@@ -435,21 +435,9 @@ def commands(asked: Asked, choice: Candidate) -> list[str]:
         return [f"narrows tune plan --cc {choice.cc}{also}"]
     if choice.share is None:
         return [f"narrows tune plan --qdisc {choice.queue} --dev DEV"]
-    rate = f"{choice.share * asked.place.rate_mbit:.4g}mbit"
-    shaper = (
-        f"root cake bandwidth {rate}"
-        if choice.queue == "cake"
-        else f"root handle 1: htb default 1 && tc class add dev DEV parent 1: classid 1:1 htb rate {rate} "
-        f"&& tc qdisc add dev DEV parent 1:1 {choice.queue}"
-    )
-    if not choice.behind:
-        return [f"tc qdisc replace dev DEV {shaper}"]
-    return [
-        "ip link add name ifb-narrows type ifb && ip link set ifb-narrows up",
-        "tc qdisc add dev DEV handle ffff: ingress && tc filter add dev DEV parent ffff: protocol all matchall "
-        "action mirred egress redirect dev ifb-narrows",
-        f"tc qdisc replace dev {'ifb-narrows ' + shaper.replace('DEV', 'ifb-narrows')}",
-    ]
+    way = "down" if choice.behind else "up"
+    rate = f"{choice.share * asked.place.rate_mbit:.4g}Mbit"
+    return [f"narrows tune plan --shape DEV --{way} {rate} --qdisc {choice.queue}"]
 
 
 __all__ = [
