@@ -8,6 +8,7 @@
 //! | [`timers`] | alarms, lazily re-armed |
 //! | `record` | a run as a capture file |
 //! | `prefetch` | what is needed next is fetched into the cache |
+//! | `turns` | the two ends of a path in turns, which is faster |
 //! | `work` | flows with a workload: their connections come and go |
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events |
 //!
@@ -23,6 +24,7 @@ mod prefetch;
 mod record;
 mod rows;
 pub mod timers;
+mod turns;
 mod work;
 mod world;
 

@@ -14,7 +14,8 @@ use narrows_core::units::Time;
 
 /// A network for packets of the virtual world.
 pub(crate) enum Medium {
-    Path(Path<Packet>),
+    /// A path, and what the near end has sent and the path is yet to be told of, where its ends [take turns](crate::turns).
+    Path(Box<Path<Packet>>, Option<Vec<(Time, Packet)>>),
     Air(Box<Air>),
 }
 
@@ -48,7 +49,7 @@ impl Medium {
             queues.push(QueueMeter::new(name, choice.kind.clone(), discipline.classes(), warmup));
             disciplines.push(discipline);
         }
-        Ok((Medium::Path(Path::new(spec, disciplines, seed)), queues))
+        Ok((Medium::Path(Box::new(Path::new(spec, disciplines, seed)), None), queues))
     }
 
     /// The Wi-Fi of a scenario. `kind` is its qdisc's.
@@ -67,7 +68,8 @@ impl Medium {
     /// A packet enters. On the air, every port but the near one is that of its station.
     pub fn push(&mut self, now: Time, port: Port, packet: Packet, watch: &mut Watch) {
         match self {
-            Medium::Path(path) => path.push(now, port, packet, watch),
+            Medium::Path(_, Some(sent)) if port == NEAR => sent.push((now, packet)),
+            Medium::Path(path, _) => path.push(now, port, packet, watch),
             Medium::Air(air) => {
                 let owner = watch.flow_of(&packet) as usize;
                 let station = air.stations.get(owner).copied().unwrap_or(0);
@@ -79,14 +81,20 @@ impl Medium {
 
     pub fn next_wakeup(&self) -> Option<Time> {
         match self {
-            Medium::Path(path) => path.next_wakeup(),
+            Medium::Path(path, None) => path.next_wakeup(),
+            Medium::Path(path, Some(_)) => Some(path.arrival(NEAR)),
             Medium::Air(air) => air.wifi.next_wakeup(),
         }
     }
 
     pub fn poll<O: Out<Packet>>(&mut self, now: Time, out: &mut O) {
         match self {
-            Medium::Path(path) => path.poll(now, out),
+            Medium::Path(path, None) => path.poll(now, out),
+            Medium::Path(path, Some(_)) => {
+                while let Some(packet) = path.take(now, NEAR) {
+                    out.arrived(now, NEAR, packet);
+                }
+            }
             Medium::Air(air) => {
                 if let Some(warmup) = air.meter.due(now) {
                     air.wifi.poll(warmup, out);
@@ -100,7 +108,7 @@ impl Medium {
     /// What arrives next at FAR and at NEAR, as far as that is known.
     pub fn coming(&self, n: usize) -> (Option<&Packet>, Option<&Packet>) {
         match self {
-            Medium::Path(path) => path.coming(n),
+            Medium::Path(path, _) => path.coming(n),
             Medium::Air(_) => (None, None),
         }
     }
@@ -108,7 +116,7 @@ impl Medium {
     /// The run is over: disciplines that have counted tell it, and what stations had is theirs.
     pub fn counted(&mut self, meters: &mut [QueueMeter]) {
         match self {
-            Medium::Path(path) => {
+            Medium::Path(path, _) => {
                 for (hop, meter) in path.hops().zip(meters) {
                     meter.counted(hop.queue());
                 }
@@ -119,14 +127,14 @@ impl Medium {
     /// What waits in a queue.
     pub fn backlog(&self, queue: usize) -> Backlog {
         match self {
-            Medium::Path(path) => path.hops().nth(queue).map(|hop| hop.backlog()).unwrap_or_default(),
+            Medium::Path(path, _) => path.hops().nth(queue).map(|hop| hop.backlog()).unwrap_or_default(),
             Medium::Air(air) => air.wifi.backlog(queue),
         }
     }
     /// What waits in a class of a queue.
     pub fn backlog_of(&self, queue: usize, class: usize) -> Backlog {
         match self {
-            Medium::Path(path) => {
+            Medium::Path(path, _) => {
                 let hop = path.hops().nth(queue);
                 hop.map(|hop| hop.queue().backlog_of(class)).unwrap_or_default()
             }
@@ -136,7 +144,7 @@ impl Medium {
     /// The figures of each station; none of a path. `queues` are its levels'.
     pub fn stations(&self, scenario: &Scenario, queues: &[QueueFigures], flows: &[FlowFigures]) -> Vec<StationFigures> {
         match self {
-            Medium::Path(_) => Vec::new(),
+            Medium::Path(..) => Vec::new(),
             Medium::Air(air) => StationFigures::of(scenario, &air.used, queues, flows),
         }
     }

@@ -272,6 +272,11 @@ impl Works {
         Ok(Some(self.loads.len() - 1))
     }
 
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
     /// Its own timers come after all others.
     pub fn first_timer(&self) -> u32 {
         self.first_timer

@@ -3,6 +3,7 @@
 //! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then what
 //! comes out of the lines to receivers farther away ([`narrows_core::net::access`]), then timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
 //! with before the next timer. Per flow the numbers are start, stop, restart, begin of the summary, sender, receiver; probes follow.
+//! Where nobody could see the difference the two ends [take turns](crate::turns) instead.
 //!
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
 //! world go on, up to [`GRACE`], for the sake of their answers.
@@ -14,6 +15,7 @@ use crate::packet::{Acks, Headers, Kind, Label, Packet};
 use crate::prefetch::prefetch;
 use crate::record::Record;
 use crate::timers::Timers;
+use crate::turns::Turns;
 use crate::work::{is_works, Net, Owners, Works};
 use crate::{rows, Options, Progress, SimError};
 use narrows_core::capture::{Capture, Where};
@@ -48,7 +50,7 @@ const RECEIVER: u32 = 5;
 const TIMERS_PER_FLOW: u32 = 6;
 
 /// So many flows are more than the caches next to a core hold.
-const MANY_FLOWS: usize = 256;
+pub(crate) const MANY_FLOWS: usize = 256;
 
 /// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run stops.
 pub fn run(
@@ -71,6 +73,7 @@ pub fn run_recorded(
     rows::check(scenario, options)?;
     let mut world = World::new(scenario, registry, options)?;
     world.watch.record = capture.map(|capture| Box::new(Record::new(capture, scenario)));
+    world.take_turns();
     world.run_until(world.end, progress)?;
     world.close();
     world.path.counted(&mut world.watch.queues);
@@ -124,6 +127,11 @@ pub fn run_recorded(
     })
 }
 
+/// An end that asks again for the instant that it was just given would stop the clock.
+fn later(now: Time, due: Option<Time>) -> Option<Time> {
+    due.map(|at| at.max(now + Span::ns(1)))
+}
+
 /// One probe.
 struct Probe {
     meter: ProbeMeter,
@@ -148,7 +156,7 @@ pub(crate) struct Watch {
     verdicts: Verdicts,
     /// Pings and datagrams whose fate is open.
     pub pings: u64,
-    record: Option<Box<Record>>,
+    pub record: Option<Box<Record>>,
 }
 
 impl Watch {
@@ -232,24 +240,27 @@ impl Out<Packet> for Watch {
     }
 }
 
-struct World {
-    path: Medium,
-    access: Access<Packet>,
+pub(crate) struct World {
+    pub path: Medium,
+    pub access: Access<Packet>,
     offload: bool,
     /// The sender's own, where it has a rate.
-    device: Option<Box<Device>>,
-    watch: Watch,
-    flows: Vec<Flow>,
-    works: Works,
+    pub device: Option<Box<Device>>,
+    pub watch: Watch,
+    pub flows: Vec<Flow>,
+    pub works: Works,
     probes: Vec<Probe>,
-    timers: Timers,
+    pub timers: Timers,
+    /// Where the two ends are run in turns.
+    pub turns: Option<Box<Turns>>,
     end: Time,
     next_figures: Time,
     next_samples: Time,
     /// From one row of samples to the next.
     interval: Span,
     samples: Samples,
-    events: u64,
+    pub events: u64,
+    next_progress: u64,
 }
 
 impl World {
@@ -351,6 +362,7 @@ impl World {
             works,
             probes,
             timers,
+            turns: None,
             end: Time::ZERO + scenario.duration,
             next_figures: Time::ZERO + FIGURE_INTERVAL,
             next_samples: options
@@ -359,6 +371,7 @@ impl World {
             interval,
             samples: Samples::default(),
             events: 0,
+            next_progress: PROGRESS_EVENTS,
         })
     }
 
@@ -370,11 +383,14 @@ impl World {
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
             let device = self.device.as_ref().map_or(Time::MAX, |device| device.next());
-            let now = network.min(access).min(device).min(timer).min(sampler);
+            let turn = self.turns.as_ref().map_or(Time::MAX, |turns| turns.next(&self.path));
+            let now = network.min(access).min(device).min(timer).min(sampler).min(turn);
             if now > until || (until > self.end && self.watch.pings == 0) {
                 return Ok(());
             }
-            if network == now {
+            if turn == now {
+                self.run_far_end(now, until);
+            } else if network == now {
                 self.path.poll(now, &mut self.watch);
                 self.deliver(now);
             } else if access == now {
@@ -391,14 +407,12 @@ impl World {
                 self.sample(now);
             }
             self.events += 1;
-            if self.events % PROGRESS_EVENTS == 0
-                && !progress(Progress {
-                    now,
-                    end: self.end,
-                    events: self.events,
-                })
-            {
-                return Err(SimError::Stopped);
+            if self.events >= self.next_progress {
+                self.next_progress = self.events + PROGRESS_EVENTS;
+                let (end, events) = (self.end, self.events);
+                if !progress(Progress { now, end, events }) {
+                    return Err(SimError::Stopped);
+                }
             }
         }
     }
@@ -524,7 +538,7 @@ impl World {
     }
 
     /// A segment arrives at its receiver.
-    fn receive(&mut self, now: Time, packet: &Packet) {
+    pub fn receive(&mut self, now: Time, packet: &Packet) {
         let id = packet.flow();
         let flow = &mut self.flows[id as usize];
         let segment = self.watch.headers.take(packet);
@@ -539,8 +553,8 @@ impl World {
             watch: &mut self.watch,
         };
         flow.receiver.on_segment(now, &segment, &mut way.wire());
-        self.timers
-            .set(id * TIMERS_PER_FLOW + RECEIVER, flow.receiver.next_wakeup());
+        let due = flow.receiver.next_wakeup();
+        self.set_receiver(id, due);
     }
 
     /// Many flows find no room in the cache, and each packet's is cold when it comes. But which comes next is known: its flow
@@ -556,7 +570,7 @@ impl World {
             sender.records_needed().for_each(prefetch);
         }
         let (data, ack) = self.path.coming(1);
-        if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
+        if let Some(packet) = data.filter(|p| self.turns.is_none() && own(p, Kind::Data)) {
             prefetch(&self.flows[packet.flow() as usize].receiver);
             prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + RECEIVER));
         }
@@ -589,6 +603,9 @@ impl World {
         if let Some(load) = self.flows.get(id as usize).and_then(Flow::work) {
             return self.fire_work(now, id, load, number % TIMERS_PER_FLOW);
         }
+        if number % TIMERS_PER_FLOW == RECEIVER && (id as usize) < self.flows.len() {
+            return self.fire_receiver(now, id);
+        }
         let (path, watch) = (&mut self.path, &mut self.watch);
         let Some(flow) = self.flows.get_mut(id as usize) else {
             let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
@@ -608,8 +625,6 @@ impl World {
             let next = now + probe.interval;
             return self.timers.set(number, (next < self.end).then_some(next));
         };
-        // An end that asks again for the instant that it was just given would stop the clock.
-        let later = |at: Option<Time>| at.map(|at| at.max(now + Span::ns(1)));
         let sender = id * TIMERS_PER_FLOW + SENDER;
         let mut nic = Nic::new(
             now,
@@ -647,22 +662,34 @@ impl World {
             SENDER => {
                 flow.sender.on_timer(now, &mut nic.wire());
                 nic.flush();
-                self.timers.set(sender, later(flow.sender.next_wakeup()));
+                self.timers.set(sender, later(now, flow.sender.next_wakeup()));
             }
-            _ => {
-                let mut way = WayBack {
-                    now,
-                    flow: id,
-                    port: NEAR + FAR - flow.port,
-                    label: flow.label,
-                    line: flow.back,
-                    path,
-                    access: &mut self.access,
-                    watch,
-                };
-                flow.receiver.on_timer(now, &mut way.wire());
-                self.timers.set(number, later(flow.receiver.next_wakeup()));
-            }
+            _ => {}
+        }
+    }
+
+    /// The timer of a receiver fires.
+    pub fn fire_receiver(&mut self, now: Time, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        let mut way = WayBack {
+            now,
+            flow: id,
+            port: NEAR + FAR - flow.port,
+            label: flow.label,
+            line: flow.back,
+            path: &mut self.path,
+            access: &mut self.access,
+            watch: &mut self.watch,
+        };
+        flow.receiver.on_timer(now, &mut way.wire());
+        let due = later(now, flow.receiver.next_wakeup());
+        self.set_receiver(id, due);
+    }
+
+    fn set_receiver(&mut self, id: u32, due: Option<Time>) {
+        match &mut self.turns {
+            Some(turns) => turns.timers.set(id, due),
+            None => self.timers.set(id * TIMERS_PER_FLOW + RECEIVER, due),
         }
     }
 
@@ -731,6 +758,7 @@ impl World {
 
     /// The network looks at its queue only when it must; before others do, it does what is due.
     fn catch_up(&mut self, now: Time) {
+        self.run_path(now);
         self.path.poll(now, &mut self.watch);
         debug_assert!(self.watch.arrivals.is_empty());
     }
@@ -749,6 +777,9 @@ impl World {
             flow.meter.ended(end, &info);
             flow.sender.stop();
             (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
+        }
+        if let Some(turns) = &mut self.turns {
+            (0..self.flows.len() as u32).for_each(|id| turns.timers.set(id, None));
         }
         (self.next_figures, self.next_samples) = (Time::MAX, Time::MAX);
         let (works, mut net) = self.work();

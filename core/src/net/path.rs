@@ -226,6 +226,49 @@ impl<P: Packet> Path<P> {
         (self.there.out.coming(n), self.back.out.coming(n))
     }
 
+    /// How long what is done at one port takes at least to be seen at the other, where all of that time is known: behind the last
+    /// hop there is nothing but distance, and on the way back, too.
+    pub fn distance(&self) -> Option<Span> {
+        match (&self.there.out, &self.back.out) {
+            (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => Some(there.delay().min(back.delay())),
+            _ => None,
+        }
+    }
+
+    /// Everything up to `now` on the way there but arrivals, for drivers that [take](Self::take) those.
+    pub fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+        self.there.serve(now, out);
+    }
+
+    /// When something is to be done on the way there, arrivals included; [`Time::MAX`] for never.
+    pub fn due(&self) -> Time {
+        self.there.wakeup()
+    }
+
+    fn wire(&self, port: Port) -> &Wire<P> {
+        if port == FAR {
+            &self.there.out
+        } else {
+            &self.back.out
+        }
+    }
+
+    /// When the next packet arrives at `port`, as far as it has left the queues; [`Time::MAX`] for never.
+    #[inline]
+    pub fn arrival(&self, port: Port) -> Time {
+        self.wire(port).next()
+    }
+
+    /// The next packet at `port`, if it has arrived by `now`.
+    #[inline]
+    pub fn take(&mut self, now: Time, port: Port) -> Option<P> {
+        if port == FAR {
+            self.there.out.pop(now)
+        } else {
+            self.back.out.pop(now)
+        }
+    }
+
     /// Packets anywhere between the two ports.
     pub fn in_transit(&self) -> u64 {
         self.there.len() + self.back.len()
