@@ -147,8 +147,9 @@ bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and t
 	$(BIN)/python bench/laws.py
 	$(BIN)/python bench/sweep.py
 
-bench-live: setup ## What the live engine carries on this machine, three minutes
+bench-live: setup ## What the live engine carries on this machine, and a load beside iperf3's; four minutes
 	$(BIN)/python bench/live.py
+	$(BIN)/python bench/bulk.py
 
 bench-ns3: ## The same set-ups in ns-3, where that is installed, to compare
 	@[ -n "$(PYTHON)" ] || { echo 'make bench-ns3 needs Python 3.11 or newer'; exit 1; }

@@ -1,0 +1,112 @@
+"""What a load costs: our own sender and receiver beside iperf3's own client, towards the same `iperf3 -s`, over loopback.
+
+    python bench/bulk.py                 five rounds, two minutes
+    python bench/bulk.py --rounds 2 --seconds 2
+
+Each round has all of them in turn, for what a machine gives differs from minute to minute. The rate is what the client
+itself tells; CPU time, user and system, is that of the client's process, and of it and the server together: over loopback
+the kernel does either's work for the other, whoever happens to be awake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from statistics import median
+from typing import Any
+
+from narrows.live import HOST
+
+PLENTY = "1000GB"
+
+Json = dict[str, Any]
+
+
+def free_port() -> int:
+    """One that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def cpu_so_far(pid: int) -> float:
+    """Seconds of CPU of a process that runs."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        words = stat.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def timed(command: list[str]) -> tuple[Json, float]:
+    """What a program prints, and its seconds of CPU."""
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if status:
+            sys.exit(f"{' '.join(command)} failed")
+        out.seek(0)
+        return json.load(out), usage.ru_utime + usage.ru_stime
+
+
+def ours(port: int, way: str, streams: int, seconds: float) -> tuple[float, float]:
+    """Gigabytes and seconds of CPU of `narrows measure`."""
+    load = ["--speaks", "iperf3", "--test", f"tcp_n{way}", "--streams", str(streams), "--duration", f"{seconds:g}s"]
+    told, cpu_s = timed([HOST, "measure", "127.0.0.1", "--port", str(port), *load, "--idle", "0s", "--max-data", PLENTY])
+    return sum(flow["bytes"] for flow in told["flows"]) / 1e9, cpu_s
+
+
+def iperf3s(port: int, way: str, streams: int, seconds: float) -> tuple[float, float]:
+    """The same of `iperf3 -c`."""
+    back = ["-R"] if way == "down" else []
+    command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-P", str(streams), "-J", *back]
+    told, cpu_s = timed(command)
+    end = told["end"]["sum_received" if way == "down" else "sum_sent"]
+    return end["bytes"] / 1e9, cpu_s
+
+
+WHO = {"narrows": ours, "iperf3": iperf3s}
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="of each load")
+    parser.add_argument("--streams", type=int, default=1)
+    args = parser.parse_args()
+    if not shutil.which("iperf3"):
+        sys.exit("iperf3 is not installed")
+    port = free_port()
+    server = subprocess.Popen(["iperf3", "-s", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rows: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    try:
+        time.sleep(0.5)
+        for n in range(args.rounds):
+            for way in ("up", "down"):
+                for who in list(WHO)[:: 1 if n % 2 else -1]:
+                    before = cpu_so_far(server.pid)
+                    gigabytes, cpu_s = WHO[who](port, way, args.streams, args.seconds)
+                    whole = cpu_s + cpu_so_far(server.pid) - before
+                    found = (8 * gigabytes / args.seconds, cpu_s / args.seconds, cpu_s / gigabytes, whole / gigabytes)
+                    rows.setdefault((way, who), []).append(found)
+                    time.sleep(0.3)  # the server gets ready for the next
+    finally:
+        server.terminate()
+        server.wait()
+    print("| client | way | Gbit/s | of one processor | CPU s per GB, client | with the server | of the rounds |")
+    print("|---|---|---|---|---|---|---|")
+    for (way, who), found in sorted(rows.items(), reverse=True):
+        rate, share, own, both = (median(column) for column in zip(*found, strict=True))
+        least, most = (end(cost for *_, cost in found) for end in (min, max))
+        costs = f"{own:.3f} | {both:.3f} | {least:.3f} to {most:.3f}"
+        print(f"| {who} | {way} | {rate:.1f} | {100 * share:.0f} % | {costs} |")
+
+
+if __name__ == "__main__":
+    main()
