@@ -19,6 +19,7 @@ from test_tune_host import change, plan
 
 from narrows.live import HOST
 from narrows.tune.apply import live_only
+from narrows.tune.shaper import disciplines, modules
 
 KERNEL = shutil.which("linux.uml")
 MODULES = Path("/usr/lib/uml/modules")
@@ -33,6 +34,9 @@ WANTED = (
     "sch_netem",
     "sch_htb",
     "sch_tbf",
+    "sch_ingress",
+    "cls_u32",
+    "act_mirred",
     "ifb",
     "veth",
     "tcp_diag",
@@ -295,3 +299,38 @@ tc qdisc del dev d0 root
             assert told[f"between {kind}"] == told[f"before {kind}"]
         assert f"qdisc {wanted} 8" in told[f"with {kind}"]
         assert told[f"after {kind}"] == told[f"before {kind}"]
+
+
+@pytest.mark.parametrize("kind", ["cake", "fq_codel"])
+def test_both_ways_are_shaped_and_put_back(tree: Path, kind: str) -> None:
+    before = {"kind": "pfifo_fast", "handle": "0:", "options": {}}
+    out = [
+        change("qdisc", {"dev": "d0", "parent": parent}, before if parent == "root" else None, to)
+        for parent, to in disciplines(kind, 18_000, "1:").items()
+    ]
+    into = change("ingress", {"dev": "d0", "ifb": "ifb-d0"}, None, disciplines(kind, 50_000, "1:"))
+    loads = [change("module", name, "absent", "loaded") for name in modules(kind, incoming=True)]
+    file = tree / "shape.json"
+    file.write_text(json.dumps(plan(*loads, *out, into)), encoding="utf-8")
+    file.chmod(0o600)
+    show = "sh -c 'tc qdisc show; ip link | grep -c :; grep -c . /proc/modules'"
+    told = booted(
+        tree,
+        f"""
+say "before" {show}
+say "applied" narrows-host tune apply /shape.json
+say "with" tc qdisc show
+say "filter" tc filter show dev d0 parent ffff:
+say "verified" narrows-host tune verify
+say "reverted" narrows-host tune revert
+say "after" {show}
+""",
+    )
+    assert json.loads(told["verified"])["so"], told
+    first = r"qdisc cake \w+: dev {} root .*bandwidth {}" if kind == "cake" else r"qdisc tbf 1: dev {} root .*rate {}"
+    for device, rate in (("d0", "18Mbit"), ("ifb-d0", "50Mbit")):
+        assert re.search(first.format(device, rate), told["with"])
+        if kind != "cake":
+            assert re.search(rf"qdisc {kind} \w+: dev {device} parent 1:1 ", told["with"])
+    assert "redirect to device ifb-d0" in told["filter"].lower()
+    assert told["after"] == told["before"]
