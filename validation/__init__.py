@@ -14,6 +14,8 @@
 | `twin`, `twin_live` | apart from these (`make twin`): the twin of paths whose truth is known |
 | `advise` | apart from these (`make advice`): advice beside what then happens |
 | `advise_linux`, `advise_live` | what congestion controls do on Linux, to judge advice by |
+| `published_linux`, `published_jitter` | published paths on Linux 6.12 itself; with round trips that vary |
+| `cliff_parts` | what makes the cliff fall early |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
 
