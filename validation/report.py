@@ -60,9 +60,9 @@ class Validation:
         return next((e for e in self.explanations if e.covers(off.case, off.figure)), None)
 
     def idle(self) -> list[Explanation]:
-        """Entries that explain nothing any more, where the part they are about was run."""
-        ran = {"P": self.maps is not None}
-        asked = [e for e in self.explanations if ran.get(e.case[0], self.outcomes is not None)]
+        """Entries that explain nothing any more, where the family they are about was run."""
+        ran = {o.case.family for o in self.outcomes or ()} | ({"P"} if self.maps is not None else set())
+        asked = [e for e in self.explanations if e.case.partition("-")[0] in ran]
         return [e for e in asked if not any(e.covers(d.case, d.figure) for d in self.disagreements())]
 
     def criteria(self) -> list[Criterion | Simple]:

@@ -1,0 +1,193 @@
+"""What makes BBR's cliff fall before 1 − 1/gain, part by part, and how many seeds it takes to find it.
+
+    python -m validation.cliff_parts          three tables of evidence/cliff.md, some 20 minutes on one core
+
+Each part is taken away by itself: the hundredth that pacing stays below its rate, ProbeRTT, an end of Startup that
+three rounds of bad luck are enough for, and the first minutes. A cliff is where half of the rate passes between two
+losses of a grid, by the medians of the seeds, as for Linux's runs. The spread of what some seeds find is that of many
+draws of so many out of all.
+
+The third table looks inside, each millisecond: what the bandwidth that BBR believes in gains or loses, as a logarithm,
+from one probe to the next. A cycle should bring ln(0.99 gain (1 − loss)).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from narrows import _core
+from narrows._parallel import everywhere
+from narrows.runs import Progress, Run, run
+from narrows.scenario import from_tree
+from validation import cliff
+from validation.stored import Json
+
+GRIDS = {
+    1.1: (0.07, 0.075, 0.08, 0.085, 0.09, 0.095, 0.1),
+    1.25: (0.16, 0.165, 0.17, 0.175, 0.18, 0.185, 0.19, 0.195, 0.2, 0.205),
+    1.5: (0.27, 0.28, 0.29, 0.295, 0.3, 0.305, 0.31, 0.315, 0.32, 0.33, 0.34),
+}
+"""Losses to look at, by gain."""
+
+DRAWS = 500
+
+INSIDE = {1.1: (0.08, 0.09), 1.25: (0.18, 0.19, 0.2), 1.5: (0.3, 0.31, 0.325)}
+"""Losses to look inside at, by gain."""
+
+KINDS = ("cycle", "full", "ProbeRTT", "timeout")
+FULL_MBIT = 75
+"""From this bandwidth on the path is full."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Something taken away.
+
+    Attributes:
+        name: In a person's words.
+        law: Parameters of BBR that are set.
+        begins_s: Goodput is that from here on, for a minute.
+    """
+
+    name: str
+    law: Mapping[str, object] = field(default_factory=dict)
+    begins_s: int = 0
+
+
+PARTS = (
+    Part(name="as it is"),
+    Part(name="no margin of pacing", law={"pacing_margin": 0}),
+    Part(name="no ProbeRTT", law={"probe_rtt_time": "0s"}),
+    Part(name="ten rounds of no growth end Startup, not three", law={"full_pipe_rounds": 10}),
+    Part(name="the fifth minute, not the first", begins_s=240),
+    Part(
+        name="the fifth minute, no margin, no ProbeRTT", law={"pacing_margin": 0, "probe_rtt_time": "0s"}, begins_s=240
+    ),
+)
+
+
+def scenario(gain: float, loss: float, part: Part) -> Json:
+    """The path of the cliff, without an eye for policers."""
+    tree = cliff.scenario(gain, loss, detection=False)
+    tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.law}]
+    return tree | {"duration": f"{part.begins_s + cliff.DURATION_S}s", "warmup": f"{part.begins_s}s"}
+
+
+def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, list[float]]:
+    """Goodputs of the seeds, Mbit/s, by loss."""
+
+    def one(job: tuple[float, int], keep_on: Progress) -> float:
+        run = _core.run_tree(scenario(gain, job[0], part), seed=job[1], sample_interval="off", progress=keep_on)
+        return float(json.loads(run.json())["flows"][0]["goodput_mbit"] or 0)
+
+    todo = [(loss, seed) for loss in GRIDS[gain] for seed in range(1, seeds + 1)]
+    found = everywhere(todo, one, cost=lambda job: 1 - job[0], jobs=jobs)
+    return {loss: found[i * seeds : (i + 1) * seeds] for i, loss in enumerate(GRIDS[gain])}
+
+
+def told(curve_: dict[float, list[float]]) -> str:
+    """Where half passes, in %."""
+    try:
+        return f"{100 * cliff.half(curve_):.1f}"
+    except ValueError:
+        more = statistics.median(curve_[min(curve_)]) > cliff.RATE_MBIT / 2
+        return f"above {100 * max(curve_):g}" if more else f"below {100 * min(curve_):g}"
+
+
+def spread(curve_: dict[float, list[float]], seeds: int) -> str:
+    """The standard deviation of what so many seeds find, in points."""
+    draw = random.Random(1)
+    halves = []
+    for _ in range(DRAWS):
+        some = {loss: [draw.choice(goodputs) for _ in range(seeds)] for loss, goodputs in curve_.items()}
+        try:
+            halves.append(100 * cliff.half(some))
+        except ValueError:
+            continue
+    return f"{statistics.stdev(halves):.2f}"
+
+
+@dataclass
+class Account:
+    """What became of the bandwidth in some runs of a minute, from the third second on.
+
+    Attributes:
+        begins: What it was, Mbit/s.
+        kinds: The logarithms of its changes from probe to probe, by what happened meanwhile.
+    """
+
+    begins: list[float] = field(default_factory=list)
+    kinds: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+
+    def add(self, run_: Run, gain: float) -> None:
+        """Takes a run in."""
+        samples = run_.samples
+        pacing = [rate or 0.0 for rate in samples["pacing_mbit"].to_pylist()]
+        cwnd, phase = samples["cwnd_packets"].to_pylist(), samples["phase"].to_pylist()
+        low, high = 1 + 0.72 * (gain - 1), 1 + 1.2 * (gain - 1)
+        probes = [i for i in range(2000, len(pacing)) if low * pacing[i - 1] < pacing[i] < high * pacing[i - 1]]
+        self.begins.append(pacing[probes[0] - 1])
+        for since, until in pairwise(probes):
+            if "loss" in phase[since:until]:
+                kind = "timeout"
+            elif min(cwnd[since:until]) <= 4:  # noqa: PLR2004
+                kind = "ProbeRTT"
+            else:
+                kind = "cycle" if pacing[since - 1] < FULL_MBIT else "full"
+            self.kinds[kind].append(math.log(pacing[until - 1] / pacing[since - 1]))
+
+
+def account(gain: float, loss: float, seeds: int, jobs: int | None) -> str:
+    """A row of the third table."""
+
+    def one(seed: int, keep_on: Progress) -> Run:
+        tree = cliff.scenario(gain, loss, detection=False)
+        return run(from_tree(tree), seed=seed, sample_interval="1ms", progress=keep_on)
+
+    told_ = Account()
+    for run_ in everywhere(range(1, seeds + 1), one, cost=lambda _: 1.0, jobs=jobs):
+        told_.add(run_, gain)
+    law = math.log(0.99 * gain * (1 - loss))
+    low, middle, high = statistics.quantiles(told_.begins, n=4)
+    means = (f"{statistics.fmean(x):+.3f} ({len(x) / seeds:.1f})" if x else "–" for x in told_.kinds.values())
+    return f"| {gain} | {100 * loss:g} % | {middle:.0f} ({low:.0f} to {high:.0f}) | {law:+.3f} | {' | '.join(means)} |"
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=21, help="of each point of the second table (default: 21)")
+    parser.add_argument("--many", type=int, default=63, help="of each point of the first (default: 63)")
+    parser.add_argument("--jobs", type=int, help="at once (default: one a core)")
+    args = parser.parse_args()
+    gains = sorted(GRIDS)
+    numbers = (3, 5, 9, 21, 45)
+    print("| gain | all seeds find, % |", *(f"{n} seeds |" for n in numbers))
+    print("|---|---|" + "---|" * len(numbers))
+    for gain in gains:
+        every = curve(gain, PARTS[0], args.many, args.jobs)
+        print(f"| {gain} | {told(every)} |", *(f"± {spread(every, n)} |" for n in numbers), flush=True)
+    print()
+    print("| gain | loss | after 2 s, Mbit/s | a cycle's law | a cycle | one at a full path | ProbeRTT | a timeout |")
+    print("|---|---|---|---|---|---|---|---|")
+    for gain, losses in INSIDE.items():
+        for loss in losses:
+            print(account(gain, loss, args.seeds, args.jobs), flush=True)
+    print()
+    print("| taken away |", *(f"gain {gain} |" for gain in gains))
+    print("|---|" + "---|" * len(gains))
+    print("| 1 − 1/gain |", *(f"{100 * (1 - 1 / gain):.1f} |" for gain in gains))
+    print("| 1 − 1/(0.99 gain) |", *(f"{100 * (1 - 1 / (0.99 * gain)):.1f} |" for gain in gains))
+    for part in PARTS:
+        print(f"| {part.name} |", *(f"{told(curve(g, part, args.seeds, args.jobs))} |" for g in gains), flush=True)
+
+
+if __name__ == "__main__":
+    main()
