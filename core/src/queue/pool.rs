@@ -64,6 +64,32 @@ impl List {
     }
 }
 
+/// The head of a list, found once for all that is done with it.
+pub struct Head<'a, P> {
+    place: &'a mut Place<P>,
+    list: &'a mut List,
+    free: &'a mut u32,
+}
+
+impl<P> Head<'_, P> {
+    /// The packet.
+    #[inline]
+    pub fn packet(&mut self) -> Option<&mut P> {
+        self.place.packet.as_mut()
+    }
+    /// Takes it.
+    #[inline]
+    pub fn take(self) -> Option<P> {
+        let at = self.list.head;
+        // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for them.
+        self.list.head = self.place.next;
+        self.place.next = *self.free;
+        *self.free = at;
+        let packet = self.place.packet.take()?;
+        Some(packet)
+    }
+}
+
 impl<P> Pool<P> {
     /// Puts `packet` at the tail of `list`.
     #[inline]
@@ -85,23 +111,31 @@ impl<P> Pool<P> {
                 (self.places.len() - 1) as u32
             }
         };
-        if list.is_empty() {
-            list.head = at;
-        } else if let Some(last) = self.places.get_mut(list.tail as usize) {
-            last.next = at;
+        // Without a branch: whether a list is empty nobody could foresee.
+        let empty = list.is_empty();
+        let last = if empty { at } else { list.tail };
+        for (place, next) in [(last, at), (at, NONE)] {
+            if let Some(place) = self.places.get_mut(place as usize) {
+                place.next = next;
+            }
         }
+        list.head = if empty { at } else { list.head };
         list.tail = at;
     }
     /// Takes the packet at the head of `list`.
     #[inline]
     pub fn pop(&mut self, list: &mut List) -> Option<P> {
-        let at = list.head;
-        let place = self.places.get_mut(at as usize)?;
-        // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for them.
-        list.head = place.next;
-        place.next = self.free;
-        self.free = at;
-        place.packet.take()
+        self.head(list)?.take()
+    }
+    /// The head of `list`, where it has one: to be looked at, and perhaps taken.
+    #[inline]
+    pub fn head<'a>(&'a mut self, list: &'a mut List) -> Option<Head<'a, P>> {
+        let place = self.places.get_mut(list.head as usize)?;
+        Some(Head {
+            place,
+            list,
+            free: &mut self.free,
+        })
     }
     /// Takes the packet at the tail of `list`.
     #[inline]

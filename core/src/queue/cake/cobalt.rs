@@ -65,7 +65,8 @@ impl Law {
     }
 }
 
-/// What it remembers of a queue.
+/// What it remembers of a queue, within one cache line.
+#[repr(align(32))]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cobalt {
     count: u32,
@@ -150,7 +151,6 @@ impl Cobalt {
 
     /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where the far end of it is what is
     /// shaped, else 0.
-    #[inline(never)]
     pub fn judges<P: Packet>(
         &mut self,
         law: &Law,

@@ -141,14 +141,38 @@ impl Set {
             named: named % WAYS,
         }
     }
-    /// The first place, from the named one on and round, where `fits` holds. All eight are looked at, which costs less than to
-    /// foresee where to stop.
+    /// The first place, from the named one on and round, where `fits` holds.
     #[inline]
     fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
         let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
         let fitting: [u8; WAYS] = core::array::from_fn(|way| u8::from(fits(&ways[way])));
         let turned = u64::from_le_bytes(fitting).rotate_right(8 * self.named as u32);
-        (turned != 0).then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
+        (turned != 0).then(|| self.place(turned.trailing_zeros()))
+    }
+    /// The place that is so many bits on from the named one, eight for each.
+    #[inline]
+    fn place(self, bits: u32) -> usize {
+        self.begin + (self.named + bits as usize / 8) % WAYS
+    }
+    /// The first place where `tags` has this tag, of which `bytes` has the highest byte: eight of those are compared at once.
+    #[inline]
+    fn tagged(self, tags: &[u32; QUEUES], bytes: &[u8; QUEUES], tag: u32) -> Option<usize> {
+        const EACH: u64 = 0x0101_0101_0101_0101;
+        let ways: &[u8; WAYS] = bytes[self.begin..].first_chunk()?;
+        let turned = u64::from_le_bytes(*ways).rotate_right(8 * self.named as u32);
+        let mut differs = turned ^ (EACH * u64::from(tag >> 24));
+        loop {
+            // The lowest bit of this is that of the first byte that is zero.
+            let same = differs.wrapping_sub(EACH) & !differs & (EACH << 7);
+            if same == 0 {
+                return None;
+            }
+            let place = self.place(same.trailing_zeros());
+            if tags[place] == tag {
+                return Some(place);
+            }
+            differs |= same & same.wrapping_neg();
+        }
     }
 }
 
@@ -156,10 +180,12 @@ impl Set {
 pub struct Table {
     isolation: Isolation,
     tags: [u32; QUEUES],
+    /// Of each tag the highest byte.
+    bytes: [u8; QUEUES],
     /// Each queue's state.
     pub states: [State; QUEUES],
     /// Each queue's hosts.
-    hosts: [(u16, u16); QUEUES],
+    hosts: [[u16; 2]; QUEUES],
     sources: Hosts,
     destinations: Hosts,
 }
@@ -195,8 +221,9 @@ impl Table {
         Table {
             isolation,
             tags: [0; QUEUES],
+            bytes: [0; QUEUES],
             states: [State::None; QUEUES],
-            hosts: [(0, 0); QUEUES],
+            hosts: [[0; 2]; QUEUES],
             sources: Hosts::NEW,
             destinations: Hosts::NEW,
         }
@@ -206,12 +233,7 @@ impl Table {
     #[inline]
     pub fn queue<P: Packet>(&mut self, packet: &P, seed: u64) -> usize {
         let flow = self.isolation.flow(packet, seed);
-        let named = flow as usize % QUEUES;
-        let own = if self.tags[named] == flow {
-            Some(named)
-        } else {
-            Set::of(flow).first(&self.tags, |tag| *tag == flow)
-        };
+        let own = Set::of(flow).tagged(&self.tags, &self.bytes, flow);
         match own {
             Some(own) if self.states[own] != State::None => own,
             _ => {
@@ -222,7 +244,7 @@ impl Table {
                     source,
                     destination,
                 };
-                self.takes(own, hashes)
+                self.takes(own, hashes) % QUEUES
             }
         }
     }
@@ -233,16 +255,17 @@ impl Table {
         let idle = || Set::of(hashes.flow).first(&self.states, |state| *state == State::None);
         let queue = own.or_else(idle).unwrap_or(hashes.flow as usize % QUEUES);
         self.tags[queue] = hashes.flow;
+        self.bytes[queue] = (hashes.flow >> 24) as u8;
         if self.isolation.flows && (self.isolation.source || self.isolation.destination) {
             let busy = self.states[queue] == State::Bulk;
             if busy {
                 self.rests(queue);
             }
             if self.isolation.source {
-                self.hosts[queue].0 = self.sources.place(hashes.source);
+                self.hosts[queue][0] = self.sources.place(hashes.source);
             }
             if self.isolation.destination {
-                self.hosts[queue].1 = self.destinations.place(hashes.destination);
+                self.hosts[queue][1] = self.destinations.place(hashes.destination);
             }
             if busy {
                 self.toils(queue);
@@ -252,7 +275,7 @@ impl Table {
     }
 
     fn counts(&mut self, queue: usize, change: impl Fn(u16) -> u16) {
-        let (source, destination) = self.hosts[queue];
+        let [source, destination] = self.hosts[queue];
         if self.isolation.flows && self.isolation.source {
             self.sources.counts(source, &change);
         }
@@ -270,14 +293,14 @@ impl Table {
     }
     /// The hosts of a queue.
     #[inline]
-    pub fn hosts(&self, queue: usize) -> (u16, u16) {
+    pub fn hosts(&self, queue: usize) -> [u16; 2] {
         self.hosts[queue]
     }
     /// The part of a turn, of 65 535, that the queue gets: the less, the more busy flows its hosts have. Of two hosts the busier
     /// one counts.
     #[inline]
     pub fn part(&self, queue: usize) -> u16 {
-        let (source, destination) = self.hosts[queue];
+        let [source, destination] = self.hosts[queue];
         let source = self.sources.parts[usize::from(source) % QUEUES];
         let destination = self.destinations.parts[usize::from(destination) % QUEUES];
         source.min(destination)

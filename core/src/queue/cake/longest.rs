@@ -59,10 +59,13 @@ impl Longest {
             self.sink(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// A packet was sent.
+    /// Likewise, since it was sent.
     #[inline]
-    pub fn sent(&mut self) {
-        self.kept = self.kept.saturating_sub(1);
+    pub fn sent(&mut self, tin: usize, queue: usize, size: Bytes) {
+        if self.kept > 0 {
+            self.left(tin, queue, size);
+            self.kept -= 1;
+        }
     }
     /// The queue that is to lose a packet, behind its tin; of the tins there are so many, `bytes` says what a queue of one has.
     #[cold]

@@ -70,6 +70,8 @@ struct Config {
     ingress: bool,
     wash: bool,
     splits: bool,
+    /// ACKs are filtered, or the rate follows what arrives.
+    watches: bool,
     seed: u64,
 }
 
@@ -92,18 +94,17 @@ impl Config {
 #[derive(Default)]
 struct Stock {
     backlog: Backlog,
-    memory: u64,
+    memory: Bytes,
     longest: Longest,
 }
 
 impl Stock {
     /// A packet has left a queue of a tin.
     #[inline]
-    fn gone(&mut self, tin: &mut Tin, at: usize, queue: usize, size: Bytes, memory: Bytes) {
+    fn gone(&mut self, tin: &mut Tin, size: Bytes, memory: Bytes) {
         tin.backlog.remove(size);
         self.backlog.remove(size);
-        self.memory -= memory.get();
-        self.longest.left(at, queue, size);
+        self.memory = self.memory - memory;
     }
 }
 
@@ -128,7 +129,7 @@ pub struct Cake<P> {
     tins: Vec<Tin>,
     /// The tin that was served last.
     current: usize,
-    /// No other one has packets or lacks a turn.
+    /// There is no rate, and no other one has packets or lacks a turn.
     alone: bool,
     pool: Pool<P>,
     stock: Stock,
@@ -147,18 +148,20 @@ impl<P: Packet + Send> Cake<P> {
         let isolation = Isolation::of(params.word("flows"), params.bool("nat"));
         let rate = params.rate("bandwidth").as_bit() / 8;
         let autorate = params.bool("autorate_ingress");
+        let filter = Filter::of(params.word("ack_filter"));
         let mut cake = Cake {
             config: Config {
                 diffserv,
                 tin_of: core::array::from_fn(|dscp| (diffserv.tin)(dscp as u8) as u8),
                 line: Line::of(params),
-                filter: Filter::of(params.word("ack_filter")),
+                filter,
                 rtt,
                 memlimit: params.bytes("memlimit").get(),
                 limit,
                 ingress: params.bool("ingress"),
                 wash: params.bool("wash"),
                 splits: params.bool("split_gso"),
+                watches: filter != Filter::Off || autorate,
                 seed,
             },
             memory_limit: 0,
@@ -179,6 +182,7 @@ impl<P: Packet + Send> Cake<P> {
     /// Shapes to so many bytes per second; 0: does not shape.
     fn configure(&mut self, rate: u64) {
         self.shaper.pace = Pace::of(rate);
+        self.alone = false;
         self.memory_limit = self.config.memory(rate);
         for tin in &mut self.tins {
             tin.configure(rate, self.config.rtt);
@@ -188,7 +192,7 @@ impl<P: Packet + Send> Cake<P> {
     fn too_much(&self) -> bool {
         match self.config.limit {
             Some(limit) => limit.exceeded(self.stock.backlog),
-            None => self.stock.memory > self.memory_limit,
+            None => self.stock.memory.get() > self.memory_limit,
         }
     }
 
@@ -200,39 +204,45 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// The ACK that the one at the tail of a queue makes needless goes.
+    /// A packet of this size has come to a queue: the ACK that it makes needless goes, and the rate follows it.
     #[cold]
+    #[inline(never)]
+    fn watch(&mut self, now: Time, at: usize, queue: usize, size: Bytes, sink: &mut dyn Sink<P>) {
+        if self.config.filter != Filter::Off {
+            self.filters(now, at, queue, sink);
+        }
+        if let Some(rate) = self.autorate.as_mut().and_then(|rate| rate.arrive(size.get(), now)) {
+            self.configure(rate);
+        }
+        self.tins[at].arrives(queue, &mut self.rng);
+    }
+
+    /// The ACK that the one at the tail of a queue makes needless goes.
     fn filters(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
-        let list = &mut tin.flows[queue].list;
+        let list = &mut tin.lists[queue];
         let Some(ack) = self.config.filter.needless(&mut self.pool, list, &*sink) else {
             return;
         };
         let size = ack.size();
-        self.stock.gone(tin, at, queue, size, ack.memory(size));
+        self.stock.gone(tin, size, ack.memory(size));
+        self.stock.longest.left(at, queue, size);
         if self.config.ingress {
             charge(&mut self.shaper, self.config.line, tin, size, now, false);
         }
         sink.dropped(now, ack, Why::Law);
     }
 
-    /// The rate follows what arrives.
-    #[cold]
-    fn adapts(&mut self, now: Time, size: Bytes) {
-        if let Some(rate) = self.autorate.as_mut().and_then(|rate| rate.arrive(size.get(), now)) {
-            self.configure(rate);
-        }
-    }
-
     /// The head of a queue is dropped by its law.
     #[cold]
     fn drops(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
-        let Some(packet) = self.pool.pop(&mut tin.flows[queue].list) else {
+        let Some(packet) = self.pool.pop(&mut tin.lists[queue]) else {
             return;
         };
         let size = packet.size();
-        self.stock.gone(tin, at, queue, size, packet.memory(size));
+        self.stock.gone(tin, size, packet.memory(size));
+        self.stock.longest.left(at, queue, size);
         if self.config.ingress {
             let len = charge(&mut self.shaper, self.config.line, tin, size, now, false);
             tin.pays(queue, len);
@@ -240,36 +250,70 @@ impl<P: Packet + Send> Cake<P> {
         sink.dropped(now, packet, Why::Law);
     }
 
-    /// The packet of a tin that leaves next, if it has one.
+    /// The next packet, if any waits and may leave. The first look may be at an empty queue whose law fades.
     #[inline]
-    fn serve(&mut self, now: Time, at: usize, sink: &mut dyn Sink<P>) -> Option<P> {
-        'next: loop {
-            let (tin, config) = (&mut self.tins[at], &self.config);
-            while let Some((queue, chain)) = tin.first(&mut self.rng) {
-                let flow = &mut tin.flows[queue];
-                let Some(packet) = self.pool.front_mut(&flow.list) else {
-                    tin.found_empty(queue, chain, now);
-                    continue;
-                };
-                let size = packet.size();
-                let memory = packet.memory(size);
-                if !flow.cobalt.passes(&tin.law, packet.enqueued_at(), now) {
-                    let crowd = if config.ingress { tin.busy } else { 0 };
-                    let signal = flow.cobalt.judges(&tin.law, packet, crowd, now, &mut self.rng, sink);
-                    if signal && !flow.list.is_one() {
-                        self.drops(now, at, queue, sink);
-                        continue 'next;
-                    }
-                }
-                let packet = self.pool.pop(&mut flow.list);
-                self.stock.gone(tin, at, queue, size, memory);
-                let len = charge(&mut self.shaper, config.line, tin, size, now, true);
-                tin.pays(queue, len);
-                self.stock.longest.sent();
-                return packet;
-            }
+    fn serve(&mut self, now: Time, first: bool, sink: &mut dyn Sink<P>) -> Option<P> {
+        if self.stock.backlog.packets == 0 {
             return None;
         }
+        if !self.alone {
+            self.current = self.turn(now)?;
+        }
+        let at = self.current;
+        let mut tin = &mut self.tins[at];
+        if self.alone {
+            tin.goes_round();
+        }
+        if first {
+            tin.look_at_decaying(now);
+        }
+        while let Some((queue, chain)) = tin.first(&mut self.rng) {
+            let Some(mut head) = self.pool.head(&mut tin.lists[queue]) else {
+                tin.found_empty(queue, chain, now);
+                continue;
+            };
+            let packet = head.packet()?;
+            let size = packet.size();
+            let memory = packet.memory(size);
+            if !tin.cobalts[queue].passes(&tin.law, packet.enqueued_at(), now) {
+                if self.judges(now, at, queue, sink) {
+                    tin = &mut self.tins[at];
+                    continue;
+                }
+                tin = &mut self.tins[at];
+                head = self.pool.head(&mut tin.lists[queue])?;
+            }
+            let packet = head.take()?;
+            self.stock.gone(tin, size, memory);
+            self.stock.longest.sent(at, queue, size);
+            let len = charge(&mut self.shaper, self.config.line, tin, size, now, true);
+            tin.pays(queue, len);
+            return Some(packet);
+        }
+        self.serve_another(now, sink)
+    }
+
+    /// The tin whose turn it was has none.
+    #[cold]
+    #[inline(never)]
+    fn serve_another(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        self.serve(now, false, sink)
+    }
+
+    /// Asks the law of a queue about its head: it may be marked, or dropped unless it is the last one. Was it dropped?
+    #[inline(never)]
+    fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
+        let tin = &mut self.tins[at];
+        let Some(packet) = self.pool.front_mut(&tin.lists[queue]) else {
+            return false;
+        };
+        let crowd = if self.config.ingress { tin.busy } else { 0 };
+        let signal = tin.cobalts[queue].judges(&tin.law, packet, crowd, now, &mut self.rng, sink);
+        let drops = signal && !tin.lists[queue].is_one();
+        if drops {
+            self.drops(now, at, queue, sink);
+        }
+        drops
     }
 
     /// The longest queue of all loses its head.
@@ -278,17 +322,18 @@ impl<P: Packet + Send> Cake<P> {
         while self.too_much() && self.stock.backlog.packets > 0 {
             let (tins, stock) = (&mut self.tins, &mut self.stock);
             let (at, queue) = stock.longest.longest(tins.len(), |tin, queue| {
-                let waiting = self.pool.iter(&tins[tin].flows[queue].list);
+                let waiting = self.pool.iter(&tins[tin].lists[queue]);
                 waiting.map(|(_, packet)| packet.size().get()).sum()
             });
             let tin = &mut tins[at];
-            let Some(packet) = self.pool.pop(&mut tin.flows[queue].list) else {
+            let Some(packet) = self.pool.pop(&mut tin.lists[queue]) else {
                 stock.longest.was_wrong();
                 continue;
             };
             let size = packet.size();
-            stock.gone(tin, at, queue, size, packet.memory(size));
-            tin.flows[queue].cobalt.overflows(&tin.law, now);
+            stock.gone(tin, size, packet.memory(size));
+            stock.longest.left(at, queue, size);
+            tin.cobalts[queue].overflows(&tin.law, now);
             if self.config.ingress {
                 charge(&mut self.shaper, self.config.line, tin, size, now, false);
             }
@@ -296,7 +341,19 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// The tin whose turn it is.
+    /// The tin whose turn it is, if a packet may leave.
+    fn turn(&mut self, now: Time) -> Option<usize> {
+        if self.shaper.pace.is_unlimited() {
+            return self.rotate();
+        }
+        if self.shaper.due() > now {
+            self.due = Some(self.shaper.due());
+            return None;
+        }
+        self.choose(now)
+    }
+
+    /// The tin whose turn it is where there is a rate.
     fn choose(&self, now: Time) -> Option<usize> {
         let mut best: Option<(Time, usize)> = None;
         for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.is_active()) {
@@ -309,30 +366,15 @@ impl<P: Packet + Send> Cake<P> {
     }
 
     /// The tin whose turn it is where there is no rate: by weight.
-    #[inline]
     fn rotate(&mut self) -> Option<usize> {
-        let tin = &mut self.tins[self.current];
-        if self.alone {
-            // Round after round changes nothing but this one.
-            if tin.deficit < 0 {
-                let rounds = tin.deficit.unsigned_abs().div_ceil(tin.weight as u64);
-                tin.deficit += rounds as i64 * tin.weight;
-            }
-            return Some(self.current);
-        }
-        if tin.deficit >= 0 && tin.is_active() {
-            return Some(self.current);
-        }
-        self.go_round()
-    }
-
-    #[inline(never)]
-    fn go_round(&mut self) -> Option<usize> {
         let (current, tins) = (self.current, &mut self.tins);
+        if tins[current].deficit >= 0 && tins[current].is_active() {
+            return Some(current);
+        }
         let rests = |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
         self.alone = tins[current].is_active() && tins.iter().enumerate().all(rests);
         if self.alone {
-            return self.rotate();
+            return Some(current);
         }
         if !tins.iter().any(Tin::is_active) {
             return None;
@@ -364,7 +406,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         if self.config.wash {
             packet.set_dscp(0);
         }
-        let memory = packet.memory(size).get();
+        let memory = packet.memory(size);
         let (tin, stock) = (&mut self.tins[at], &mut self.stock);
         if tin.backlog.packets == 0 {
             self.alone = false;
@@ -374,19 +416,16 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             }
         }
         let queue = tin.queue(&packet, self.config.seed);
-        let flow = &mut tin.flows[queue];
-        self.pool.push(&mut flow.list, packet);
+        self.pool.push(&mut tin.lists[queue], packet);
         tin.backlog.add(size);
         stock.backlog.add(size);
         stock.memory += memory;
         stock.longest.joined(at, queue, size);
-        if self.config.filter != Filter::Off {
-            self.filters(now, at, queue, sink);
+        if self.config.watches {
+            self.watch(now, at, queue, size, sink);
+        } else {
+            tin.arrives(queue, &mut self.rng);
         }
-        if self.autorate.is_some() {
-            self.adapts(now, size);
-        }
-        self.tins[at].arrives(queue, &mut self.rng);
         if self.too_much() {
             self.make_room(now, sink);
         }
@@ -397,25 +436,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         self.due = None;
-        // Only the first look may be at an empty queue whose law fades.
-        let mut looked = false;
-        while self.stock.backlog.packets > 0 {
-            let shaped = !self.shaper.pace.is_unlimited();
-            if shaped && self.shaper.due() > now {
-                self.due = Some(self.shaper.due());
-                return None;
-            }
-            let at = if shaped { self.choose(now) } else { self.rotate() }?;
-            self.current = at;
-            if !core::mem::replace(&mut looked, true) {
-                self.tins[at].look_at_decaying(now);
-            }
-            let packet = self.serve(now, at, sink);
-            if packet.is_some() {
-                return packet;
-            }
-        }
-        None
+        self.serve(now, true, sink)
     }
 
     fn next_wakeup(&self) -> Option<Time> {

@@ -24,6 +24,8 @@ pub struct Line {
     more: i64,
     mpu: i64,
     cells: Cells,
+    /// A frame is paid as it is.
+    bare: bool,
 }
 
 /// tc's words for lines: the word, overhead, mpu, and their cells. The first is tc's default.
@@ -71,24 +73,31 @@ impl Line {
         let given = params.number("overhead") as i64;
         let vlan = if params.bool("ether_vlan") { 4 } else { 0 };
         let more = vlan + if given == 0 { overhead } else { given };
+        let more = if word == "raw" && more == 0 { 0 } else { more - ETHERNET };
+        let mpu = match params.bytes("mpu").get() {
+            0 => mpu,
+            mpu => mpu as i64,
+        };
+        let cells = match params.word("cells") {
+            "atm" => Cells::Atm,
+            "ptm" => Cells::Ptm,
+            "noatm" => Cells::None,
+            _ => cells,
+        };
         Line {
-            more: if word == "raw" && more == 0 { 0 } else { more - ETHERNET },
-            mpu: match params.bytes("mpu").get() {
-                0 => mpu,
-                mpu => mpu as i64,
-            },
-            cells: match params.word("cells") {
-                "atm" => Cells::Atm,
-                "ptm" => Cells::Ptm,
-                "noatm" => Cells::None,
-                _ => cells,
-            },
+            more,
+            mpu,
+            cells,
+            bare: (more, mpu, cells) == (0, 0, Cells::None),
         }
     }
     /// The bytes that a frame of so many is paid as.
     #[inline]
     pub fn bytes(&self, size: Bytes) -> u64 {
         let size = size.get();
+        if self.bare {
+            return size;
+        }
         let len = (size.min(1 << 40) as i64 + self.more).max(self.mpu).max(0) as u64;
         match self.cells {
             Cells::None => len,

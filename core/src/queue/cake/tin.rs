@@ -20,14 +20,6 @@ const ONE_BY_ONE: u64 = 64;
 /// Bytes that a packet is paid as at most; far more than one has.
 const MOST: i64 = 1 << 24;
 
-/// One queue, in a cache line.
-#[derive(Copy, Clone)]
-#[repr(align(64))]
-pub struct Flow {
-    pub list: List,
-    pub cobalt: Cobalt,
-}
-
 /// A tin.
 pub struct Tin {
     threshold: Threshold,
@@ -47,16 +39,13 @@ pub struct Tin {
     quiet: [Time; QUEUES],
     /// Bytes that each queue may still send in its turn.
     deficits: [i32; QUEUES],
-    pub flows: [Flow; QUEUES],
+    pub lists: [List; QUEUES],
+    pub cobalts: [Cobalt; QUEUES],
 }
 
 impl Tin {
     /// Empty; `configure` makes it whole.
     pub fn new(share: &Share, isolation: Isolation) -> Tin {
-        let flow = Flow {
-            list: List::default(),
-            cobalt: Cobalt::default(),
-        };
         Tin {
             threshold: share.rate,
             weight: share.weight,
@@ -71,7 +60,8 @@ impl Tin {
             table: Table::new(isolation),
             quiet: [Time::ZERO; QUEUES],
             deficits: [0; QUEUES],
-            flows: [flow; QUEUES],
+            lists: [List::default(); QUEUES],
+            cobalts: [Cobalt::default(); QUEUES],
         }
     }
 
@@ -88,6 +78,15 @@ impl Tin {
         let target = Span::ns(frame.as_ns() * 3 / 2).max(least);
         let interval = (rtt + (target - least)).max(target + target);
         self.law = Law::new(target, interval, frame);
+    }
+
+    /// It has its turn again after as many rounds as it takes: in none of them another tin does anything.
+    #[inline]
+    pub fn goes_round(&mut self) {
+        if self.deficit < 0 {
+            let rounds = self.deficit.unsigned_abs().div_ceil(self.weight as u64);
+            self.deficit += rounds as i64 * self.weight;
+        }
     }
 
     /// Is there any queue that may have packets?
@@ -152,21 +151,24 @@ impl Tin {
         let hosts = self.table.hosts(first);
         let least = -(((share * ONE_BY_ONE - 1) >> 16) as i32);
         let (table, deficits) = (&self.table, &mut self.deficits);
+        // In a register: this is the loop that a packet is waiting for.
+        let mut random = rng.clone();
         self.chains.go_on(|queue| {
             let deficit = &mut deficits[queue];
             let goes = (least..=0).contains(deficit) && table.hosts(queue) == hosts;
             if goes {
-                *deficit += whole(share, rng);
+                *deficit += whole(share, &mut random);
             }
             goes
         });
+        *rng = random;
     }
 
     /// The turn of the queue that is first is over. It gets another, behind the old ones.
     #[inline]
     fn ends_turn(&mut self, queue: usize, chain: Chain, rng: &mut Rng) {
         if self.table.states[queue] == State::Sparse {
-            if self.flows[queue].list.is_empty() {
+            if self.lists[queue].is_empty() {
                 self.table.states[queue] = State::SparseWait;
             } else {
                 self.sparse -= 1;
@@ -204,10 +206,10 @@ impl Tin {
 
     #[cold]
     fn fades(&mut self, queue: usize, now: Time) {
-        let flow = &mut self.flows[queue];
-        flow.cobalt.found_empty(&self.law, now);
-        if flow.cobalt.is_active(now) {
-            self.quiet[queue] = flow.cobalt.quiet_until();
+        let cobalt = &mut self.cobalts[queue];
+        cobalt.found_empty(&self.law, now);
+        if cobalt.is_active(now) {
+            self.quiet[queue] = cobalt.quiet_until();
             self.chains.pass_over(queue);
         } else {
             self.table.states[queue] = State::None;
@@ -226,11 +228,11 @@ impl Tin {
     #[inline]
     pub fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
         self.chains.pop(chain);
-        let flow = &mut self.flows[queue];
-        flow.cobalt.found_empty(&self.law, now);
-        let decays = flow.cobalt.is_active(now);
+        let cobalt = &mut self.cobalts[queue];
+        cobalt.found_empty(&self.law, now);
+        let decays = cobalt.is_active(now);
         if decays {
-            self.quiet[queue] = flow.cobalt.quiet_until();
+            self.quiet[queue] = cobalt.quiet_until();
             self.chains.decays(queue);
         }
         let state = if decays { State::Decaying } else { State::None };
