@@ -7,7 +7,7 @@
 //! | [`packet`] | a packet in 32 bytes |
 //! | [`timers`] | alarms, lazily re-armed |
 //! | `record` | a run as a capture file |
-//! | `prefetch` | what is needed next is fetched into the cache |
+//! | `prefetch` | hints: what is needed next is fetched into the cache, flows lie on large pages |
 //! | `turns` | the two ends of a path in turns, which is faster |
 //! | `work` | flows with a workload: their connections come and go |
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events |

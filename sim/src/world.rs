@@ -12,7 +12,7 @@ use crate::flow::{shared, Flow};
 use crate::medium::Medium;
 use crate::nic::{Device, Nic, WayBack};
 use crate::packet::{Acks, Headers, Kind, Label, Packet};
-use crate::prefetch::prefetch;
+use crate::prefetch::{on_large_pages, prefetch};
 use crate::record::Record;
 use crate::timers::Timers;
 use crate::turns::Turns;
@@ -273,7 +273,7 @@ impl World {
         let config = host.config();
         let mut access = Access::default();
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
-        let mut flows = Vec::with_capacity(scenario.flows.len());
+        let mut flows = on_large_pages(scenario.flows.len());
         let mut works = Works::new((scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len()) as u32);
         let mut owners = Owners::default();
         let mut configs: Vec<Arc<Config>> = Vec::new();
