@@ -7,8 +7,6 @@ use narrows_core::capture::Capture;
 use narrows_core::scenario::Scenario;
 use narrows_sim::{run_recorded, Options, Run};
 
-const PLAIN: &str = "rate = \"20Mbit\"\nrtt = \"20ms\"\nbuffer = \"1bdp\"\n";
-
 /// Flows of several kinds that begin at one instant, one of them a transfer, one that falls silent.
 const FLOWS: &str = "[[flow]]\ncc = \"bbr\"\ncount = 3\n[[flow]]\ncc = \"cubic\"\ncount = 2\n[[flow]]\ncc = \"reno\"\nsize = \"2MB\"\n\
                      [[flow]]\ncc = \"cubic\"\nstop = \"1s\"\nrestart = \"1.5s\"\n[[probe]]\nkind = \"ping\"\ninterval = \"5ms\"\n";
