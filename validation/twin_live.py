@@ -28,10 +28,9 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -137,12 +136,12 @@ def _trusted(row: Json | None) -> bool:
     return bool(row and row.get("instruments", {}).get("trusted"))
 
 
-def missing(seeds: Sequence[int], *, anew: bool) -> Iterator[Callable[[], Json]]:
-    """The runs that are not kept or were not trusted; anew: all."""
-    for seed in seeds:
-        for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for)):
-            if anew or not _trusted(known(seed, what)):
-                yield partial(run, seed)
+def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], Json]]:
+    """The runs that are not kept, and after them those that were not trusted; anew: all."""
+    runs = [(seed, what, run) for seed in seeds for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for))]
+    due = [one for one in runs if anew or not _trusted(known(*one[:2]))]
+    due.sort(key=lambda one: not anew and known(*one[:2]) is not None)
+    return [partial(run, seed) for seed, _, run in due]
 
 
 def inferred(row: Json) -> Json:
@@ -332,9 +331,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not all(c.met for c in found))
 
 
-def _measure(runs: Iterator[Callable[[], Json]], most: int | None) -> None:
+def _measure(runs: Sequence[Callable[[], Json]], most: int | None) -> None:
     """Does the runs, each in order, and says how each went."""
-    for run in islice(runs, most):
+    for run in runs[:most]:
         row = run()
         told = row.get("instruments", {})
         how = "trusted" if _trusted(row) else row.get("error") or "; ".join(told["why"])
