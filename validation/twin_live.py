@@ -267,10 +267,10 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
     told.sort(key=lambda one: -max(abs(math.log(one[2]["twin"][name] / one[2]["live"][name])) for name in FIGURES))
     lines = [
         f"## {UNSEEN.upper()}, which the twin has not seen", "",
-        f"After the measurement each way was loaded for {plan.load_s:g} s by {plan.streams} flows of this kernel's",
-        f"{UNSEEN.upper()}. The simulator played the same load on the twin, and on the path as it was drawn: where",
-        "that misses too, the twin is not to blame. The truth is what the live run got: payload, and the 95th",
-        "percentile of a ping beside it. The worst come first.", "",
+        f"After the measurement each way of {len(told) // 2} paths was loaded for {plan.load_s:g} s by",
+        f"{plan.streams} flows of this kernel's {UNSEEN.upper()}. The simulator played the same load on the twin,",
+        "and on the path as it was drawn: where that misses too, the twin is not to blame. The truth is what the live",
+        "run got: payload, and the 95th percentile of a ping beside it. The worst come first.", "",
         *(f"- {c.name}: {c.found}." for c in predicted(rows, "path")), "",
         "| seed | way | truth | Mbit/s | twin | path | p95, ms | twin | path |",
         "|---|---|---|---|---|---|---|---|---|",
