@@ -5,13 +5,15 @@ beside one flow's, and memory. Run by `make bench`.
 
 Each run is a process of its own (`bench/src/bin/scale.rs`), its CPU time that of the whole process; of several runs the
 one that took least counts, for whatever else the machine does can only add. Runs of all set-ups alternate, so that a busy
-minute meets all of them.
+minute meets all of them. What one costs beside another is told by rounds: the median of the quotients of runs that were
+made in the same round, seconds apart, since what a machine gives may double from one minute to the next.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -61,27 +63,28 @@ def machine() -> dict[str, str]:
 
 
 def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | str | int]]:
-    """The least of `repeat` runs of every set-up."""
+    """The least of `repeat` runs of every set-up, and the medians of what each costs beside others in the same round."""
     scale = program()
     known = subprocess.run([scale, "--list"], capture_output=True, text=True, check=True).stdout.split()
     cases = [(cc, *setup) for cc in ccs if cc in known for setup in SETUPS]
-    best: dict[tuple, dict] = {}
+    rounds = []
     for _ in range(repeat):
-        for case in cases:
-            cc, flows, rate, rtt, duration = case
-            done = run([scale, cc, str(flows), rate, rtt, QUICK[duration] if quick else duration])
-            if case not in best or done["cpu_s"] < best[case]["cpu_s"]:
-                best[case] = done
+        done = {}
+        for cc, flows, rate, rtt, duration in cases:
+            done[cc, flows] = run([scale, cc, str(flows), rate, rtt, QUICK[duration] if quick else duration])
+            done[cc, flows]["ns_per_segment"] = done[cc, flows]["cpu_s"] / done[cc, flows]["segments"] * 1e9
+        rounds.append(done)
+
+    def beside(one: tuple[str, int], other: tuple[str, int]) -> float:
+        return statistics.median(done[one]["ns_per_segment"] / done[other]["ns_per_segment"] for done in rounds)
+
     rows = []
-    for (cc, flows, rate, rtt, _), done in best.items():
-        done["ns_per_segment"] = done["cpu_s"] / done["segments"] * 1e9
-        done["segments_per_cpu_s"] = done["segments"] / done["cpu_s"]
-        rows.append({"cc": cc, "flows": flows, "rate": rate, "rtt": rtt, **done})
-    alone = {row["cc"]: row["ns_per_segment"] for row in rows if row["flows"] == 1}
-    cubic = {row["flows"]: row["ns_per_segment"] for row in rows if row["cc"] == "cubic"}
-    for row in rows:
-        row["beside_one_flow"] = row["ns_per_segment"] / alone[row["cc"]]
-        row["beside_cubic"] = row["ns_per_segment"] / cubic[row["flows"]] if cubic else None
+    for cc, flows, rate, rtt, _ in cases:
+        least = min((done[cc, flows] for done in rounds), key=lambda done: done["cpu_s"])
+        rows.append({"cc": cc, "flows": flows, "rate": rate, "rtt": rtt, **least})
+        rows[-1]["segments_per_cpu_s"] = least["segments"] / least["cpu_s"]
+        rows[-1]["beside_one_flow"] = beside((cc, flows), (cc, 1))
+        rows[-1]["beside_cubic"] = beside((cc, flows), ("cubic", flows)) if "cubic" in ccs else None
     return rows
 
 
@@ -109,7 +112,7 @@ def main() -> None:
               f"{row['segments_per_cpu_s'] / 1e6:8.2f} {row['ns_per_segment']:8.0f} {beside:>9} {cubic:>8} "
               f"{100 * row['retransmits'] / row['segments']:6.1f}% {row['heap_peak_bytes'] / 2**20:9.1f} "
               f"{row['heap_peak_bytes'] / row['flows'] / 2**10:9.1f}")
-    print("again: sent again, of those delivered. heap: at its peak, packets in transit and figures included. "
+    print("x 1 flow, x cubic: medians of rounds. again: sent again, of those delivered. heap: at its peak, packets in transit and figures included. "
           "!: beyond 1.5 (3 with 10 000 flows)")
 
 
