@@ -267,10 +267,12 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
     told.sort(key=lambda one: -max(abs(math.log(one[2]["twin"][name] / one[2]["live"][name])) for name in FIGURES))
     lines = [
         f"## {UNSEEN.upper()}, which the twin has not seen", "",
-        f"After the measurement each way of {len(told) // 2} paths was loaded for {plan.load_s:g} s by",
+        f"After the measurement each way of {len(told) // 2} of {len(rows)} paths was loaded for {plan.load_s:g} s by",
         f"{plan.streams} flows of this kernel's {UNSEEN.upper()}. The simulator played the same load on the twin,",
         "and on the path as it was drawn: where that misses too, the twin is not to blame. The truth is what the live",
-        "run got: payload, and the 95th percentile of a ping beside it. The worst come first.", "",
+        "run got: payload, and the 95th percentile of a ping beside it. Paths that are not here were not loaded so, or",
+        "the machine passed their packets too late to be trusted, as it does most where round trips are short. The worst",
+        "come first.", "",
         *(f"- {c.name}: {c.found}." for c in predicted(rows, "path")), "",
         "| seed | way | truth | Mbit/s | twin | path | p95, ms | twin | path |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -341,4 +343,8 @@ def _measure(runs: Sequence[Callable[[], Json]], most: int | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped: what was measured before stays", file=sys.stderr)
+        sys.exit(130)
