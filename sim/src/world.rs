@@ -539,9 +539,17 @@ impl World {
 
     /// A segment arrives at its receiver.
     pub fn receive(&mut self, now: Time, packet: &Packet) {
-        let id = packet.flow();
-        let flow = &mut self.flows[id as usize];
         let segment = self.watch.headers.take(packet);
+        let due = self.at_receiver(now, packet.flow(), |flow, way| {
+            flow.receiver.on_segment(now, &segment, &mut way.wire());
+        });
+        self.set_receiver(packet.flow(), due);
+    }
+
+    /// A receiver does something, and may answer; when it has to be asked again.
+    #[inline]
+    fn at_receiver(&mut self, now: Time, id: u32, act: impl FnOnce(&mut Flow, &mut WayBack)) -> Option<Time> {
+        let flow = &mut self.flows[id as usize];
         let mut way = WayBack {
             now,
             flow: id,
@@ -552,9 +560,8 @@ impl World {
             access: &mut self.access,
             watch: &mut self.watch,
         };
-        flow.receiver.on_segment(now, &segment, &mut way.wire());
-        let due = flow.receiver.next_wakeup();
-        self.set_receiver(id, due);
+        act(flow, &mut way);
+        flow.receiver.next_wakeup()
     }
 
     /// Many flows find no room in the cache, and each packet's is cold when it comes. But which comes next is known: its flow
@@ -670,20 +677,8 @@ impl World {
 
     /// The timer of a receiver fires.
     pub fn fire_receiver(&mut self, now: Time, id: u32) {
-        let flow = &mut self.flows[id as usize];
-        let mut way = WayBack {
-            now,
-            flow: id,
-            port: NEAR + FAR - flow.port,
-            label: flow.label,
-            line: flow.back,
-            path: &mut self.path,
-            access: &mut self.access,
-            watch: &mut self.watch,
-        };
-        flow.receiver.on_timer(now, &mut way.wire());
-        let due = later(now, flow.receiver.next_wakeup());
-        self.set_receiver(id, due);
+        let due = self.at_receiver(now, id, |flow, way| flow.receiver.on_timer(now, &mut way.wire()));
+        self.set_receiver(id, later(now, due));
     }
 
     fn set_receiver(&mut self, id: u32, due: Option<Time>) {
