@@ -99,7 +99,7 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--replace" => options.world.replace = true,
             "--force" => options.foreign = Foreign::Overwrite,
             "--last" => options.last = true,
-            "--netns" => options.netns = Some(value()?).filter(|name| namespace(name)),
+            "--netns" => options.netns = Some(named(value()?)?),
             "--state" => options.world.state = absolute(&value()?)?,
             "--root" => options.world.root = PathBuf::from(value()?),
             "--id" => options.id = value()?,
@@ -111,6 +111,14 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         }
     }
     Ok(options)
+}
+
+/// A name that is none must not come to mean this host's own network.
+fn named(netns: String) -> Result<String, String> {
+    if namespace(&netns) {
+        return Ok(netns);
+    }
+    Err(format!("--netns {netns:?}: a name as `ip netns list` prints it"))
 }
 
 fn absolute(dir: &str) -> Result<String, String> {
@@ -147,6 +155,8 @@ mod tests {
             ("verify x", "too many"),
             ("verify --state x", "whole path"),
             ("apply --no", "no option"),
+            ("revert --netns ../1", "ip netns list"),
+            ("verify --netns 101%", "ip netns list"),
         ] {
             assert!(asked(words).unwrap_err().contains(part), "{words}");
         }
