@@ -237,7 +237,8 @@ pub(crate) fn recorded(
     record: Option<&FilePath>,
 ) -> Result<Option<Writer>, HostError> {
     let Some(file) = record else { return Ok(None) };
-    let (sink, writer) = Writer::create(file).map_err(HostError::failed("the capture"))?;
+    let (sink, writer) =
+        Writer::create(file).map_err(|e| HostError::Unlike(format!("--record {}: {e}", file.display())))?;
     let capture = Capture::new(&scenario.title, sink);
     let hops = match &scenario.wifi {
         Some(wifi) => wifi.stack.levels().map(String::from).into(),

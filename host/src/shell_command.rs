@@ -5,6 +5,8 @@ use crate::{process, ready, Frame, HostError};
 use narrows_core::net::{FAR, NEAR};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
 /// How it is called.
@@ -90,6 +92,11 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let tree = Tree::from_toml(&asked.toml, name).map_err(wrong)?;
     let mut scenario = Scenario::from_tree(&tree, name, Some(&asked.toml), &registry, &files).map_err(wrong)?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
+    // Before an hour is spent in a shell; a run that comes to nothing leaves the file empty.
+    let json_file = match &asked.json {
+        Some(file) => Some(File::create(file).map_err(|e| HostError::Unlike(format!("--json {file}: {e}")))?),
+        None => None,
+    };
     process::listen();
     ready::gain_privilege()?;
     let front = Program {
@@ -106,10 +113,10 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     if !asked.quiet {
         eprintln!("{}", seen.to_text());
     }
-    if let Some(file) = asked.json {
+    if let Some(mut file) = json_file {
         let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
         let json = seen.to_json(env!("CARGO_PKG_VERSION"), &written, &front);
-        std::fs::write(&file, format!("{json}\n")).map_err(HostError::failed("the file of --json"))?;
+        writeln!(file, "{json}").map_err(HostError::failed("the file of --json"))?;
     }
     Ok(seen.code)
 }

@@ -132,6 +132,14 @@ def test_both_names_are_known_and_nothing_else_is_there() -> None:
         (["shell"], "--rate 20Mbit"),
         (["shell", "--rate", "2xbit"], "rate"),
         (["shell", "--rate", "1Mbit", "--", "no-such-program"], "no-such-program: there is no such program"),
+        (
+            ["shell", "--rate", "1Mbit", "--json", "nowhere/seen.json", "--", "true"],
+            "--json nowhere/seen.json: No such",
+        ),
+        (
+            ["shell", "--rate", "1Mbit", "--record", "nowhere/a.pcapng", "--", "true"],
+            "--record nowhere/a.pcapng: No such",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_starts(words: list[str], said: str) -> None:
