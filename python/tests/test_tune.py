@@ -698,6 +698,8 @@ def test_the_command(cli: Cli, tmp_path: File) -> None:
     assert (wrong.returncode, "needs a unit" in wrong.stderr) == (2, True)
     assert cli("tune", "audit", "--facts", debian, "--root", "/").returncode == 2
     assert cli("tune", "audit", "--facts", tmp_path / "none").returncode == 2
+    bare = cli("tune", "audit", "--root", tmp_path)
+    assert (bare.returncode, "no proc/sys" in bare.stderr) == (2, True)
     assert cli("tune", "audit", "--collector").stdout == script()
 
 

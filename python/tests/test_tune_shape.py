@@ -206,6 +206,7 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
     [
         (Ask(shape="ens18"), "needs a rate"),
         (Ask(shape="nonesuch", up_kbit=1), "there is no such interface"),
+        (Ask(shape="lo", up_kbit=1), "over the loopback meets no line"),
         (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
         (Ask(shape="ens18", up_kbit=1, devices=("ens18",), qdisc="sfq"), "leave --sqm and --dev out"),
     ],

@@ -225,7 +225,9 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
 @tune.command()
 @click.argument("host")
 @click.argument("file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--rounds", type=click.IntRange(1, 50), default=_ROUNDS, show_default=True, help="Example: --rounds 5")
+@click.option(
+    "--rounds", type=click.IntRange(1, 50), default=_ROUNDS, show_default=True, help="Turns. Example: --rounds 5"
+)
 @click.option("--keep", "then", flag_value="keep", help="Afterwards it stays, whatever came out. Example: --keep")
 @click.option("--revert", "then", flag_value="revert", help="Afterwards it is as it was. Example: --revert")
 @click.option(

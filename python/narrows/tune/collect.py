@@ -55,6 +55,8 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
     where = "the collector"
     if root is not None and not Path(root).is_dir():
         raise NarrowsError(f"{root}: there is no such directory")
+    if root is not None and not (Path(root) / "proc/sys").is_dir():
+        raise NarrowsError(f"{root}: there is no proc/sys in it; name the tree of a host, with its proc, sys and etc")
     if ssh is not None:
         # Only this word reaches the far shell; the script comes on stdin.
         words, where = ["ssh", "-T", "--", host(ssh), "sh"], ssh

@@ -192,10 +192,12 @@ def _check(facts: Facts, ask: Ask) -> None:
 def _check_shaper(facts: Facts, ask: Ask) -> None:
     if ask.shape is not None:
         known = [one.name for one in facts.interfaces if not one.loopback]
+        there = ", ".join(known) or "none"
+        asked = facts.interface(ask.shape)
+        if asked is not None and asked.loopback:
+            raise NarrowsError(f"--shape {ask.shape}: what goes over the loopback meets no line; there are: {there}")
         if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
-            raise NarrowsError(
-                f"--shape {ask.shape}: there is no such interface; there are: {', '.join(known) or 'none'}"
-            )
+            raise NarrowsError(f"--shape {ask.shape}: there is no such interface; there are: {there}")
         if ask.sqm is not None or ask.devices:
             raise NarrowsError("--shape names its interface itself; leave --sqm and --dev out")
         if ask.up_kbit is None and ask.down_kbit is None:
