@@ -226,3 +226,6 @@ def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("text: line 1: `x` is no time")
     assert "Traceback" not in wrong.stderr
+    assert cli("from", "nosuch.conf").stderr.startswith("no file nosuch.conf; as text: line 1: ")
+    unused = cli("from", "tc qdisc add dev e root netem delay 50ms rate 200000", "--rtt", "20")
+    assert (unused.returncode, unused.stderr) == (2, 'path.rtt = "20" needs a unit\n    write: rtt = "20ms"\n')

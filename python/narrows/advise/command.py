@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.scenario import name_of
 
@@ -300,9 +301,13 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.advise.judge import judge  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.errors import OutputError  # noqa: PLC0415
-    from narrows.scenario import Flow, Ping, Scenario  # noqa: PLC0415
+    from narrows.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
     from narrows.show import console  # noqa: PLC0415
 
+    # Wrong is wrong also where the text says its own.
+    _core.check_toml(
+        Scenario(Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s").toml(), "the options"
+    )
     text, name = _config(config)
     found = dialects.read(text, name)
     if rtt is not None and any(RTT in sentence for sentence in found.assumed):
@@ -360,5 +365,6 @@ def _config(config: str) -> tuple[str, str]:
         except OSError as error:
             raise NarrowsError(f"{name}: {(error.strerror or str(error)).lower()}") from error
     else:
-        return config, "text"
+        # One word is hardly a configuration, and may have been meant to name one.
+        return config, "text" if " " in config else f"no file {name_of(config)}; as text"
     return raw.decode("utf-8", "replace"), name
