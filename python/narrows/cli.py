@@ -8,6 +8,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -60,7 +61,20 @@ _VERDICTS = 20_000
 """So many packets are told one by one on a page."""
 
 
+_EMPTY = re.compile(r"(--[\w-]+=)?")
+"""A word with nothing in it, or an option's with nothing behind its sign."""
+
+
 class _Narrows(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """An empty word is a variable that was never set: `--token "$TOKEN"` must not come to mean nobody's."""
+        ours = args[: args.index("--")] if "--" in args else args
+        for at, word in enumerate(ours):
+            if _EMPTY.fullmatch(word):
+                of = word.rstrip("=") or next((w for w in ours[at - 1 : at] if w.startswith("-")), "an argument")
+                raise click.UsageError(f"{of} is empty: give it a value, or leave it out", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
         """Mistakes are told in the core's words and without a traceback; Ctrl-C is not a mistake."""
         _ready_stdout()
@@ -135,18 +149,6 @@ def _plot_file(_context: click.Context, _param: click.Parameter, value: str | No
     return value
 
 
-def _named(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value == "":
-        raise click.BadParameter("name a file: --report out.html")
-    return value
-
-
-def _named_capture(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value == "":
-        raise click.BadParameter("name a file: --record out.pcapng")
-    return value
-
-
 _plot_option = click.option(
     "--plot",
     is_flag=False,
@@ -160,7 +162,6 @@ _report_option = click.option(
     "--report",
     "page",
     type=click.Path(dir_okay=False),
-    callback=_named,
     help="Write a page with pictures, verdicts and how sure it is. Example: --report out.html",
 )
 
@@ -182,7 +183,6 @@ _report_option = click.option(
 @click.option(
     "--record",
     type=click.Path(dir_okay=False),
-    callback=_named_capture,
     help="Every packet into a capture that Wireshark opens. Example: --record out.pcapng",
 )
 @click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
@@ -482,7 +482,7 @@ def _describe(kind: dict[str, Any]) -> None:
 @click.option("--quick", is_flag=True, help="A third of the cells, every rate and RTT among them. Example: --quick")
 @click.option(
     "--up-to",
-    type=click.FloatRange(min=10),
+    type=click.IntRange(min=10),
     help="Only rates up to so many. Example: --up-to 100",
     metavar="MBIT",
 )
@@ -494,7 +494,7 @@ def _describe(kind: dict[str, Any]) -> None:
 @_report_option
 def demo(  # noqa: PLR0917 - Click calls it by keyword
     quick: bool,
-    up_to: float | None,
+    up_to: int | None,
     goodput: bool,
     as_json: bool,
     strict: bool,

@@ -32,9 +32,6 @@ MOST_VERDICTS = 20_000
 MOST_POINTS = 1500
 """So many points of a line are drawn; of more, every second, third or nth."""
 
-MOST_ROWS = 200
-"""So many flows have a row of their own."""
-
 _DATA = '<script id="document" type="application/json">null</script>'
 _TITLE = "<title>narrows</title>"
 _WITHOUT = "<noscript></noscript>"
@@ -139,16 +136,16 @@ def unique(names: list[str]) -> list[str]:
 def _run(run: Run, called: str, also: Sequence[str]) -> Json:
     figures = run.json
     flows = figures["flows"]
-    left_out = f" The first {MOST_ROWS} of {len(flows)} flows." if len(flows) > MOST_ROWS else ""
+    left_out = f" The first {tables.MOST_ROWS} of {len(flows)} flows." if len(flows) > tables.MOST_ROWS else ""
     return {
         "name": called,
         "answer": [_together(text) for text in words.answer(figures)],
         "sure": [_together(text) for text in words.how_sure(figures)],
         "tables": [
-            _table(tables.flows(figures, MOST_ROWS), left_out),
+            _table(tables.flows(figures, tables.MOST_ROWS), left_out),
             _table(tables.waits(figures), ""),
-            *([_table(tables.stations(figures, MOST_ROWS), "")] if tables.has_stations(figures) else []),
-            *([_table(tables.workloads(figures, MOST_ROWS), "")] if tables.has_workloads(figures) else []),
+            *([_table(tables.stations(figures, tables.MOST_ROWS), "")] if tables.has_stations(figures) else []),
+            *([_table(tables.workloads(figures, tables.MOST_ROWS), "")] if tables.has_workloads(figures) else []),
         ],
         "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"] if len(flows) > 1 else [],
         **drawn(pictures(run, also)),
@@ -160,7 +157,8 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "provenance": _provenance(figures),
         "evidence": _evidence(figures),
         # The series is what the pictures show better.
-        "figures": figures | {"flows": [{k: v for k, v in f.items() if k != "series"} for f in flows[:MOST_ROWS]]},
+        "figures": figures
+        | {"flows": [{k: v for k, v in f.items() if k != "series"} for f in flows[: tables.MOST_ROWS]]},
     }
 
 

@@ -53,16 +53,20 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     out.print(sentence(figures), style="bold")
     for notice in figures.get("notices", []):
         out.print(f"Note: {notice}", style="yellow")
-    out.print()
-    table(out, tables.flows(figures))
+    most = tables.MOST_ROWS
+    if figures["flows"]:
+        out.print()
+        table(out, tables.flows(figures, most))
+        if len(figures["flows"]) > most:
+            out.print(f"The first {most} of {len(figures['flows'])} flows; --json and --out have all of them.")
     out.print()
     table(out, tables.waits(figures))
     if tables.has_stations(figures):
         out.print()
-        table(out, tables.stations(figures))
+        table(out, tables.stations(figures, most))
     if tables.has_workloads(figures):
         out.print()
-        table(out, tables.workloads(figures))
+        table(out, tables.workloads(figures, most))
     if len(figures["flows"]) > 1:
         jain = number(figures["fairness"]["jain"], 3)
         out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")

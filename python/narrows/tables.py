@@ -12,6 +12,9 @@ from narrows.words import number, percent
 
 Figures = dict[str, Any]
 
+MOST_ROWS = 200
+"""Of more flows, stations or workloads a person is shown the first."""
+
 _WAITS = ("mean", "p50", "p95", "p99")
 
 

@@ -48,6 +48,16 @@ def percent(share: float | None) -> str:
     return f"{of_hundred:.{0 if of_hundred >= 10 else 1 if of_hundred >= 0.1 else 2}f} %"  # noqa: PLR2004
 
 
+def plain(value: float) -> str:
+    """As many digits as it takes, six that count at most, and no power of ten.
+
+    >>> plain(20.0), plain(2.5), plain(1e-06), plain(10_000_000.0)
+    ('20', '2.5', '0.000001', '10000000')
+    """
+    short = f"{value:g}"
+    return f"{value:.6f}".rstrip("0").rstrip(".") if "e" in short else short
+
+
 def who(flows: list[Figures]) -> str:
     """Who sent.
 
@@ -71,17 +81,22 @@ def sentence(figures: Figures) -> str:
     """What happened, in one sentence, as the command prints it."""
     flows, queue = figures["flows"], figures["queue"]
     delay = queue["delay_ms"]
-    if flows and all(flow["goodput_mbit"] is None for flow in flows):
+    if not flows:
+        parts = ["Nobody sent"]
+    elif all(flow["goodput_mbit"] is None for flow in flows):
         parts = [f"{who(flows)} sent nothing after the warm-up"]
     else:
         parts = _uses(figures)
     if delay and delay["mean"] is not None:
         parts.append(f"packets waited {number(delay['mean'])} ms (p95 {number(delay['p95'])} ms) in the queue")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
-    if len(flows) == 1 and rates:
-        parts.append(f"{percent(rates[0])} sent again" if rates[0] else "nothing was sent again")
+    if rates and max(rates):
+        share = percent(max(rates))
+        parts.append(f"{share} sent again" if len(flows) == 1 else f"at most {share} of a flow sent again")
     elif rates:
-        parts.append(f"at most {percent(max(rates))} of a flow sent again" if max(rates) else "nothing was sent again")
+        # A share is of bytes, and a SYN has none.
+        bare = any(flow["retransmits"] for flow in flows)
+        parts.append("nothing but handshakes was sent again" if bare else "nothing was sent again")
     return "; ".join(parts) + "."
 
 
@@ -89,7 +104,7 @@ def rate(figures: Figures, *, back: bool = False) -> str:
     """What the path lets pass in the long run, with its unit."""
     path = figures["path"]
     mbit = path["reverse_mbit" if back else "rate_mbit"]
-    return f"{number(mbit) if path['varies'] and not back else format(mbit, 'g')} Mbit/s"
+    return f"{number(mbit) if path['varies'] and not back else plain(mbit)} Mbit/s"
 
 
 def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:

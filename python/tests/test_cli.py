@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
-from conftest import LONG, NARROWS, TINY, Cli
+from conftest import LONG, NARROWS, ROOT, TINY, Cli
 
 from narrows.cli import main
 
@@ -28,6 +29,47 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
     assert "Jain" in done.stdout
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "of"),
+    [
+        (["run", ""], "an argument"),
+        (["serve", "--token", ""], "--token"),
+        (["tune", "audit", "--root="], "--root"),
+    ],
+)
+def test_an_empty_word_is_refused(cli: Cli, words: list[str], of: str) -> None:
+    done = cli(*words)
+    assert done.returncode == 2
+    assert f"{of} is empty" in done.stderr
+
+
+def test_what_a_program_is_given_may_be_empty(cli: Cli) -> None:
+    done = cli("with", "--cc", "cubic", "--", "echo", "", "x")
+    assert "is empty" not in done.stderr
+
+
+def test_of_very_many_flows_the_first_are_shown(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "many.toml"
+    file.write_text(TINY.replace("count = 2", "count = 300").replace('"2s"', '"100ms"'), encoding="utf-8")
+    shown = cli("run", file).stdout
+    assert shown.count("\ncubic") == 200
+    assert "The first 200 of 300 flows; --json and --out have all of them." in shown
+
+
+def test_a_run_without_flows_has_no_table_of_them(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "pings.toml"
+    file.write_text(TINY.replace('[[flow]]\ncc    = "cubic"\ncount = 2\n', ""), encoding="utf-8")
+    shown = cli("run", file).stdout
+    assert shown.startswith("Nobody sent; packets waited ")
+    assert "cwnd" not in shown
+
+
+def test_where_nothing_passes_handshakes_are_no_data(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text(TINY.replace('"10Mbit"', '"1bit"'), encoding="utf-8")
+    assert "used 0 % of 0.000001 Mbit/s; nothing but handshakes was sent again." in cli("run", file).stdout
 
 
 def on_terminal(tiny: Path, **env: str) -> str:
@@ -234,10 +276,21 @@ def test_version(cli: Cli) -> None:
     assert cli("--version").stdout.startswith("narrows, version ")
 
 
-@pytest.mark.parametrize("command", ["run", "check", "list", "demo", "latency", "serve"])
+def leaves(group: click.Group, of: str = "narrows") -> dict[str, click.Command]:
+    """All commands, those of groups too, by what is written for them."""
+    found: dict[str, click.Command] = {}
+    for name, entry in group.commands.items():
+        called = f"{of} {name}"
+        found |= leaves(entry, called) if isinstance(entry, click.Group) else {called: entry}
+    return found
+
+
+@pytest.mark.parametrize("command", leaves(main))
 def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -> None:
-    entry = main.commands[command]
-    assert f"Example: narrows {command}" in (entry.help or "")
+    entry = leaves(main)[command]
+    assert f"Example: {command}" in (entry.help or "")
+    for file in re.findall(r"\b(?:scenarios|sweeps)/[^\s*]+\.toml", entry.help or ""):
+        assert (ROOT / file).exists(), file
     for option in entry.params:
         if isinstance(option, click.Option):
             assert "Example: " in (option.help or ""), option.name

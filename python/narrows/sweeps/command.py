@@ -109,7 +109,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 
     Results are kept as they come: stop it when you like, and the same command goes on. Exit code 1: a case failed.
 
-    Example: narrows sweep scenarios/sweep/buffer.toml --into results
+    Example: narrows sweep sweeps/who-wins.toml --into results
     """
     from narrows.sweeps.file import load  # noqa: PLC0415 - only this command needs all that
 
