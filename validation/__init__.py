@@ -16,9 +16,24 @@
 | `advise_linux`, `advise_live` | what congestion controls do on Linux, to judge advice by |
 | `published_linux`, `published_jitter` | published paths on Linux 6.12 itself; with round trips that vary |
 | `cliff_parts` | what makes the cliff fall early |
+| `asked` | what their commands share |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
 
 What counts as agreement with Linux is one law, `narrows_core::figures::compare`, for this and for the Rust test of the
 stored cases. A part whose congestion control or queue discipline this version has not is left out and says so.
 """
+
+import sys
+from types import TracebackType
+
+
+def _in_a_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Ctrl-C is no mistake, and has no traceback."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write("stopped\n")
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _in_a_line

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from validation import cliff, explained, linux, papers, report
+from validation.asked import positive
 from validation.stored import HERE, Case, cases, missing
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cc", help="only cases whose flows all use these: reno,cubic")
     parser.add_argument("--up-to", type=float, default=1000, help="only published cells of this rate or less, Mbit/s")
     parser.add_argument("--like", help="the hosts of the published maps (default: what is nearest to each set)")
-    parser.add_argument("--seeds", type=int, default=3, help="of each case (default: 3)")
-    parser.add_argument("--jobs", type=int, help="at once (default: one a core)")
+    parser.add_argument("--seeds", type=positive, default=3, help="of each case (default: 3)")
+    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
     parser.add_argument("--report", help="write it there (default: validation/REPORT.md when everything is run)")
     parser.add_argument("--strict", action="store_true", help="exit code 1 also for an unexplained disagreement")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -70,8 +71,6 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     args.part = (args.part or ("linux" if args.only or args.cases or args.cc else ",".join(PARTS))).split(",")
     if unknown := set(args.part) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    if args.seeds < 1:
-        parser.error("--seeds is at least 1")
     args.report = args.report or (str(REPORT) if everything else None)
     return args
 

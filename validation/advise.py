@@ -39,7 +39,6 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -56,6 +55,7 @@ from narrows.advise.verdict import FIGURES, T_90, claim, decide, effects
 from narrows.errors import NarrowsError
 from narrows.simulated import Plan, measure
 from validation import advise_linux, advise_live
+from validation.asked import positive, processes
 from validation.stored import HERE, Json
 from validation.twin import Criterion
 
@@ -650,7 +650,7 @@ def _all(
 ) -> list[Json] | None:
     """What they answer; None if the time ended before all were begun."""
     begin = time.monotonic()
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
+    with processes(jobs) as pool:
         waiting = [pool.submit(task, number) for task, number in tasks]
         out = []
         for done, one in enumerate(waiting, 1):
@@ -679,7 +679,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calibrate", action="store_true", help="write the widths of intervals")
     parser.add_argument("--only", type=int, help="one path of Linux, on the terminal")
-    parser.add_argument("--jobs", type=int, help="processes; every core without")
+    parser.add_argument("--jobs", type=positive, help="processes; every core without")
     parser.add_argument("--within", type=float, help="begin no path after so many seconds; again to go on")
     parser.add_argument("--rows", help="also write the rows as JSON here")
     args = parser.parse_args()

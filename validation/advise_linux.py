@@ -32,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from validation.asked import positive, span
 from validation.stored import HERE, Json
 
 DATA = HERE / "advise-linux-6.12.csv"
@@ -137,17 +138,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paths", nargs="*", type=int, help="their numbers; every path without")
     parser.add_argument("--program", required=True, help="what runs a case on Linux")
-    parser.add_argument("--runs", default="0", help="such as 1-5")
+    parser.add_argument("--runs", type=span, default=range(1), help="such as 1-5")
     parser.add_argument("--within", type=float, help="begin nothing after so many seconds")
-    parser.add_argument("--jobs", type=int, default=1, help="at once")
+    parser.add_argument("--jobs", type=positive, default=1, help="at once")
     args = parser.parse_args()
-    first, _, last = args.runs.partition("-")
     _, there = rows()
     known = {int(row["path"]): row for row in there}
     had = set(map(at, there))
     todo = [
         (path, run, cc)
-        for run in range(int(first), int(last or first) + 1)
+        for run in args.runs
         for path in args.paths or sorted(known)
         for cc in CCS
         if (path, run, cc) not in had

@@ -20,6 +20,7 @@ from typing import Any
 from narrows import agree
 from narrows.agreeing import number
 from narrows.errors import NarrowsError
+from validation.asked import positive
 from validation.stored import HERE, Json
 
 TABLE = HERE / "agreement.toml"
@@ -210,8 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rows and writes the page; 1 where the engines part."""
     parser = argparse.ArgumentParser(prog="python -m validation.agreement", description=__doc__)
     parser.add_argument("--only", default="*", help="rows called so: 'bbr-*'")
-    parser.add_argument("--runs", type=int, default=agree.RUNS, help="live runs of each (default: 5)")
-    parser.add_argument("--seeds", type=int, default=agree.SEEDS, help="simulations of each (default: 15)")
+    parser.add_argument("--runs", type=positive, default=agree.RUNS, help="live runs of each (default: 5)")
+    parser.add_argument("--seeds", type=positive, default=agree.SEEDS, help="simulations of each (default: 15)")
     parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
     args = parser.parse_args(arguments)
     try:

@@ -27,6 +27,7 @@ from narrows._parallel import everywhere
 from narrows.runs import Progress, Run, run
 from narrows.scenario import from_tree
 from validation import cliff
+from validation.asked import positive
 from validation.stored import Json
 
 GRIDS = {
@@ -163,9 +164,9 @@ def account(gain: float, loss: float, seeds: int, jobs: int | None) -> str:
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=21, help="of each point of the second table (default: 21)")
-    parser.add_argument("--many", type=int, default=63, help="of each point of the first (default: 63)")
-    parser.add_argument("--jobs", type=int, help="at once (default: one a core)")
+    parser.add_argument("--seeds", type=positive, default=21, help="of each point of the second table (default: 21)")
+    parser.add_argument("--many", type=positive, default=63, help="of each point of the first (default: 63)")
+    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
     args = parser.parse_args()
     gains = sorted(GRIDS)
     numbers = (3, 5, 9, 21, 45)

@@ -36,6 +36,7 @@ from datetime import datetime
 from pathlib import Path
 
 from narrows.live import HOST
+from validation.asked import positive
 from validation.stored import Json
 
 STALL_S = 0.004
@@ -265,7 +266,7 @@ def row(found: Json) -> str:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--trials", type=positive, default=TRIALS)
     parser.add_argument("--only", help="a place")
     asked = parser.parse_args()
     if missing := lacking():

@@ -40,6 +40,7 @@ import numpy as np
 
 from narrows.live import HOST
 from validation import latency_referee
+from validation.asked import positive
 from validation.latency_referee import Exchange, Referee
 
 NEAR, FAR = "198.51.100.1", "198.51.100.2"
@@ -297,7 +298,7 @@ def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=positive, default=8)
     asked = parser.parse_args()
     if missing := lacking():
         print(missing, file=sys.stderr)

@@ -17,6 +17,7 @@ from narrows._parallel import everywhere
 from narrows.published import Cell, cells, received_mbit, sent_again
 from narrows.runs import Progress, run
 from narrows.scenario import from_tree
+from validation.asked import positive
 
 SPREADS = (None, "10us", "50us", "200us", "500us")
 SEEDS = 3
@@ -76,7 +77,7 @@ def again(runs: Sequence[tuple[float, int]]) -> str:
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--jobs", type=int, help="at once (default: one a core)")
+    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
     args = parser.parse_args()
     odd, steps, seeds = among(ODD), among(STEPS), range(1, SEEDS + 1)
     todo: list[Job] = [(cell, spread, 0, seed) for cell in odd for spread in SPREADS for seed in seeds]

@@ -174,7 +174,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cells", nargs="*", help="such as cubic-100-1000-50: buffer in KB, Mbit/s, ms")
     parser.add_argument("--program", nargs="+", help="what runs a case on Linux; without, the tables are printed")
-    parser.add_argument("--runs", type=int, default=2, help="of each cell (default: 2)")
+    most = range(1, len(STARTS) + 1)
+    parser.add_argument("--runs", type=int, choices=most, default=2, help="of each cell (default: 2)")
     args = parser.parse_args()
     if not args.program:
         print(tables())

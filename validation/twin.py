@@ -17,7 +17,6 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from narrows import twin
 from narrows.errors import NarrowsError
 from narrows.measurement import DIRECTIONS
 from narrows.simulated import Plan, measure
+from validation.asked import positive, processes
 from validation.stored import HERE, Json
 
 PAGE = HERE.parent / "docs/reference/twin.md"
@@ -381,7 +381,7 @@ def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep:
             row["seed"]: row for line in file.read_text(encoding="utf-8").splitlines() if (row := json.loads(line))
         }
     todo = [seed for seed in seeds if seed not in known]
-    with file.open("a", encoding="utf-8") as sink, ProcessPoolExecutor(jobs) as pool:
+    with file.open("a", encoding="utf-8") as sink, processes(jobs) as pool:
         for row in pool.map(of, todo):
             known[row["seed"]] = row
             sink.write(json.dumps(row) + "\n")
@@ -395,9 +395,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.twin", description=__doc__)
     parser.add_argument("--calibrate", action="store_true", help="write the intervals")
     parser.add_argument("--only", type=int, help="one seed")
-    parser.add_argument("--first", type=int, default=len(TESTED), help="only so many of the paths")
+    parser.add_argument("--first", type=positive, default=len(TESTED), help="only so many of the paths, and no page")
     parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--jobs", type=positive, default=2, help="processes (default: 2)")
     args = parser.parse_args(arguments)
     if args.only is not None:
         print(json.dumps(one(args.only), indent=1))
@@ -412,7 +412,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         twin.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
         return 0
     rows = rows_of(one, TESTED[: args.first], jobs=args.jobs, keep="tested", resume=args.resume)
-    PAGE.write_text(markdown(rows), encoding="utf-8")
+    if args.first >= len(TESTED):
+        PAGE.write_text(markdown(rows), encoding="utf-8")
     for c in criteria(rows):
         print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")
     return int(not all(c.met for c in criteria(rows)))

@@ -41,6 +41,7 @@ from narrows.errors import NarrowsError
 from narrows.live import HOST
 from narrows.measurement import DIRECTIONS, Measurement, Spread
 from narrows.simulated import Plan, measure
+from validation.asked import positive, span
 from validation.echo import FRAME_BYTES
 from validation.stored import HERE, Json
 from validation.twin import KEPT, UNSEEN, UNSEEN_OFF, Criterion, Truth, criteria_of, criterion, drawn, ways
@@ -305,9 +306,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin_live", description=__doc__)
     parser.add_argument("--only", type=int, help="one seed")
-    parser.add_argument("--seeds", help="others than the page's, as 9000-9039: nothing is written but what is found")
+    parser.add_argument("--seeds", type=span, help="others than the page's, such as 9000-9039; no page")
     parser.add_argument("--retry", action="store_true", help="measure only what is not kept, or was not trusted")
-    parser.add_argument("--measure", type=int, metavar="N", help="N such runs and no more, half a minute each")
+    parser.add_argument("--measure", type=positive, metavar="N", help="N such runs and no more, half a minute each")
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
     KEPT_LIVE.mkdir(parents=True, exist_ok=True)
@@ -315,8 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.only is not None:
         seeds = range(args.only, args.only + 1)
     elif args.seeds:
-        first, last = map(int, args.seeds.split("-"))
-        seeds = range(first, last + 1)
+        seeds = args.seeds
     if not args.infer:
         _measure(missing(seeds, anew=not args.retry and args.measure is None), args.measure)
     if args.measure is not None:

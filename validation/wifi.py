@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from narrows import _core
+from validation.asked import positive
 from validation.stored import HERE
 
 SCENARIOS = HERE.parent / "scenarios/wifi"
@@ -356,9 +357,9 @@ NAMES = (
 def main() -> int:
     """1 where a criterion is not met that is not known."""
     parser = argparse.ArgumentParser(prog="python -m validation.wifi", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="of each scenario (default: 3)")
+    parser.add_argument("--seeds", type=positive, default=3, help="of each scenario (default: 3)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--spread", type=int, metavar="SEEDS", help="of the pings of thirty stations; nothing else")
+    parser.add_argument("--spread", type=positive, metavar="SEEDS", help="of thirty stations' pings; nothing else")
     parser.add_argument("--live", type=int, default=0, metavar="RUNS", help="with it: so many over real packets")
     args = parser.parse_args()
     if args.spread:

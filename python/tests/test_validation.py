@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,33 @@ from validation import cliff, explained, linux, papers, stored
 
 VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
 CASES = {case.name: case for case in stored.cases()}
+
+
+def test_a_wrong_number_is_told_in_a_line() -> None:
+    words = [sys.executable, "-m", "validation.twin_live", "--seeds", "x"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("argument --seeds: x: a whole number, or two such as 9000-9039\n")
+
+
+POOL = """
+import time
+from validation.asked import processes
+with processes(2) as pool:
+    waiting = [pool.submit(time.sleep, 60) for _ in range(20)]
+    print("begun", flush=True)
+    [one.result() for one in waiting]
+"""
+
+
+def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
+    words = [sys.executable, "-c", POOL]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=10)
+    assert (child.returncode, told) == (-signal.SIGINT, "stopped\n")
 
 
 @pytest.mark.parametrize("line", [line for line in VECTORS.splitlines() if not line.startswith("#")])

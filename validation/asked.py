@@ -1,0 +1,47 @@
+"""What the commands of this tier share: numbers that are asked for, and processes that end with Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+
+def positive(text: str) -> int:
+    """How many, at least one: a type of argparse.
+
+    >>> positive("3")
+    3
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number from 1")
+    return int(text)
+
+
+def span(text: str) -> range:
+    """From a number to a number, both included; or one: a type of argparse.
+
+    >>> span("9000-9002"), span("7")
+    (range(9000, 9003), range(7, 8))
+    """
+    first, _, last = text.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise argparse.ArgumentTypeError(f"{text}: a whole number, or two such as 9000-9039")
+    return range(int(first), int(last) + 1)
+
+
+@contextmanager
+def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
+    """A pool whose processes end at once and silently with whatever ends the block, Ctrl-C for one."""
+    with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
