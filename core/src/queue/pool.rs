@@ -67,7 +67,6 @@ impl List {
 /// The head of a list, found once for all that is done with it.
 pub struct Head<'a, P> {
     place: &'a mut Place<P>,
-    list: &'a mut List,
     free: &'a mut u32,
 }
 
@@ -77,16 +76,15 @@ impl<P> Head<'_, P> {
     pub fn packet(&mut self) -> Option<&mut P> {
         self.place.packet.as_mut()
     }
-    /// Takes it.
+    /// Takes it; `list` is the one that it is the head of.
     #[inline]
-    pub fn take(self) -> Option<P> {
-        let at = self.list.head;
+    pub fn take(self, list: &mut List) -> Option<P> {
+        let at = list.head;
         // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for them.
-        self.list.head = self.place.next;
+        list.head = self.place.next;
         self.place.next = *self.free;
         *self.free = at;
-        let packet = self.place.packet.take()?;
-        Some(packet)
+        self.place.packet.take()
     }
 }
 
@@ -94,46 +92,51 @@ impl<P> Pool<P> {
     /// Puts `packet` at the tail of `list`.
     #[inline]
     pub fn push(&mut self, list: &mut List, packet: P) {
-        let at = self.free;
-        let full = Place {
-            packet: Some(packet),
-            next: NONE,
-            before: list.tail,
-        };
-        let at = match self.places.get_mut(at as usize) {
-            Some(place) => {
-                self.free = place.next;
-                *place = full;
-                at
-            }
-            None => {
-                self.places.push(full);
-                (self.places.len() - 1) as u32
-            }
-        };
-        // Without a branch: whether a list is empty nobody could foresee.
-        let empty = list.is_empty();
-        let last = if empty { at } else { list.tail };
-        for (place, next) in [(last, at), (at, NONE)] {
-            if let Some(place) = self.places.get_mut(place as usize) {
-                place.next = next;
-            }
+        if self.free == NONE {
+            self.grow();
         }
+        let (at, before) = (self.free, list.tail);
+        // Without a branch: whether a list is empty nobody could foresee. The first of one is linked to itself, for a moment.
+        let empty = list.is_empty();
+        let last = if empty { at } else { before };
         list.head = if empty { at } else { list.head };
         list.tail = at;
+        let places = self.places.as_mut_slice();
+        if let Some(place) = places.get(at as usize) {
+            self.free = place.next;
+        }
+        if let Some(last) = places.get_mut(last as usize) {
+            last.next = at;
+        }
+        if let Some(place) = places.get_mut(at as usize) {
+            *place = Place {
+                packet: Some(packet),
+                next: NONE,
+                before,
+            };
+        }
+    }
+    /// One place more, where none is free.
+    #[cold]
+    fn grow(&mut self) {
+        self.free = self.places.len() as u32;
+        self.places.push(Place {
+            packet: None,
+            next: NONE,
+            before: NONE,
+        });
     }
     /// Takes the packet at the head of `list`.
     #[inline]
     pub fn pop(&mut self, list: &mut List) -> Option<P> {
-        self.head(list)?.take()
+        self.head(list)?.take(list)
     }
     /// The head of `list`, where it has one: to be looked at, and perhaps taken.
     #[inline]
-    pub fn head<'a>(&'a mut self, list: &'a mut List) -> Option<Head<'a, P>> {
+    pub fn head(&mut self, list: &List) -> Option<Head<'_, P>> {
         let place = self.places.get_mut(list.head as usize)?;
         Some(Head {
             place,
-            list,
             free: &mut self.free,
         })
     }

@@ -93,33 +93,49 @@ impl Isolation {
     }
 }
 
+/// What of 65 535 one has of so many that share it: a table in the place of a division, as in Linux. Of a power of two, so that
+/// no index is too large; there are no more sharers than queues.
+const PARTS: [u16; 2 * QUEUES] = {
+    let (mut parts, mut sharers) = ([u16::MAX; 2 * QUEUES], 1);
+    while sharers < parts.len() {
+        parts[sharers] = u16::MAX / sharers as u16;
+        sharers += 1;
+    }
+    parts
+};
+
 /// One side of the hosts.
 struct Hosts {
     tags: [u32; QUEUES],
+    /// Busy flows of each.
     busy: [u16; QUEUES],
-    /// Of each, what is to be had of 65 535 by one of its busy flows.
-    parts: [u16; QUEUES],
+    /// As how many a busy flow counts: 1, or 0 where hosts of this side are not told apart.
+    weight: u16,
 }
 
 impl Hosts {
-    const NEW: Hosts = Hosts {
-        tags: [0; QUEUES],
-        busy: [0; QUEUES],
-        parts: [u16::MAX; QUEUES],
-    };
-    fn counts(&mut self, host: u16, change: impl Fn(u16) -> u16) {
-        let host = usize::from(host);
-        let busy = change(self.busy[host]);
-        self.busy[host] = busy;
-        self.parts[host] = u16::MAX / busy.max(1);
+    fn new(told_apart: bool) -> Hosts {
+        Hosts {
+            tags: [0; QUEUES],
+            busy: [0; QUEUES],
+            weight: u16::from(told_apart),
+        }
+    }
+    #[inline]
+    fn busy(&mut self, host: u16) -> &mut u16 {
+        &mut self.busy[usize::from(host) % QUEUES]
     }
     fn place(&mut self, hash: u32) -> u16 {
+        let named = hash as usize % QUEUES;
+        if self.tags[named] == hash {
+            return named as u16;
+        }
         let set = Set::of(hash);
         let own = set.first(&self.tags, |tag| *tag == hash);
         let place = own
             .or_else(|| set.first(&self.busy, |busy| *busy == 0))
             // As in Linux, whose search ends where it began.
-            .unwrap_or(hash as usize % QUEUES);
+            .unwrap_or(named);
         self.tags[place] = hash;
         place as u16
     }
@@ -147,29 +163,25 @@ impl Set {
         let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
         let fitting: [u8; WAYS] = core::array::from_fn(|way| u8::from(fits(&ways[way])));
         let turned = u64::from_le_bytes(fitting).rotate_right(8 * self.named as u32);
-        (turned != 0).then(|| self.place(turned.trailing_zeros()))
+        (turned != 0).then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
     }
-    /// The place that is so many bits on from the named one, eight for each.
-    #[inline]
-    fn place(self, bits: u32) -> usize {
-        self.begin + (self.named + bits as usize / 8) % WAYS
-    }
-    /// The first place where `tags` has this tag, of which `bytes` has the highest byte: eight of those are compared at once.
+    /// The place where `tags` has this tag, of which `bytes` has the highest byte: eight of those are compared at once. Where the
+    /// search begins does not matter: no tag is in a set twice, but that of the places that nobody has had, which is 0 and names the
+    /// first.
     #[inline]
     fn tagged(self, tags: &[u32; QUEUES], bytes: &[u8; QUEUES], tag: u32) -> Option<usize> {
         const EACH: u64 = 0x0101_0101_0101_0101;
         let ways: &[u8; WAYS] = bytes[self.begin..].first_chunk()?;
-        let turned = u64::from_le_bytes(*ways).rotate_right(8 * self.named as u32);
-        let mut differs = turned ^ (EACH * u64::from(tag >> 24));
+        let mut differs = u64::from_le_bytes(*ways) ^ (EACH * u64::from(tag >> 24));
         loop {
             // The lowest bit of this is that of the first byte that is zero.
             let same = differs.wrapping_sub(EACH) & !differs & (EACH << 7);
             if same == 0 {
                 return None;
             }
-            let place = self.place(same.trailing_zeros());
-            if tags[place] == tag {
-                return Some(place);
+            let place = self.begin + same.trailing_zeros() as usize / 8;
+            if tags[place % QUEUES] == tag {
+                return Some(place % QUEUES);
             }
             differs |= same & same.wrapping_neg();
         }
@@ -182,6 +194,8 @@ pub struct Table {
     tags: [u32; QUEUES],
     /// Of each tag the highest byte.
     bytes: [u8; QUEUES],
+    /// Busy queues.
+    pub busy: u64,
     /// Each queue's state.
     pub states: [State; QUEUES],
     /// Each queue's hosts.
@@ -222,10 +236,11 @@ impl Table {
             isolation,
             tags: [0; QUEUES],
             bytes: [0; QUEUES],
+            busy: 0,
             states: [State::None; QUEUES],
             hosts: [[0; 2]; QUEUES],
-            sources: Hosts::NEW,
-            destinations: Hosts::NEW,
+            sources: Hosts::new(isolation.flows && isolation.source),
+            destinations: Hosts::new(isolation.flows && isolation.destination),
         }
     }
 
@@ -258,9 +273,7 @@ impl Table {
         self.bytes[queue] = (hashes.flow >> 24) as u8;
         if self.isolation.flows && (self.isolation.source || self.isolation.destination) {
             let busy = self.states[queue] == State::Bulk;
-            if busy {
-                self.rests(queue);
-            }
+            self.rests(queue, busy);
             if self.isolation.source {
                 self.hosts[queue][0] = self.sources.place(hashes.source);
             }
@@ -274,22 +287,21 @@ impl Table {
         queue
     }
 
-    fn counts(&mut self, queue: usize, change: impl Fn(u16) -> u16) {
-        let [source, destination] = self.hosts[queue];
-        if self.isolation.flows && self.isolation.source {
-            self.sources.counts(source, &change);
-        }
-        if self.isolation.flows && self.isolation.destination {
-            self.destinations.counts(destination, &change);
-        }
-    }
     /// The queue's flow is busy: its hosts have one more.
+    #[inline]
     pub fn toils(&mut self, queue: usize) {
-        self.counts(queue, |busy| (busy + 1).min(QUEUES as u16));
+        let [source, destination] = self.hosts[queue];
+        self.busy += 1;
+        *self.sources.busy(source) += self.sources.weight;
+        *self.destinations.busy(destination) += self.destinations.weight;
     }
-    /// It is no longer.
-    pub fn rests(&mut self, queue: usize) {
-        self.counts(queue, |busy| busy.saturating_sub(1));
+    /// It is no longer, if it was. Without a branch: nobody could foresee which was.
+    #[inline]
+    pub fn rests(&mut self, queue: usize, was: bool) {
+        let [source, destination] = self.hosts[queue];
+        self.busy -= u64::from(was);
+        *self.sources.busy(source) -= u16::from(was) & self.sources.weight;
+        *self.destinations.busy(destination) -= u16::from(was) & self.destinations.weight;
     }
     /// The hosts of a queue.
     #[inline]
@@ -300,10 +312,9 @@ impl Table {
     /// one counts.
     #[inline]
     pub fn part(&self, queue: usize) -> u16 {
-        let [source, destination] = self.hosts[queue];
-        let source = self.sources.parts[usize::from(source) % QUEUES];
-        let destination = self.destinations.parts[usize::from(destination) % QUEUES];
-        source.min(destination)
+        let [source, destination] = self.hosts[queue].map(|host| usize::from(host) % QUEUES);
+        let busy = self.sources.busy[source].max(self.destinations.busy[destination]);
+        PARTS[usize::from(busy) % PARTS.len()]
     }
 }
 

@@ -109,8 +109,8 @@ impl Stock {
 }
 
 /// A frame of so many bytes, of this tin, is paid for; did it leave? The bytes that it cost.
-#[inline]
-fn charge(shaper: &mut Shaper, line: Line, tin: &mut Tin, size: Bytes, now: Time, left: bool) -> i64 {
+#[inline(always)]
+fn charge(shaper: &mut Shaper, line: &Line, tin: &mut Tin, size: Bytes, now: Time, left: bool) -> i64 {
     let len = line.bytes(size);
     if !shaper.pace.is_unlimited() {
         tin.schedule.charge(len, now);
@@ -129,8 +129,10 @@ pub struct Cake<P> {
     tins: Vec<Tin>,
     /// The tin that was served last.
     current: usize,
-    /// There is no rate, and no other one has packets or lacks a turn.
+    /// There is no rate, and no other one has packets or lacks a turn. What it lacks itself is looked at when that ends.
     alone: bool,
+    /// The deficit of the tin that is served, before it spends.
+    deficit: i64,
     pool: Pool<P>,
     stock: Stock,
     autorate: Option<Estimator>,
@@ -170,6 +172,7 @@ impl<P: Packet + Send> Cake<P> {
             tins: diffserv.tins.iter().map(|share| Tin::new(share, isolation)).collect(),
             current: 0,
             alone: false,
+            deficit: 0,
             pool: Pool::default(),
             stock: Stock::default(),
             autorate: autorate.then(|| Estimator::new(rate)),
@@ -182,10 +185,26 @@ impl<P: Packet + Send> Cake<P> {
     /// Shapes to so many bytes per second; 0: does not shape.
     fn configure(&mut self, rate: u64) {
         self.shaper.pace = Pace::of(rate);
-        self.alone = false;
+        self.finds_rivals();
         self.memory_limit = self.config.memory(rate);
         for tin in &mut self.tins {
             tin.configure(rate, self.config.rtt);
+        }
+    }
+
+    /// The tin that was alone may not be any longer.
+    fn finds_rivals(&mut self) {
+        if core::mem::take(&mut self.alone) {
+            self.tins[self.current].goes_round(self.deficit);
+        }
+    }
+
+    /// A packet comes to an empty tin.
+    fn wakes(&mut self, now: Time, at: usize) {
+        self.finds_rivals();
+        self.tins[at].schedule.wake(now);
+        if self.stock.backlog.packets == 0 {
+            self.shaper.wake(now);
         }
     }
 
@@ -228,7 +247,7 @@ impl<P: Packet + Send> Cake<P> {
         self.stock.gone(tin, size, ack.memory(size));
         self.stock.longest.left(at, queue, size);
         if self.config.ingress {
-            charge(&mut self.shaper, self.config.line, tin, size, now, false);
+            charge(&mut self.shaper, &self.config.line, tin, size, now, false);
         }
         sink.dropped(now, ack, Why::Law);
     }
@@ -244,14 +263,14 @@ impl<P: Packet + Send> Cake<P> {
         self.stock.gone(tin, size, packet.memory(size));
         self.stock.longest.left(at, queue, size);
         if self.config.ingress {
-            let len = charge(&mut self.shaper, self.config.line, tin, size, now, false);
+            let len = charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             tin.pays(queue, len);
         }
         sink.dropped(now, packet, Why::Law);
     }
 
     /// The next packet, if any waits and may leave. The first look may be at an empty queue whose law fades.
-    #[inline]
+    #[inline(always)]
     fn serve(&mut self, now: Time, first: bool, sink: &mut dyn Sink<P>) -> Option<P> {
         if self.stock.backlog.packets == 0 {
             return None;
@@ -260,37 +279,26 @@ impl<P: Packet + Send> Cake<P> {
             self.current = self.turn(now)?;
         }
         let at = self.current;
-        let mut tin = &mut self.tins[at];
-        if self.alone {
-            tin.goes_round();
-        }
+        let tin = &mut self.tins[at];
+        self.deficit = tin.deficit;
         if first {
             tin.look_at_decaying(now);
         }
-        while let Some((queue, chain)) = tin.first(&mut self.rng) {
-            let Some(mut head) = self.pool.head(&mut tin.lists[queue]) else {
-                tin.found_empty(queue, chain, now);
-                continue;
-            };
-            let packet = head.packet()?;
-            let size = packet.size();
-            let memory = packet.memory(size);
-            if !tin.cobalts[queue].passes(&tin.law, packet.enqueued_at(), now) {
-                if self.judges(now, at, queue, sink) {
-                    tin = &mut self.tins[at];
-                    continue;
-                }
-                tin = &mut self.tins[at];
-                head = self.pool.head(&mut tin.lists[queue])?;
-            }
-            let packet = head.take()?;
-            self.stock.gone(tin, size, memory);
-            self.stock.longest.sent(at, queue, size);
-            let len = charge(&mut self.shaper, self.config.line, tin, size, now, true);
-            tin.pays(queue, len);
-            return Some(packet);
+        let Some(queue) = tin.next(now, &mut self.rng) else {
+            return self.serve_another(now, sink);
+        };
+        let mut head = self.pool.head(&tin.lists[queue])?;
+        let packet = head.packet()?;
+        let (size, entered) = (packet.size(), packet.enqueued_at());
+        let memory = packet.memory(size);
+        if !tin.cobalts[queue].passes(&tin.law, entered, now) {
+            return self.serve_judged(now, at, queue, sink);
         }
-        self.serve_another(now, sink)
+        self.stock.gone(tin, size, memory);
+        self.stock.longest.sent(at, queue, size);
+        let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
+        tin.pays(queue, len);
+        head.take(&mut tin.lists[queue])
     }
 
     /// The tin whose turn it was has none.
@@ -300,14 +308,32 @@ impl<P: Packet + Send> Cake<P> {
         self.serve(now, false, sink)
     }
 
-    /// Asks the law of a queue about its head: it may be marked, or dropped unless it is the last one. Was it dropped?
+    /// The head of a queue leaves as its law says, or if that drops it, one behind it or of another queue of the tin.
     #[inline(never)]
+    fn serve_judged(&mut self, now: Time, at: usize, mut queue: usize, sink: &mut dyn Sink<P>) -> Option<P> {
+        while self.judges(now, at, queue, sink) {
+            match self.tins[at].next(now, &mut self.rng) {
+                Some(next) => queue = next,
+                None => return self.serve_another(now, sink),
+            }
+        }
+        let tin = &mut self.tins[at];
+        let packet = self.pool.pop(&mut tin.lists[queue])?;
+        let size = packet.size();
+        self.stock.gone(tin, size, packet.memory(size));
+        self.stock.longest.sent(at, queue, size);
+        let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
+        tin.pays(queue, len);
+        Some(packet)
+    }
+
+    /// Asks the law of a queue about its head: it may be marked, or dropped unless it is the last one. Was it dropped?
     fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
         let tin = &mut self.tins[at];
         let Some(packet) = self.pool.front_mut(&tin.lists[queue]) else {
             return false;
         };
-        let crowd = if self.config.ingress { tin.busy } else { 0 };
+        let crowd = if self.config.ingress { tin.busy() } else { 0 };
         let signal = tin.cobalts[queue].judges(&tin.law, packet, crowd, now, &mut self.rng, sink);
         let drops = signal && !tin.lists[queue].is_one();
         if drops {
@@ -335,7 +361,7 @@ impl<P: Packet + Send> Cake<P> {
             stock.longest.left(at, queue, size);
             tin.cobalts[queue].overflows(&tin.law, now);
             if self.config.ingress {
-                charge(&mut self.shaper, self.config.line, tin, size, now, false);
+                charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             }
             sink.dropped(now, packet, Why::Overflow);
         }
@@ -403,19 +429,17 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             size = packet.size();
         }
         let at = usize::from(self.config.tin_of[usize::from(packet.dscp() & 63)]);
+        let mut tin = &mut self.tins[at];
+        let queue = tin.queue(&packet, self.config.seed);
         if self.config.wash {
             packet.set_dscp(0);
         }
         let memory = packet.memory(size);
-        let (tin, stock) = (&mut self.tins[at], &mut self.stock);
         if tin.backlog.packets == 0 {
-            self.alone = false;
-            tin.schedule.wake(now);
-            if stock.backlog.packets == 0 {
-                self.shaper.wake(now);
-            }
+            self.wakes(now, at);
+            tin = &mut self.tins[at];
         }
-        let queue = tin.queue(&packet, self.config.seed);
+        let stock = &mut self.stock;
         self.pool.push(&mut tin.lists[queue], packet);
         tin.backlog.add(size);
         stock.backlog.add(size);

@@ -92,7 +92,7 @@ impl Line {
         }
     }
     /// The bytes that a frame of so many is paid as.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&self, size: Bytes) -> u64 {
         let size = size.get();
         if self.bare {

@@ -12,42 +12,39 @@ use super::hash::QUEUES;
 const SWEEPS: usize = 1024;
 /// How far on a queue may be put.
 pub const FARTHEST: u64 = SWEEPS as u64 - 1;
+/// A queue's number, or [`NONE`]. Of 32 bits, for a compiler reads those of 16 together with what is beside them, and has to wait then
+/// for what was written of it a moment ago.
+type Link = u32;
 /// No queue.
-const NONE: u16 = u16::MAX;
+const NONE: Link = Link::MAX;
 
 /// A list's first and last; the last of an empty one is whatever it was.
 #[derive(Copy, Clone)]
 struct Ends {
-    head: u16,
-    tail: u16,
+    head: Link,
+    tail: Link,
 }
 
-/// One of the new and the old ones: a sweep, or the new ones.
+/// One of the new and the old ones.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Chain(usize);
-
-impl Chain {
-    /// Is it one of the old ones?
-    #[inline]
-    pub fn is_old(self) -> bool {
-        self.0 != NEW
-    }
+pub enum Chain {
+    /// Those that have just begun.
+    New,
+    /// Those of the present sweep.
+    Old,
 }
-
-/// That of the new ones, behind the sweeps.
-const NEW: usize = SWEEPS;
 
 /// The chains of a tin.
 pub struct Chains {
-    next: [u16; QUEUES],
+    next: [Link; QUEUES],
     /// Of a decaying queue: who is before it.
-    before: [u16; QUEUES],
-    /// The sweeps, and the new ones.
-    ends: [Ends; SWEEPS + 1],
-    /// The head of the ring of those that decay.
-    decaying: u16,
+    before: [Link; QUEUES],
+    new: Ends,
+    sweeps: [Ends; SWEEPS],
     /// The present sweep, modulo their number.
     sweep: usize,
+    /// The head of the ring of those that decay.
+    decaying: Link,
     /// A bit for each sweep that has queues, or had.
     filled: [u64; SWEEPS / 64],
 }
@@ -59,9 +56,10 @@ impl Default for Chains {
         Chains {
             next: [NONE; QUEUES],
             before: [NONE; QUEUES],
-            ends: [empty; SWEEPS + 1],
-            decaying: NONE,
+            new: empty,
+            sweeps: [empty; SWEEPS],
             sweep: 0,
+            decaying: NONE,
             filled: [0; SWEEPS / 64],
         }
     }
@@ -69,48 +67,51 @@ impl Default for Chains {
 
 /// Is it a queue?
 #[inline]
-fn queue(number: u16) -> Option<usize> {
-    let queue = usize::from(number);
+fn queue(number: Link) -> Option<usize> {
+    let queue = number as usize;
     (queue < QUEUES).then_some(queue)
 }
 
 impl Ends {
     /// Without a branch: whether a list is empty nobody could foresee.
     #[inline]
-    fn push(&mut self, next: &mut [u16; QUEUES], queue: usize) {
+    fn push(&mut self, next: &mut [Link; QUEUES], queue: usize) {
         let empty = self.head == NONE;
-        let last = if empty { queue as u16 } else { self.tail };
-        self.head = if empty { queue as u16 } else { self.head };
-        self.tail = queue as u16;
-        next[usize::from(last) % QUEUES] = queue as u16;
+        let last = if empty { queue as Link } else { self.tail };
+        self.head = if empty { queue as Link } else { self.head };
+        self.tail = queue as Link;
+        next[last as usize % QUEUES] = queue as Link;
         next[queue] = NONE;
     }
     #[inline]
-    fn pop(&mut self, next: &[u16; QUEUES]) {
-        self.head = next[usize::from(self.head) % QUEUES];
+    fn pop(&mut self, next: &[Link; QUEUES]) {
+        self.head = next[self.head as usize % QUEUES];
     }
 }
 
 impl Chains {
-    /// The first of those that have just begun, else of the old ones. Without a branch: which of them there are nobody could foresee.
+    /// The first of those that have just begun.
     #[inline]
-    pub fn first(&mut self) -> Option<(usize, Chain)> {
-        if let Some(queue) = queue(self.ends[NEW].head) {
-            return Some((queue, Chain(NEW)));
-        }
-        match queue(self.ends[self.sweep].head) {
-            Some(queue) => Some((queue, Chain(self.sweep))),
-            None => self.next_sweep(),
-        }
+    pub fn first_new(&self) -> Option<usize> {
+        queue(self.new.head)
+    }
+    /// The first of the present sweep.
+    #[inline]
+    pub fn first_old(&mut self) -> Option<usize> {
+        queue(self.present().head)
+    }
+    #[inline]
+    fn present(&mut self) -> &mut Ends {
+        &mut self.sweeps[self.sweep % SWEEPS]
     }
     /// The first of those that decay.
     #[inline]
     pub fn first_decaying(&self) -> Option<usize> {
         queue(self.decaying)
     }
-    /// Goes on to the next sweep that has a queue.
+    /// Goes on to the next sweep that has a queue, if there is one.
     #[inline(never)]
-    fn next_sweep(&mut self) -> Option<(usize, Chain)> {
+    pub fn next_sweep(&mut self) -> bool {
         let mut word = self.sweep / 64;
         // Of the present word first those behind the present sweep, at last those before it.
         let mut mask = !0 << (self.sweep % 64);
@@ -121,38 +122,42 @@ impl Chains {
                     break;
                 }
                 let sweep = word * 64 + bits.trailing_zeros() as usize;
-                if let Some(first) = queue(self.ends[sweep].head) {
+                if self.sweeps[sweep].head != NONE {
                     self.sweep = sweep;
-                    return Some((first, Chain(sweep)));
+                    return true;
                 }
                 self.filled[word] &= !(1 << (sweep % 64));
             }
             word = (word + 1) % self.filled.len();
             mask = !0;
         }
-        None
+        false
     }
     /// Puts a queue that is in no chain at the tail of those that have just begun.
     #[inline]
     pub fn begins(&mut self, queue: usize) {
-        self.ends[NEW].push(&mut self.next, queue);
+        self.new.push(&mut self.next, queue);
     }
     /// Puts a queue that is in no chain behind those that stand so many sweeps on, 1 to [`FARTHEST`].
     #[inline]
     pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
         let sweep = (self.sweep + ahead as usize) % SWEEPS;
         self.filled[sweep / 64] |= 1 << (sweep % 64);
-        self.ends[sweep].push(&mut self.next, queue);
+        self.sweeps[sweep].push(&mut self.next, queue);
     }
     /// The first of a chain goes.
     #[inline]
     pub fn pop(&mut self, chain: Chain) {
-        self.ends[chain.0].pop(&self.next);
+        let ends = match chain {
+            Chain::New => &mut self.new,
+            Chain::Old => &mut self.sweeps[self.sweep % SWEEPS],
+        };
+        ends.pop(&self.next);
     }
     /// Of the old ones, those from the head on that `goes` holds for go on to the next sweep, one behind the other.
     #[inline]
     pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
-        let first = self.ends[self.sweep].head;
+        let first = self.present().head;
         let (mut head, mut last) = (first, first);
         while let Some(queue) = queue(head).filter(|queue| goes(*queue)) {
             (last, head) = (head, self.next[queue]);
@@ -160,29 +165,29 @@ impl Chains {
         if head == first {
             return;
         }
-        self.ends[self.sweep].head = head;
+        self.present().head = head;
         let sweep = (self.sweep + 1) % SWEEPS;
         self.filled[sweep / 64] |= 1 << (sweep % 64);
-        let to = &mut self.ends[sweep];
+        let to = &mut self.sweeps[sweep];
         if to.head == NONE {
             to.head = first;
         } else {
-            self.next[usize::from(to.tail) % QUEUES] = first;
+            self.next[to.tail as usize % QUEUES] = first;
         }
         to.tail = last;
-        self.next[usize::from(last) % QUEUES] = NONE;
+        self.next[last as usize % QUEUES] = NONE;
     }
     /// Puts a queue that is in no chain at the tail of those that decay.
     #[inline]
     pub fn decays(&mut self, queue: usize) {
-        let (head, number) = (self.decaying, queue as u16);
+        let (head, number) = (self.decaying, queue as Link);
         let head = if head == NONE { number } else { head };
         // Alone it is before itself.
         self.before[queue] = number;
-        let last = self.before[usize::from(head) % QUEUES];
+        let last = self.before[head as usize % QUEUES];
         self.decaying = head;
-        self.next[usize::from(last) % QUEUES] = number;
-        self.before[usize::from(head) % QUEUES] = number;
+        self.next[last as usize % QUEUES] = number;
+        self.before[head as usize % QUEUES] = number;
         self.next[queue] = head;
         self.before[queue] = last;
     }
@@ -195,11 +200,11 @@ impl Chains {
     #[inline]
     pub fn recovers(&mut self, queue: usize) {
         let (next, before) = (self.next[queue], self.before[queue]);
-        if self.decaying == queue as u16 {
-            self.decaying = if next == queue as u16 { NONE } else { next };
+        if self.decaying == queue as Link {
+            self.decaying = if next == queue as Link { NONE } else { next };
         }
-        self.next[usize::from(before) % QUEUES] = next;
-        self.before[usize::from(next) % QUEUES] = before;
+        self.next[before as usize % QUEUES] = next;
+        self.before[next as usize % QUEUES] = before;
     }
 }
 
@@ -208,6 +213,15 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Whose turn it is.
+    fn first(chains: &mut Chains) -> Option<(usize, Chain)> {
+        let new = chains.first_new().map(|queue| (queue, Chain::New));
+        if new.is_none() && chains.first_old().is_none() {
+            chains.next_sweep();
+        }
+        new.or_else(|| chains.first_old().map(|queue| (queue, Chain::Old)))
+    }
+
     #[test]
     fn old_queues_come_up_sweep_by_sweep_in_the_order_in_which_they_were_put() {
         let mut chains = Chains::default();
@@ -215,7 +229,7 @@ mod tests {
             chains.to_sweep(queue, ahead);
         }
         let mut came = Vec::new();
-        while let Some((queue, chain)) = chains.first() {
+        while let Some((queue, chain)) = first(&mut chains) {
             came.push(queue);
             chains.pop(chain);
             if queue == 5 && came.len() == 1 {
@@ -236,20 +250,20 @@ mod tests {
         for (queue, ahead) in [(5, 1), (6, 1), (7, 1), (8, 2)] {
             chains.to_sweep(queue, ahead);
         }
-        assert_eq!(chains.first().map(|(queue, _)| queue), Some(5));
+        assert_eq!(first(&mut chains).map(|(queue, _)| queue), Some(5));
         // 5 and 6 go from the first sweep to the second, where 8 stands already.
         chains.go_on(|queue| queue != 7);
         let mut came = Vec::new();
         chains.begins(1);
-        while let Some((queue, chain)) = chains.first() {
-            assert_eq!(chain.is_old(), queue != 1);
+        while let Some((queue, chain)) = first(&mut chains) {
+            assert_eq!(chain == Chain::New, queue == 1);
             came.push(queue);
             chains.pop(chain);
         }
         assert_eq!(came, [1, 7, 8, 5, 6]);
         // Nobody goes on from where nobody is.
         chains.go_on(|_| true);
-        assert_eq!(chains.first(), None);
+        assert_eq!(first(&mut chains), None);
     }
 
     #[test]

@@ -30,9 +30,8 @@ pub struct Tin {
     pub backlog: Backlog,
     /// Bytes of a turn.
     quantum: u64,
-    sparse: u64,
-    /// Busy queues.
-    pub busy: u64,
+    /// Queues that are in the order, new ones and old ones.
+    listed: u64,
     chains: Chains,
     table: Table,
     /// Until when nothing becomes of a queue that decays.
@@ -54,8 +53,7 @@ impl Tin {
             law: Law::new(Span::ZERO, Span::ZERO, Span::ZERO),
             backlog: Backlog::default(),
             quantum: MTU.get(),
-            sparse: 0,
-            busy: 0,
+            listed: 0,
             chains: Chains::default(),
             table: Table::new(isolation),
             quiet: [Time::ZERO; QUEUES],
@@ -80,19 +78,23 @@ impl Tin {
         self.law = Law::new(target, interval, frame);
     }
 
-    /// It has its turn again after as many rounds as it takes: in none of them another tin does anything.
-    #[inline]
-    pub fn goes_round(&mut self) {
-        if self.deficit < 0 {
-            let rounds = self.deficit.unsigned_abs().div_ceil(self.weight as u64);
+    /// It had no rival: what it lacked before it spent its last packets it was given, in as many rounds as that took.
+    pub fn goes_round(&mut self, before: i64) {
+        if before < 0 {
+            let rounds = before.unsigned_abs().div_ceil(self.weight as u64);
             self.deficit += rounds as i64 * self.weight;
         }
+    }
+
+    /// Its busy queues.
+    pub fn busy(&self) -> u64 {
+        self.table.busy
     }
 
     /// Is there any queue that may have packets?
     #[inline]
     pub fn is_active(&self) -> bool {
-        self.sparse + self.busy > 0
+        self.listed > 0
     }
 
     /// The queue of a packet.
@@ -108,38 +110,52 @@ impl Tin {
     }
 
     /// The queue has got a packet.
-    #[inline]
+    #[inline(always)]
     pub fn arrives(&mut self, queue: usize, rng: &mut Rng) {
         let state = self.table.states[queue];
         if state.begins() {
             if state == State::Decaying {
                 self.chains.recovers(queue);
             }
-            self.sparse += 1;
+            self.listed += 1;
             self.table.states[queue] = State::Sparse;
             self.deficits[queue] = whole(self.share(queue), rng);
             self.chains.begins(queue);
         } else if state == State::SparseWait {
-            self.sparse -= 1;
             self.grows(queue);
         }
     }
 
+    /// The queue was sparse, and is busy from now on.
+    #[inline]
     fn grows(&mut self, queue: usize) {
         self.table.states[queue] = State::Bulk;
-        self.busy += 1;
         self.table.toils(queue);
     }
 
-    /// The queue whose turn it is, and its chain. Turns that are over end on the way there.
-    #[inline]
-    pub fn first(&mut self, rng: &mut Rng) -> Option<(usize, Chain)> {
+    /// The queue whose turn it is, and that has a packet. On the way there turns end, and queues that are empty leave.
+    #[inline(always)]
+    pub fn next(&mut self, now: Time, rng: &mut Rng) -> Option<usize> {
         loop {
-            let (queue, chain) = self.chains.first()?;
-            if self.deficits[queue] > 0 {
-                return Some((queue, chain));
+            if let Some(queue) = self.chains.first_new() {
+                if self.deficits[queue] <= 0 {
+                    self.ends_first_turn(queue, rng);
+                } else if self.lists[queue].is_empty() {
+                    self.found_empty(queue, Chain::New, now);
+                } else {
+                    return Some(queue);
+                }
+            } else if let Some(queue) = self.chains.first_old() {
+                if self.deficits[queue] <= 0 {
+                    self.ends_turn(queue, rng);
+                } else if self.lists[queue].is_empty() {
+                    self.found_empty(queue, Chain::Old, now);
+                } else {
+                    return Some(queue);
+                }
+            } else if !self.chains.next_sweep() {
+                return None;
             }
-            self.ends_turn(queue, chain, rng);
         }
     }
 
@@ -164,28 +180,43 @@ impl Tin {
         *rng = random;
     }
 
-    /// The turn of the queue that is first is over. It gets another, behind the old ones.
-    #[inline]
-    fn ends_turn(&mut self, queue: usize, chain: Chain, rng: &mut Rng) {
-        if self.table.states[queue] == State::Sparse {
-            if self.lists[queue].is_empty() {
-                self.table.states[queue] = State::SparseWait;
-            } else {
-                self.sparse -= 1;
-                self.grows(queue);
-            }
+    /// The first turn of the new queue that is first is over: it joins the old ones.
+    #[inline(always)]
+    fn ends_first_turn(&mut self, queue: usize, rng: &mut Rng) {
+        if self.lists[queue].is_empty() {
+            self.table.states[queue] = State::SparseWait;
+        } else {
+            self.grows(queue);
         }
-        let share = self.share(queue);
-        let lacks = u64::from(self.deficits[queue].unsigned_abs()) << 16;
-        let few = lacks < share * ONE_BY_ONE;
-        if few && chain.is_old() {
-            return self.go_on(queue, share, rng);
-        }
-        let turns = if few {
+        let (share, lacks) = (self.share(queue), self.lacks(queue));
+        let turns = if lacks < share * ONE_BY_ONE {
             1
         } else {
-            (lacks / share.max(1) + 1).min(FARTHEST)
+            turns(lacks, share)
         };
+        self.goes_behind(queue, Chain::New, turns, share, rng);
+    }
+
+    /// The turn of the old queue that is first is over.
+    #[inline]
+    fn ends_turn(&mut self, queue: usize, rng: &mut Rng) {
+        let (share, lacks) = (self.share(queue), self.lacks(queue));
+        if lacks < share * ONE_BY_ONE {
+            self.go_on(queue, share, rng);
+        } else {
+            self.goes_behind(queue, Chain::Old, turns(lacks, share), share, rng);
+        }
+    }
+
+    /// What a queue whose turn is over lacks, of 2⁻¹⁶ bytes.
+    #[inline]
+    fn lacks(&self, queue: usize) -> u64 {
+        u64::from(self.deficits[queue].wrapping_neg() as u32) << 16
+    }
+
+    /// The first of a chain gets so many turns, behind the old ones of as many sweeps.
+    #[inline]
+    fn goes_behind(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
         self.chains.pop(chain);
         self.deficits[queue] += whole(share * turns, rng);
         self.chains.to_sweep(queue, turns);
@@ -224,9 +255,9 @@ impl Tin {
         self.deficit -= bytes;
     }
 
-    /// The queue that is first, at its turn, had no packet.
-    #[inline]
-    pub fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
+    /// The queue that is first, at its turn, has no packet.
+    #[inline(always)]
+    fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
         self.chains.pop(chain);
         let cobalt = &mut self.cobalts[queue];
         cobalt.found_empty(&self.law, now);
@@ -236,13 +267,16 @@ impl Tin {
             self.chains.decays(queue);
         }
         let state = if decays { State::Decaying } else { State::None };
-        if core::mem::replace(&mut self.table.states[queue], state) == State::Bulk {
-            self.busy -= 1;
-            self.table.rests(queue);
-        } else {
-            self.sparse -= 1;
-        }
+        let was_busy = core::mem::replace(&mut self.table.states[queue], state) == State::Bulk;
+        self.listed -= 1;
+        self.table.rests(queue, was_busy);
     }
+}
+
+/// The turns that a queue gets at once which lacks many: those that it takes until it may send again.
+#[inline]
+fn turns(lacks: u64, share: u64) -> u64 {
+    (lacks / share.max(1) + 1).min(FARTHEST)
 }
 
 /// Whole bytes of so many times 2⁻¹⁶: a fraction of a byte becomes one with that probability.
