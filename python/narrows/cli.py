@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import Run, __version__, _core
+from narrows import Run, __version__, _core, output
 from narrows.advise.command import advise, from_, record
-from narrows.errors import NarrowsError, OutputError
+from narrows.errors import NarrowsError
 from narrows.latency_command import latency
 from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
 from narrows.reproduce.command import reproduce
@@ -589,10 +589,7 @@ def remy(file: str, out: str) -> None:
     except OSError as error:
         raise NarrowsError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
     text, rules = _core.remy_from_dna(dna, name_of(file))
-    try:
-        Path(out).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{name_of(out)}: {(error.strerror or str(error)).lower()}") from error
+    output.write(out, text)
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 

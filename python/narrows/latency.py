@@ -445,15 +445,3 @@ def check(*files: str | None) -> None:
             raise OutputError(f"{file}: there is no directory {parent}")
         if not os.access(parent if not FilePath(file).exists() else file, os.W_OK):
             raise OutputError(f"{file}: permission denied")
-
-
-def save(text: str, file: str | PathLike[str]) -> None:
-    """Writes a text.
-
-    Raises:
-        OutputError: If it cannot be written.
-    """
-    try:
-        FilePath(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error

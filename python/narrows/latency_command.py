@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from narrows import output
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -144,9 +146,9 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     lab = told["kind"] == "latency_lab"
     several = of_setups(told) if lab else [(host, told)]
     if out is not None:
-        telling.save(json.dumps(told) + "\n", out)
+        output.write(out, json.dumps(told) + "\n")
     if hlog is not None:
-        telling.save(telling.hlog(several), hlog)
+        output.write(hlog, telling.hlog(several))
     if plot:
         telling.plot(several, plot)
     if page is not None:

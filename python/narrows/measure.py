@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from narrows import output
 from narrows.errors import NarrowsError, OutputError
-from narrows.scenario import name_of
 
 if TYPE_CHECKING:
     from narrows.measurement import Measurement
@@ -151,7 +151,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     wanted = with_twin and not measured.interrupted and not (as_json and path_file is None)
     model = _twin(measured, quiet=quiet) if wanted else None
     if path_file is not None and model is not None:
-        _text(path_file, model.toml())
+        output.write(path_file, model.toml())
     _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
     if measured.interrupted:
         # Kept and told; the exit code is Ctrl-C's all the same.
@@ -215,13 +215,6 @@ def _shown(
                     screen.print(line, no_wrap=True, overflow="crop")
 
 
-def _text(file: str, text: str) -> None:
-    try:
-        Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
-
-
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words. Example: --json | jq .down")
@@ -246,7 +239,7 @@ def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool
     with _Bar(quiet=quiet, of="simulations") as bar:
         model = infer(measured, seed=seed, progress=bar)
     if path_file is not None:
-        _text(path_file, model.toml())
+        output.write(path_file, model.toml())
     if as_json:
         click.echo(json.dumps(model.json()))
     elif not quiet:

@@ -6,13 +6,15 @@ Colours are told apart by who does not see red and green alike, and flows by the
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from narrows.errors import NarrowsError, OutputError
+from narrows import output
+from narrows.errors import NarrowsError
 from narrows.pictures import EVERY, Line, Picture, pictures
 from narrows.scenario import name_of
 from narrows.words import sentence
@@ -218,9 +220,6 @@ def write(figure: Figure, file: str | PathLike[str], format_: str | None) -> Non
     """Writes a picture; the same figure gives the same file."""
     # No date: the same run gives the same file.
     dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    try:
-        FilePath(file).parent.mkdir(parents=True, exist_ok=True)
-        with FilePath(file).open("wb") as sink:
-            figure.savefig(sink, format=format_, dpi=120, metadata=dateless.get(format_ or "", {}))
-    except OSError as error:
-        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+    sink = io.BytesIO()
+    figure.savefig(sink, format=format_, dpi=120, metadata=dateless.get(format_ or "", {}))
+    output.write(file, sink.getvalue())

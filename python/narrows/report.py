@@ -15,10 +15,9 @@ from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from narrows import __version__, _core, tables, words
-from narrows.errors import NarrowsError, OutputError
+from narrows import __version__, _core, output, tables, words
+from narrows.errors import NarrowsError
 from narrows.pictures import TIME, Picture, pictures
-from narrows.scenario import name_of
 
 if TYPE_CHECKING:
     from narrows.runs import Run
@@ -71,11 +70,7 @@ def compare_report(
 
 def write(made: Json, file: str | PathLike[str]) -> None:
     """Writes the page of a document; see `compare_report`."""
-    try:
-        FilePath(file).parent.mkdir(parents=True, exist_ok=True)
-        FilePath(file).write_text(page(made), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+    output.write(file, page(made))
 
 
 def page(made: Json) -> str:

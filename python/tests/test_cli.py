@@ -296,6 +296,26 @@ def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -
             assert "Example: " in (option.help or ""), option.name
 
 
+@pytest.mark.parametrize("option", ["--report", "--plot"])
+def test_a_full_disk_takes_no_older_result_away(tiny: Path, option: str) -> None:
+    older = tiny.with_name("older.svg" if option == "--plot" else "older.html")
+    older.write_text("older", encoding="utf-8")
+    older.chmod(0o640)
+    little = ["sh", "-c", 'ulimit -f 1; "$@"', "sh", NARROWS, "run", tiny, "--quiet", option, older]
+    done = subprocess.run(little, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"{older}: file too large\n")
+    assert older.read_text(encoding="utf-8") == "older"
+    assert sorted(tiny.parent.iterdir()) == sorted([tiny, older])
+    assert subprocess.run([NARROWS, "run", tiny, "--quiet", option, older], check=False).returncode == 0
+    assert (older.stat().st_size > 5000, older.stat().st_mode & 0o777) == (True, 0o640)
+
+
+def test_a_device_takes_a_result(cli: Cli, tiny: Path) -> None:
+    assert "<!doctype html>" in cli("run", tiny, "--quiet", "--report", "/dev/stdout").stdout.lower()
+    assert cli("run", tiny, "--quiet", "--report", "/dev/full").returncode == 2
+    assert Path("/dev/full").is_char_device()
+
+
 def test_stdout_that_is_full_or_closed_is_no_crash(tiny: Path) -> None:
     for args in (["run", tiny], ["run", tiny, "--json"], ["check", tiny], ["list"]):
         with Path("/dev/full").open("w") as full:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import _core
+from narrows import _core, output
 from narrows.errors import NarrowsError
 from narrows.scenario import name_of
 
@@ -300,7 +300,6 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.advise.dialects.layers import RATE, RTT  # noqa: PLC0415
     from narrows.advise.judge import judge  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
-    from narrows.errors import OutputError  # noqa: PLC0415
     from narrows.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
     from narrows.show import console  # noqa: PLC0415
 
@@ -327,10 +326,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     with _Bar(quiet=as_json, of="simulations") as bar:
         judged = judge(found.path, seed=seed, progress=bar)
     if out_file is not None:
-        try:
-            FilePath(out_file).write_text(toml, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{name_of(out_file)}: {(error.strerror or str(error)).lower()}") from error
+        output.write(out_file, toml)
     warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]
     if as_json:
         told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml, "warned": warned,

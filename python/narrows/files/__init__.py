@@ -16,6 +16,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from narrows import output
 from narrows.errors import OutputError
 from narrows.measurement import Measurement, MeasurementError, parse
 from narrows.scenario import name_of
@@ -76,17 +77,7 @@ def write(measured: Measurement, file: str | PathLike[str]) -> None:
         OutputError: If it cannot be written, or the name says nothing.
     """
     writer = writer_of(file)
-    target = Path(file)
-    part = target.with_name(f".{target.name[:200]}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_bytes(writer(measured))
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+    output.write(file, writer(measured))
 
 
 def writer_of(file: str | PathLike[str]) -> Callable[[Measurement], bytes]:

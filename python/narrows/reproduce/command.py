@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from narrows.errors import NarrowsError, OutputError
+from narrows import output
+from narrows.errors import NarrowsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,9 +79,9 @@ def reproduce(  # noqa: PLR0917
             outcomes.append(run(each, quick=quick, into=into, anew=anew, told=told))
     command = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
     if html_file is not None:
-        _write(html_file, page.page(outcomes, command))
+        output.write(html_file, page.page(outcomes, command))
     if markdown_file is not None:
-        _write(markdown_file, page.markdown(outcomes, command))
+        output.write(markdown_file, page.markdown(outcomes, command))
     if as_json:
         document = {"verdict": page.verdict(outcomes), "experiments": [one.json() for one in outcomes]}
         click.echo(json.dumps(document))
@@ -96,14 +97,6 @@ _ENOUGH = 0.8
 def _enough(outcomes: Sequence[Outcome]) -> bool:
     inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
     return inside >= _ENOUGH * (inside + outside)
-
-
-def _write(file: str, text: str) -> None:
-    try:
-        with open(file, "w", encoding="utf-8") as out:  # noqa: PTH123
-            out.write(text)
-    except OSError as error:
-        raise OutputError(f"{file}: {error.strerror}") from error
 
 
 def _tell(outcomes: Sequence[Outcome]) -> None:

@@ -11,8 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from narrows import __version__
-from narrows.errors import OutputError
+from narrows import __version__, output
 from narrows.reproduce import losses, maps, shares
 from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab
@@ -73,11 +72,7 @@ def reproduce(
     # One that had to leave something out, for want of an extra, is tried again.
     if kept is None or not _wanted(experiment, quick=quick) <= set(kept["ours"]):
         kept = _run(experiment, quick=quick, told=told) | {"made": made}
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{file}: {error.strerror}") from error
+        output.write(file, json.dumps(kept, indent=1) + "\n")
     return Outcome(
         experiment=experiment,
         ours=kept["ours"],

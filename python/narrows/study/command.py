@@ -6,7 +6,8 @@ import json
 
 import click
 
-from narrows.errors import NarrowsError, OutputError
+from narrows import output
+from narrows.errors import NarrowsError
 from narrows.sweeps.command import Count
 
 
@@ -83,8 +84,4 @@ def study(  # noqa: PLR0917
 
 
 def _write_rules(rules: dict[str, object] | None, file: str) -> None:
-    try:
-        with open(file, "w", encoding="utf-8") as out:  # noqa: PTH123
-            out.write(json.dumps(rules, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise OutputError(f"{file}: {error.strerror}") from error
+    output.write(file, json.dumps(rules, indent=1, ensure_ascii=False) + "\n")

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from narrows.errors import NarrowsError, OutputError
+from narrows import output
+from narrows.errors import NarrowsError
 
 _WORST = {"error": 1}
 
@@ -219,8 +220,4 @@ def _write(file: str, text: str) -> None:
     if file == "-":
         click.echo(text, nl=False)
         return
-    try:
-        with click.open_file(file, "w", encoding="utf-8") as out:
-            out.write(text)
-    except OSError as error:
-        raise OutputError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    output.write(file, text)
