@@ -215,6 +215,9 @@ def test_a_container_is_told_what_it_cannot() -> None:
     made = plan(inside, Ask(cc="bbr", qdisc="fq"))
     assert made.changes == []
     assert "settings cannot be written in this container" in made.needs[0]["why"]
+    inside.uid = 1000
+    assert "cannot be written" not in told(inside, "container")
+    assert not plan(inside, Ask(cc="reno")).needs
 
 
 def test_drivers_without_byte_queue_limits_are_told() -> None:

@@ -10,7 +10,6 @@ import bz2
 import gzip
 import io
 import json
-import os
 import zlib
 from collections.abc import Callable
 from os import PathLike

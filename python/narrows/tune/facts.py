@@ -205,6 +205,11 @@ class Facts:
         words = (self.value(key) or "").split()
         return [int(word) for word in words if re.fullmatch(r"-?\d+", word)]
 
+    @property
+    def locked(self) -> bool:
+        """Can nobody write settings here? Whoever is not root cannot anyway, and cannot tell."""
+        return not self.writes_sysctl and self.uid in {None, 0}
+
     def interface(self, name: str) -> Interface | None:
         """An interface by its name."""
         return next((each for each in self.interfaces if each.name == name), None)

@@ -228,7 +228,7 @@ class _Making:
         """Settings for the file."""
         self.done: list[str] = []
         kind = container(facts)
-        self.locked = kind is not None and not facts.writes_sysctl
+        self.locked = kind is not None and facts.locked
         self.inner = (
             ask.netns is not None
             or kind is not None

@@ -138,11 +138,10 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Virtual machine or container, and what that forbids."""
     kind = container(facts)
     if kind is not None:
-        locked = not facts.writes_sysctl
         yield Finding(
             id="container",
             severity="note",
-            what=f"this is a container ({kind})" + ("; its sysctls cannot be written" if locked else ""),
+            what=f"this is a container ({kind})" + ("; its sysctls cannot be written" if facts.locked else ""),
             why="modules, net.core.default_qdisc and the real interfaces are the host's that runs it; a "
             "namespace has only its "
             "own default congestion control"
