@@ -2,11 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `ends` | what happens to one end of one flow |
 //! | `medium` | what lies between the hosts: a path, or a Wi-Fi |
 //! | `nic` | how segments leave the sender's host |
 //! | [`packet`] | a packet in 32 bytes |
 //! | [`timers`] | alarms, lazily re-armed |
 //! | `record` | a run as a capture file |
+//! | `post` | what an end gets and sends in a turn, flow by flow |
 //! | `prefetch` | hints: what is needed next is fetched into the cache, flows lie on large pages |
 //! | `turns` | the two ends of a path in turns, which is faster |
 //! | `work` | flows with a workload: their connections come and go |
@@ -16,10 +18,12 @@
 //! itself.
 #![deny(unsafe_code)]
 
+mod ends;
 mod flow;
 mod medium;
 mod nic;
 pub mod packet;
+mod post;
 mod prefetch;
 mod record;
 mod rows;

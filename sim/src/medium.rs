@@ -1,6 +1,7 @@
 //! What lies between the hosts: a path, or an access point and its stations.
 
 use crate::packet::Packet;
+use crate::post::Outbox;
 use crate::world::Watch;
 use crate::SimError;
 use narrows_core::figures::{level_meters, FlowFigures, QueueFigures, QueueMeter, StationFigures, UsageMeter};
@@ -14,8 +15,8 @@ use narrows_core::units::Time;
 
 /// A network for packets of the virtual world.
 pub(crate) enum Medium {
-    /// A path, and what the near end has sent and the path is yet to be told of, where its ends [take turns](crate::turns).
-    Path(Box<Path<Packet>>, Option<Vec<(Time, Packet)>>),
+    /// A path, and what an end has sent and the path is yet to be told of, where its ends [take turns](crate::turns).
+    Path(Box<Path<Packet>>, Option<Box<Outbox>>),
     Air(Box<Air>),
 }
 
@@ -68,8 +69,8 @@ impl Medium {
     /// A packet enters. On the air, every port but the near one is that of its station.
     pub fn push(&mut self, now: Time, port: Port, packet: Packet, watch: &mut Watch) {
         match self {
-            Medium::Path(_, Some(sent)) if port == NEAR => sent.push((now, packet)),
-            Medium::Path(path, _) => path.push(now, port, packet, watch),
+            Medium::Path(_, Some(sent)) => sent.push(now, packet),
+            Medium::Path(path, None) => path.push(now, port, packet, watch),
             Medium::Air(air) => {
                 let owner = watch.flow_of(&packet) as usize;
                 let station = air.stations.get(owner).copied().unwrap_or(0);
@@ -81,8 +82,7 @@ impl Medium {
 
     pub fn next_wakeup(&self) -> Option<Time> {
         match self {
-            Medium::Path(path, None) => path.next_wakeup(),
-            Medium::Path(path, Some(_)) => Some(path.arrival(NEAR)),
+            Medium::Path(path, _) => path.next_wakeup(),
             Medium::Air(air) => air.wifi.next_wakeup(),
         }
     }
@@ -90,11 +90,7 @@ impl Medium {
     pub fn poll<O: Out<Packet>>(&mut self, now: Time, out: &mut O) {
         match self {
             Medium::Path(path, None) => path.poll(now, out),
-            Medium::Path(path, Some(_)) => {
-                while let Some(packet) = path.take(now, NEAR) {
-                    out.arrived(now, NEAR, packet);
-                }
-            }
+            Medium::Path(_, Some(_)) => {}
             Medium::Air(air) => {
                 if let Some(warmup) = air.meter.due(now) {
                     air.wifi.poll(warmup, out);

@@ -13,7 +13,7 @@
 use narrows_core::units::Time;
 
 /// Alarms by number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Timers {
     alarms: Vec<Alarm>,
     /// Entries of slots below `slot`.

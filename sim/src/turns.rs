@@ -4,12 +4,16 @@
 //! that is no longer than that, each of them can be run by itself, and the path between them, too:
 //!
 //! ```text
-//!   senders, to t ──▶ the path: all that they sent, in order ──▶ receivers, to t + span ──▶ senders, to t + span ──▶ …
+//!   the path: all that was sent before t ──▶ receivers, from t to t + span ──▶ senders, from t to t + span ──▶ …
 //! ```
+//!
+//! And since no sender sees another but by the path, nor a receiver, each end is run [flow by flow](crate::post).
 //!
 //! Nothing comes out otherwise than event by event: each part sees what reaches it in the same order, and of what happens to
 //! different parts at one instant neither sees the other. It is only faster: the code of one part fits the nearest cache of
-//! instructions, that of all three does not; and what comes next is known farther ahead.
+//! instructions, that of all three does not; a flow's state is fetched once for all its packets of a turn; and what comes next is
+//! known farther ahead. Whatever concerns more than one flow, or how it is watched, is done at its own instant: senders are run up to
+//! it.
 //!
 //! It is done where all of that is so: data goes down a path without a queue on the way back, behind whose last hop all packets
 //! travel for the same time, to receivers at its very end; without workloads, an interface or a capture, whose rows are in
@@ -17,36 +21,50 @@
 
 use crate::medium::Medium;
 use crate::packet::Kind;
+use crate::post::{Inbox, Outbox};
 use crate::prefetch::prefetch;
-use crate::timers::Timers;
-use crate::world::{World, MANY_FLOWS};
-use narrows_core::net::{Network, FAR, NEAR};
+use crate::world::{World, RECEIVER, SENDER, TIMERS_PER_FLOW};
+use crate::{Progress, SimError};
+use narrows_core::net::{Network, Port, FAR, NEAR};
 use narrows_core::units::{Span, Time};
 
-/// A turn is no longer than this: what is under way and what waits to be sent must find room in the next cache.
-const LONGEST: Span = Span::ms(1);
+/// A turn is no longer than this. The longer it is, the more of a flow's packets it has; but all that comes and goes in it waits in
+/// memory meanwhile.
+const LONGEST: Span = Span::ms(25);
 /// Shorter ones would save nothing.
 const SHORTEST: Span = Span::us(50);
 
-/// Whose turn it is.
+/// Both ends.
 pub(crate) struct Turns {
-    /// A timer of each receiver.
-    pub timers: Timers,
+    near: Inbox,
+    far: Inbox,
     span: Span,
-    /// The far end has done everything before this.
+    /// Both have done everything before this.
     until: Time,
-    /// It has something to do again, unless more is sent.
-    next: Time,
 }
 
 impl Turns {
-    /// When the path and the far end are to be run.
-    pub fn next(&self, medium: &Medium) -> Time {
-        match medium {
-            Medium::Path(_, Some(sent)) if !sent.is_empty() => self.until,
-            _ => self.next,
+    fn end(&mut self, port: Port) -> &mut Inbox {
+        if port == FAR {
+            &mut self.far
+        } else {
+            &mut self.near
         }
     }
+    /// Sets the timer of a sender, or takes it back.
+    pub fn set_sender(&mut self, id: u32, due: Option<Time>) {
+        self.near.set(id, due);
+    }
+    /// No timers any more.
+    pub fn close(&mut self, id: u32) {
+        self.near.set(id, None);
+        self.far.set(id, None);
+    }
+}
+
+/// One nanosecond later.
+fn after(now: Time) -> Time {
+    now + Span::ns(1)
 }
 
 impl World {
@@ -65,67 +83,182 @@ impl World {
         let Some(distance) = path.distance().filter(|distance| *distance >= SHORTEST) else {
             return;
         };
-        *sent = Some(Vec::new());
+        *sent = Some(Box::default());
         self.turns = Some(Box::new(Turns {
-            timers: Timers::new(flows.len()),
+            near: Inbox::new(flows.len()),
+            far: Inbox::new(flows.len()),
             span: distance.min(LONGEST),
             until: Time::ZERO,
-            next: Time::ZERO,
         }));
+    }
+
+    /// Everything up to and including `until`; after the end of the run, as long as pings are under way.
+    pub fn run_in_turns(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+        loop {
+            let Some(begin) = self.next_turn() else { return Ok(()) };
+            if begin > until || (until > self.end && self.watch.pings == 0) {
+                return Ok(());
+            }
+            let Some(turns) = &mut self.turns else { return Ok(()) };
+            turns.until = (begin + turns.span).min(after(until));
+            let end = turns.until;
+            self.run_path(begin);
+            self.outbox(|outbox| outbox.begin(begin));
+            self.run_end::<FAR>(end, end);
+            self.send(FAR);
+            self.outbox(|outbox| outbox.begin(begin));
+            loop {
+                let (timer, sampler) = (self.timers.next(), self.next_figures.min(self.next_samples));
+                let now = timer.min(sampler);
+                if now >= end {
+                    break;
+                }
+                // Timers of one instant fire by number, samplers after them.
+                let timers = if timer == now { now } else { after(now) };
+                self.run_end::<NEAR>(after(now), timers);
+                if timer == now {
+                    if let Some(number) = self.timers.pop(now) {
+                        self.outbox(|outbox| outbox.caused_by_timer(number));
+                        self.fire(now, number);
+                    }
+                } else {
+                    self.sample(now);
+                    self.outbox(|outbox| outbox.begin(now));
+                }
+                self.events += 1;
+            }
+            self.run_end::<NEAR>(end, end);
+            self.events += 1;
+            self.report(begin, progress)?;
+        }
+    }
+
+    /// When there is something to do again.
+    fn next_turn(&self) -> Option<Time> {
+        let (Medium::Path(path, Some(sent)), Some(turns)) = (&self.path, &self.turns) else {
+            return None;
+        };
+        if !sent.is_empty() {
+            return Some(turns.until);
+        }
+        let ends = turns.near.next().min(turns.far.next()).min(path.arrival(NEAR));
+        let all = ends.min(path.due()).min(self.timers.next());
+        Some(turns.until.max(all.min(self.next_figures).min(self.next_samples)))
+    }
+
+    #[inline]
+    fn outbox(&mut self, act: impl FnOnce(&mut Outbox)) {
+        if let Medium::Path(_, Some(outbox)) = &mut self.path {
+            act(outbox);
+        }
+    }
+
+    /// The path is told of all that was sent from `port`.
+    fn send(&mut self, port: Port) {
+        if let Medium::Path(path, Some(sent)) = &mut self.path {
+            sent.drain(|at, packet| path.push(at, port, packet, &mut self.watch));
+        }
     }
 
     /// The path is told of all that was sent, and does what is due.
     pub fn run_path(&mut self, now: Time) {
-        let (Medium::Path(path, Some(sent)), Some(turns)) = (&mut self.path, &mut self.turns) else {
+        self.send(NEAR);
+        if let Medium::Path(path, Some(_)) = &mut self.path {
+            path.serve(now, &mut self.watch);
+        }
+    }
+
+    /// What arrives at one end before one instant, and the timers that fire before another, flow by flow.
+    fn run_end<const PORT: Port>(&mut self, arrivals: Time, timers: Time) {
+        let Some(turns) = &mut self.turns else { return };
+        let mut inbox = std::mem::take(turns.end(PORT));
+        self.take_arrivals::<PORT>(&mut inbox, arrivals);
+        inbox.wake(timers);
+        let mut n = 0;
+        while let Some(id) = inbox.busy(n) {
+            n += 1;
+            self.look_ahead_in_turn::<PORT>(&inbox, n);
+            let mut agenda = inbox.agenda(id);
+            loop {
+                let due = if let Some((place, now, packet)) = inbox.next_of(&mut agenda) {
+                    self.outbox(|outbox| outbox.caused_by_arrival(place));
+                    if PORT == FAR {
+                        self.received(now, packet)
+                    } else {
+                        self.acknowledged(now, packet)
+                    }
+                } else if agenda.due < timers {
+                    let which = if PORT == FAR { RECEIVER } else { SENDER };
+                    self.outbox(|outbox| outbox.caused_by_timer(id * TIMERS_PER_FLOW + which));
+                    if PORT == FAR {
+                        self.wake_receiver(agenda.due, id)
+                    } else {
+                        self.wake_sender(agenda.due, id)
+                    }
+                } else {
+                    break;
+                };
+                agenda.due = due.unwrap_or(Time::MAX);
+                self.events += 1;
+            }
+            inbox.done(id, agenda.due);
+        }
+        inbox.clear();
+        if let Some(turns) = &mut self.turns {
+            *turns.end(PORT) = inbox;
+        }
+    }
+
+    /// Sorts by flow what arrives before `end`; pings are answered, or taken for answered.
+    fn take_arrivals<const PORT: Port>(&mut self, inbox: &mut Inbox, end: Time) {
+        let Medium::Path(path, Some(outbox)) = &mut self.path else {
             return;
         };
-        for (at, packet) in sent.drain(..) {
-            path.push(at, NEAR, packet, &mut self.watch);
-        }
-        path.serve(now, &mut self.watch);
-        turns.next = turns.until;
-    }
-
-    /// The path, and then the far end up to a turn from `now`, not beyond `until`.
-    pub fn run_far_end(&mut self, now: Time, until: Time) {
-        self.run_path(now);
-        let Some(turns) = &mut self.turns else { return };
-        let end = (now + turns.span).min(until + Span::ns(1));
         loop {
-            let (Some(turns), Medium::Path(path, _)) = (&mut self.turns, &mut self.path) else {
-                return;
-            };
-            let (arrival, timer) = (path.arrival(FAR), turns.timers.next());
-            let at = arrival.min(timer);
-            if at >= end {
-                turns.until = end;
-                turns.next = end.max(timer.min(path.due()));
+            let now = path.arrival(PORT);
+            if now >= end {
                 return;
             }
-            self.events += 1;
-            if arrival == at {
-                let Some(packet) = path.take(at, FAR) else { return };
-                self.look_ahead_of_receivers();
-                match packet.kind() {
-                    _ if packet.damaged() => self.watch.forget(&packet),
-                    Kind::Data => self.receive(at, &packet),
-                    _ => self.path.push(at, FAR, packet.pong(), &mut self.watch),
-                }
-            } else if let Some(id) = turns.timers.pop(at) {
-                self.fire_receiver(at, id);
+            let Some(packet) = path.take(now, PORT) else { return };
+            let kind = packet.kind();
+            let place = inbox.arrive(now, packet, !packet.damaged() && matches!(kind, Kind::Data | Kind::Ack));
+            if packet.damaged() {
+                self.watch.forget(&packet);
+                self.events += 1;
+            } else if kind == Kind::Ping {
+                outbox.caused_by_arrival(place);
+                outbox.push(now, packet.pong());
+                self.events += 1;
+            } else if kind == Kind::Pong {
+                self.watch.pings -= 1;
+                let probe = packet.flow() as usize - self.flows.len();
+                self.probes[probe].meter.received(now, packet.number());
+                self.events += 1;
             }
         }
     }
 
-    fn look_ahead_of_receivers(&self) {
-        if self.flows.len() < MANY_FLOWS {
+    /// The flows that come next are fetched into the cache while others are served; `n` is the next one.
+    #[inline]
+    fn look_ahead_in_turn<const PORT: Port>(&self, inbox: &Inbox, n: usize) {
+        let flow = |n| inbox.busy(n).map(|id| &self.flows[id as usize]);
+        inbox.fetch_agenda(n + 2);
+        inbox.fetch_arrival(n + 1);
+        if PORT == FAR {
+            if let Some(next) = flow(n) {
+                prefetch(&next.receiver);
+            }
             return;
         }
-        if let (Some(packet), Some(turns)) = (self.path.coming(1).0, &self.turns) {
-            if packet.kind() == Kind::Data {
-                prefetch(&self.flows[packet.flow() as usize].receiver);
-                prefetch(turns.timers.place(packet.flow()));
-            }
+        if let Some(packet) = inbox.first_of(n) {
+            prefetch(self.watch.acks.look(packet));
+        }
+        if let Some(next) = flow(n) {
+            prefetch(next.sender.cc());
+            next.sender.records_needed().for_each(prefetch);
+        }
+        if let Some(next_but_one) = flow(n + 1) {
+            prefetch(&next_but_one.sender);
         }
     }
 }

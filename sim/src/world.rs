@@ -10,7 +10,7 @@
 
 use crate::flow::{shared, Flow};
 use crate::medium::Medium;
-use crate::nic::{Device, Nic, WayBack};
+use crate::nic::{Device, Nic};
 use crate::packet::{Acks, Headers, Kind, Label, Packet};
 use crate::prefetch::{on_large_pages, prefetch};
 use crate::record::Record;
@@ -45,12 +45,12 @@ const START: u32 = 0;
 const STOP: u32 = 1;
 const RESTART: u32 = 2;
 const MEASURE: u32 = 3;
-const SENDER: u32 = 4;
-const RECEIVER: u32 = 5;
-const TIMERS_PER_FLOW: u32 = 6;
+pub(crate) const SENDER: u32 = 4;
+pub(crate) const RECEIVER: u32 = 5;
+pub(crate) const TIMERS_PER_FLOW: u32 = 6;
 
 /// So many flows are more than the caches next to a core hold.
-pub(crate) const MANY_FLOWS: usize = 256;
+const MANY_FLOWS: usize = 256;
 
 /// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run stops.
 pub fn run(
@@ -127,14 +127,9 @@ pub fn run_recorded(
     })
 }
 
-/// An end that asks again for the instant that it was just given would stop the clock.
-fn later(now: Time, due: Option<Time>) -> Option<Time> {
-    due.map(|at| at.max(now + Span::ns(1)))
-}
-
 /// One probe.
-struct Probe {
-    meter: ProbeMeter,
+pub(crate) struct Probe {
+    pub meter: ProbeMeter,
     interval: Span,
     label: Label,
 }
@@ -243,19 +238,19 @@ impl Out<Packet> for Watch {
 pub(crate) struct World {
     pub path: Medium,
     pub access: Access<Packet>,
-    offload: bool,
+    pub offload: bool,
     /// The sender's own, where it has a rate.
     pub device: Option<Box<Device>>,
     pub watch: Watch,
     pub flows: Vec<Flow>,
     pub works: Works,
-    probes: Vec<Probe>,
+    pub probes: Vec<Probe>,
     pub timers: Timers,
     /// Where the two ends are run in turns.
     pub turns: Option<Box<Turns>>,
-    end: Time,
-    next_figures: Time,
-    next_samples: Time,
+    pub end: Time,
+    pub next_figures: Time,
+    pub next_samples: Time,
     /// From one row of samples to the next.
     interval: Span,
     samples: Samples,
@@ -377,20 +372,20 @@ impl World {
 
     /// Everything up to and including `until`; after the end of the run, as long as pings are under way.
     fn run_until(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+        if self.turns.is_some() {
+            return self.run_in_turns(until, progress);
+        }
         loop {
             let network = self.path.next_wakeup().unwrap_or(Time::MAX);
             let access = self.access.next();
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
             let device = self.device.as_ref().map_or(Time::MAX, |device| device.next());
-            let turn = self.turns.as_ref().map_or(Time::MAX, |turns| turns.next(&self.path));
-            let now = network.min(access).min(device).min(timer).min(sampler).min(turn);
+            let now = network.min(access).min(device).min(timer).min(sampler);
             if now > until || (until > self.end && self.watch.pings == 0) {
                 return Ok(());
             }
-            if turn == now {
-                self.run_far_end(now, until);
-            } else if network == now {
+            if network == now {
                 self.path.poll(now, &mut self.watch);
                 self.deliver(now);
             } else if access == now {
@@ -407,14 +402,21 @@ impl World {
                 self.sample(now);
             }
             self.events += 1;
-            if self.events >= self.next_progress {
-                self.next_progress = self.events + PROGRESS_EVENTS;
-                let (end, events) = (self.end, self.events);
-                if !progress(Progress { now, end, events }) {
-                    return Err(SimError::Stopped);
-                }
+            self.report(now, progress)?;
+        }
+    }
+
+    /// Calls `progress` every so many events.
+    #[inline]
+    pub fn report(&mut self, now: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+        if self.events >= self.next_progress {
+            self.next_progress = self.events + PROGRESS_EVENTS;
+            let (end, events) = (self.end, self.events);
+            if !progress(Progress { now, end, events }) {
+                return Err(SimError::Stopped);
             }
         }
+        Ok(())
     }
 
     /// Hands what has come out of the path to the ends.
@@ -432,38 +434,18 @@ impl World {
                 works.arrived(now, &packet, &mut net);
                 continue;
             }
-            let (path, watch) = (&mut self.path, &mut self.watch);
             match packet.kind() {
                 Kind::Data => match self.flows[id as usize].there {
                     Some(line) => self.access.push(now, line, packet),
                     None => self.receive(now, &packet),
                 },
                 Kind::Ack => {
-                    let flow = &mut self.flows[id as usize];
-                    let ack = watch.acks.take(&packet);
-                    let mut nic = Nic::new(
-                        now,
-                        id,
-                        flow.way(),
-                        self.offload,
-                        self.device.as_deref_mut(),
-                        path,
-                        watch,
-                    );
-                    flow.sender.on_segment(now, &ack, &mut nic.wire());
-                    nic.flush();
-                    self.timers
-                        .set(id * TIMERS_PER_FLOW + SENDER, flow.sender.next_wakeup());
-                    if flow.transfer && flow.sender.finished() {
-                        if flow.meter.runs() {
-                            flow.meter.limited(flow.sender.limited(now));
-                        }
-                        flow.meter.finished(now, &flow.sender.info());
-                    }
+                    let due = self.acknowledged(now, &packet);
+                    self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
                 }
-                Kind::Ping => path.push(now, FAR, packet.pong(), watch),
+                Kind::Ping => self.path.push(now, FAR, packet.pong(), &mut self.watch),
                 Kind::Pong => {
-                    watch.pings -= 1;
+                    self.watch.pings -= 1;
                     self.probes[id as usize - self.flows.len()]
                         .meter
                         .received(now, packet.number());
@@ -538,30 +520,9 @@ impl World {
     }
 
     /// A segment arrives at its receiver.
-    pub fn receive(&mut self, now: Time, packet: &Packet) {
-        let segment = self.watch.headers.take(packet);
-        let due = self.at_receiver(now, packet.flow(), |flow, way| {
-            flow.receiver.on_segment(now, &segment, &mut way.wire());
-        });
-        self.set_receiver(packet.flow(), due);
-    }
-
-    /// A receiver does something, and may answer; when it has to be asked again.
-    #[inline]
-    fn at_receiver(&mut self, now: Time, id: u32, act: impl FnOnce(&mut Flow, &mut WayBack)) -> Option<Time> {
-        let flow = &mut self.flows[id as usize];
-        let mut way = WayBack {
-            now,
-            flow: id,
-            port: NEAR + FAR - flow.port,
-            label: flow.label,
-            line: flow.back,
-            path: &mut self.path,
-            access: &mut self.access,
-            watch: &mut self.watch,
-        };
-        act(flow, &mut way);
-        flow.receiver.next_wakeup()
+    fn receive(&mut self, now: Time, packet: &Packet) {
+        let due = self.received(now, packet);
+        self.timers.set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
     }
 
     /// Many flows find no room in the cache, and each packet's is cold when it comes. But which comes next is known: its flow
@@ -577,7 +538,7 @@ impl World {
             sender.records_needed().for_each(prefetch);
         }
         let (data, ack) = self.path.coming(1);
-        if let Some(packet) = data.filter(|p| self.turns.is_none() && own(p, Kind::Data)) {
+        if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
             prefetch(&self.flows[packet.flow() as usize].receiver);
             prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + RECEIVER));
         }
@@ -600,7 +561,7 @@ impl World {
     }
 
     /// Timer `number` fires.
-    fn fire(&mut self, now: Time, number: u32) {
+    pub fn fire(&mut self, now: Time, number: u32) {
         self.look_ahead_of_timers();
         let id = number / TIMERS_PER_FLOW;
         if number >= self.works.first_timer() {
@@ -610,8 +571,12 @@ impl World {
         if let Some(load) = self.flows.get(id as usize).and_then(Flow::work) {
             return self.fire_work(now, id, load, number % TIMERS_PER_FLOW);
         }
-        if number % TIMERS_PER_FLOW == RECEIVER && (id as usize) < self.flows.len() {
-            return self.fire_receiver(now, id);
+        if number % TIMERS_PER_FLOW >= SENDER && (id as usize) < self.flows.len() {
+            let due = match number % TIMERS_PER_FLOW {
+                SENDER => self.wake_sender(now, id),
+                _ => self.wake_receiver(now, id),
+            };
+            return self.timers.set(number, due);
         }
         let (path, watch) = (&mut self.path, &mut self.watch);
         let Some(flow) = self.flows.get_mut(id as usize) else {
@@ -632,7 +597,6 @@ impl World {
             let next = now + probe.interval;
             return self.timers.set(number, (next < self.end).then_some(next));
         };
-        let sender = id * TIMERS_PER_FLOW + SENDER;
         let mut nic = Nic::new(
             now,
             id,
@@ -647,14 +611,12 @@ impl World {
                 flow.meter.started(now);
                 flow.sender.connect(now, &mut nic.wire());
                 nic.flush();
-                self.timers.set(sender, flow.sender.next_wakeup());
             }
-            STOP if flow.restarts => flow.sender.pause(),
             RESTART => {
                 flow.sender.resume(now, &mut nic.wire());
                 nic.flush();
-                self.timers.set(sender, flow.sender.next_wakeup());
             }
+            STOP if flow.restarts => return flow.sender.pause(),
             STOP => {
                 if flow.meter.runs() {
                     flow.meter.limited(flow.sender.limited(now));
@@ -663,28 +625,14 @@ impl World {
                 flow.sender.stop();
                 // Jitter may have moved the start behind the stop.
                 self.timers.set(id * TIMERS_PER_FLOW + START, None);
-                self.timers.set(sender, flow.sender.next_wakeup());
             }
-            MEASURE => flow.meter.measure(now, &flow.sender.info()),
-            SENDER => {
-                flow.sender.on_timer(now, &mut nic.wire());
-                nic.flush();
-                self.timers.set(sender, later(now, flow.sender.next_wakeup()));
-            }
-            _ => {}
+            MEASURE => return flow.meter.measure(now, &flow.sender.info()),
+            _ => return,
         }
-    }
-
-    /// The timer of a receiver fires.
-    pub fn fire_receiver(&mut self, now: Time, id: u32) {
-        let due = self.at_receiver(now, id, |flow, way| flow.receiver.on_timer(now, &mut way.wire()));
-        self.set_receiver(id, later(now, due));
-    }
-
-    fn set_receiver(&mut self, id: u32, due: Option<Time>) {
+        let due = flow.sender.next_wakeup();
         match &mut self.turns {
-            Some(turns) => turns.timers.set(id, due),
-            None => self.timers.set(id * TIMERS_PER_FLOW + RECEIVER, due),
+            Some(turns) => turns.set_sender(id, due),
+            None => self.timers.set(id * TIMERS_PER_FLOW + SENDER, due),
         }
     }
 
@@ -708,7 +656,7 @@ impl World {
     }
 
     /// Looks at everything that is watched over time.
-    fn sample(&mut self, now: Time) {
+    pub fn sample(&mut self, now: Time) {
         self.catch_up(now);
         let (figures, rows) = (self.next_figures == now, self.next_samples == now);
         let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
@@ -774,7 +722,7 @@ impl World {
             (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
         }
         if let Some(turns) = &mut self.turns {
-            (0..self.flows.len() as u32).for_each(|id| turns.timers.set(id, None));
+            (0..self.flows.len() as u32).for_each(|id| turns.close(id));
         }
         (self.next_figures, self.next_samples) = (Time::MAX, Time::MAX);
         let (works, mut net) = self.work();

@@ -35,6 +35,7 @@ fn turns_change_nothing() {
         queue("buffer = \"1bdp\"\noffload = true"),
         queue("buffer = \"100p\"").replace("20ms", "150us"),
         queue("queue = \"fq_codel\""),
+        queue("buffer = \"1bdp\"").replace("20ms", "120ms"),
         queue("queue = \"pie\"\nlink = \"tbf\""),
         hops.to_string(),
     ];

@@ -1,0 +1,318 @@
+//! What the flows of one end get and what they send in a [turn](crate::turns), flow by flow and yet in the order of time.
+//!
+//! Within a turn no flow of an end sees what another does there, so each can do all of its own at once: then its state is
+//! fetched once for a turn and not once for each packet. Only on the path they meet again. What they send is sorted for that
+//! into the order in which it would have been sent event by event: by time; at one instant first what arrivals caused, in
+//! their order, and then what timers did, by their number.
+
+use crate::packet::Packet;
+use crate::prefetch::prefetch;
+use crate::timers::Timers;
+use narrows_core::units::{Span, Time};
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+/// The place of what a timer causes, behind that of all arrivals.
+const TIMER: u32 = 1 << 31;
+
+/// What the flows of one end have to do.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    /// An alarm of each flow.
+    timers: Timers,
+    /// What each flow has to do.
+    flows: Vec<Agenda>,
+    arrivals: Vec<Arrival>,
+    /// Those that have something to do in this turn.
+    busy: Vec<u32>,
+}
+
+/// What one flow has to do.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Agenda {
+    /// The first and the last one of its arrivals.
+    first: u32,
+    last: u32,
+    /// When its timer fires.
+    pub due: Time,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Arrival {
+    at: Time,
+    packet: Packet,
+    /// The next one of its flow.
+    next: u32,
+}
+
+impl Inbox {
+    /// Nothing to do for any of `n` flows.
+    pub fn new(n: usize) -> Inbox {
+        let (first, last, due) = (NONE, NONE, Time::MAX);
+        Inbox {
+            timers: Timers::new(n),
+            flows: vec![Agenda { first, last, due }; n],
+            arrivals: Vec::new(),
+            busy: Vec::new(),
+        }
+    }
+    /// No timer fires before this.
+    pub fn next(&self) -> Time {
+        self.timers.next()
+    }
+    /// Sets the timer of a flow, or takes it back.
+    pub fn set(&mut self, id: u32, due: Option<Time>) {
+        self.flows[id as usize].due = due.unwrap_or(Time::MAX);
+        self.timers.set(id, due);
+    }
+    /// A packet arrives, no sooner than those before; for one of the flows, if it is `for_flow`. Answers its [place](Outbox::cause).
+    #[inline]
+    pub fn arrive(&mut self, at: Time, packet: Packet, for_flow: bool) -> u32 {
+        let place = self.arrivals.len() as u32;
+        self.arrivals.push(Arrival { at, packet, next: NONE });
+        if for_flow {
+            let agenda = &mut self.flows[packet.flow() as usize];
+            if agenda.first == NONE {
+                agenda.first = place;
+                self.busy.push(packet.flow());
+            } else {
+                self.arrivals[agenda.last as usize].next = place;
+            }
+            agenda.last = place;
+        }
+        place
+    }
+    /// Nothing more arrives in this turn: which timers fire before `end`?
+    pub fn wake(&mut self, end: Time) {
+        while self.timers.next() < end {
+            let Some(id) = self.timers.pop(self.timers.next()) else {
+                continue;
+            };
+            if self.flows[id as usize].first == NONE {
+                self.busy.push(id);
+            }
+        }
+    }
+    /// The `n`th flow with something to do.
+    #[inline]
+    pub fn busy(&self, n: usize) -> Option<u32> {
+        self.busy.get(n).copied()
+    }
+    /// The agenda of the `n`th of them is fetched into the cache.
+    #[inline]
+    pub fn fetch_agenda(&self, n: usize) {
+        if let Some(id) = self.busy(n) {
+            prefetch(&self.flows[id as usize]);
+        }
+    }
+    /// The first arrival of the `n`th of them is, likewise.
+    #[inline]
+    pub fn fetch_arrival(&self, n: usize) {
+        if let Some(id) = self.busy(n) {
+            if let Some(arrival) = self.arrivals.get(self.flows[id as usize].first as usize) {
+                prefetch(arrival);
+            }
+        }
+    }
+    /// The first arrival of the `n`th of them.
+    #[inline]
+    pub fn first_of(&self, n: usize) -> Option<&Packet> {
+        let agenda = &self.flows[self.busy(n)? as usize];
+        self.arrivals.get(agenda.first as usize).map(|arrival| &arrival.packet)
+    }
+    /// What flow `id` has to do.
+    #[inline]
+    pub fn agenda(&self, id: u32) -> Agenda {
+        self.flows[id as usize]
+    }
+    /// The next arrival of an agenda, if it comes before its timer: its place, its time and the packet. It is taken off.
+    #[inline]
+    pub fn next_of(&self, agenda: &mut Agenda) -> Option<(u32, Time, &Packet)> {
+        let place = agenda.first;
+        let arrival = self.arrivals.get(place as usize)?;
+        if arrival.at > agenda.due {
+            return None;
+        }
+        agenda.first = arrival.next;
+        Some((place, arrival.at, &arrival.packet))
+    }
+    /// Flow `id` has done all that it had to do, and its timer fires at `due`.
+    #[inline]
+    pub fn done(&mut self, id: u32, due: Time) {
+        self.flows[id as usize] = Agenda {
+            first: NONE,
+            last: NONE,
+            due,
+        };
+        self.timers.set(id, Some(due));
+    }
+    /// All have.
+    pub fn clear(&mut self) {
+        self.arrivals.clear();
+        self.busy.clear();
+    }
+}
+
+/// What one end has sent and the path is yet to be told of.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// When the turn began.
+    began: Time,
+    /// The place among all of its instant of what sends now, and has it sent already?
+    place: u32,
+    sent: bool,
+    packets: Vec<Packet>,
+    bursts: Vec<Burst>,
+    /// For sorting them.
+    sorted: Vec<Burst>,
+    slots: Vec<u32>,
+}
+
+/// Packets that were sent at once, in one integer for the sake of sorting: when, counted from the beginning of the turn, the
+/// place at that instant, the first packet and their number, 32 bits each.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Burst(u128);
+
+/// More in one slot are not sorted one by one.
+const CROWDED: u32 = 32;
+
+impl Burst {
+    fn new(after: Span, place: u32, first: usize) -> Burst {
+        Burst(u128::from(after.as_ns() << 32 | u64::from(place)) << 64 | (first as u128) << 32 | 1)
+    }
+    fn after(self) -> Span {
+        Span::ns((self.0 >> 96) as u64)
+    }
+    /// The first and their number.
+    fn packets(self) -> (usize, usize) {
+        ((self.0 >> 32) as u32 as usize, self.0 as u32 as usize)
+    }
+}
+
+impl Outbox {
+    /// A turn begins.
+    pub fn begin(&mut self, now: Time) {
+        debug_assert!(self.is_empty());
+        self.began = now;
+    }
+    /// Is nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+    /// What is sent now was caused by the arrival with this place.
+    #[inline]
+    pub fn caused_by_arrival(&mut self, place: u32) {
+        (self.place, self.sent) = (place, false);
+    }
+    /// What is sent now was caused by the timer of this number.
+    #[inline]
+    pub fn caused_by_timer(&mut self, number: u32) {
+        (self.place, self.sent) = (TIMER | number, false);
+    }
+    /// A packet is sent.
+    #[inline]
+    pub fn push(&mut self, now: Time, packet: Packet) {
+        match self.bursts.last_mut() {
+            Some(burst) if self.sent => burst.0 += 1,
+            _ => {
+                debug_assert!(now >= self.began);
+                let burst = Burst::new(now.since(self.began), self.place, self.packets.len());
+                self.bursts.push(burst);
+                self.sent = true;
+            }
+        }
+        self.packets.push(packet);
+    }
+    /// Everything in the order of time.
+    #[inline]
+    pub fn drain(&mut self, mut push: impl FnMut(Time, Packet)) {
+        self.sort();
+        for burst in self.sorted.drain(..) {
+            let (first, number) = burst.packets();
+            for packet in &self.packets[first..first + number] {
+                push(self.began + burst.after(), *packet);
+            }
+        }
+        self.bursts.clear();
+        self.packets.clear();
+        self.sent = false;
+    }
+    /// Sorts by slots of time first, as many as there are bursts: hardly any is out of its place then.
+    fn sort(&mut self) {
+        if self.bursts.is_sorted() {
+            return std::mem::swap(&mut self.bursts, &mut self.sorted);
+        }
+        let last = self.bursts.iter().map(|burst| burst.after().as_ns()).max().unwrap_or(0);
+        let slots = self.bursts.len().next_power_of_two();
+        let shift = (u64::BITS - last.leading_zeros()).saturating_sub(slots.ilog2());
+        let slot = |burst: &Burst| (burst.after().as_ns() >> shift) as usize;
+        self.slots.clear();
+        self.slots.resize(slots, 0);
+        for burst in &self.bursts {
+            self.slots[slot(burst)] += 1;
+        }
+        let (mut end, mut most) = (0, 0);
+        for number in &mut self.slots {
+            most = most.max(*number);
+            end += *number;
+            *number = end;
+        }
+        self.sorted.resize(self.bursts.len(), Burst(0));
+        for burst in self.bursts.iter().rev() {
+            let place = &mut self.slots[slot(burst)];
+            *place -= 1;
+            self.sorted[*place as usize] = *burst;
+        }
+        if most > CROWDED {
+            return self.sorted.sort_unstable();
+        }
+        for i in 1..self.sorted.len() {
+            let (burst, mut to) = (self.sorted[i], i);
+            while to > 0 && burst < self.sorted[to - 1] {
+                self.sorted[to] = self.sorted[to - 1];
+                to -= 1;
+            }
+            self.sorted[to] = burst;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_core::rng::Rng;
+
+    /// What flows send one after the other comes out by time, and at one instant arrivals' first, by their place.
+    #[test]
+    fn what_was_sent_comes_out_in_the_order_of_events() {
+        let mut rng = Rng::named(1, "post");
+        // Few instants for many bursts, and many for few.
+        for (bursts, instants) in [(0, 1), (1, 1), (50, 3), (500, 3), (500, 1_000_000)] {
+            let (mut outbox, mut expected) = (Outbox::default(), Vec::new());
+            let began = Time::from_ns(7_000_000);
+            outbox.begin(began);
+            for place in 0..bursts {
+                let (after, timer) = (rng.below(instants), rng.below(2) == 1);
+                let (at, place) = (began + Span::ns(after), (place * 7919 % 1_000_003) as u32);
+                if timer {
+                    outbox.caused_by_timer(place);
+                } else {
+                    outbox.caused_by_arrival(place);
+                }
+                for number in 0..=rng.below(3) {
+                    outbox.push(at, Packet::ping(place, number));
+                    expected.push((at, timer, place, number));
+                }
+            }
+            expected.sort_unstable();
+            let mut found = Vec::new();
+            outbox.drain(|at, packet| found.push((at, packet.flow(), packet.number())));
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(at, _, flow, number)| (*at, *flow, *number))
+                .collect();
+            assert!(found == expected, "{bursts} bursts at {instants} instants");
+            assert!(outbox.is_empty());
+        }
+    }
+}
