@@ -134,6 +134,9 @@ impl Inbox {
             return None;
         }
         agenda.first = arrival.next;
+        if let Some(next) = self.arrivals.get(arrival.next as usize) {
+            prefetch(next);
+        }
         Some((place, arrival.at, &arrival.packet))
     }
     /// Flow `id` has done all that it had to do, and its timer fires at `due`.
@@ -173,6 +176,8 @@ pub(crate) struct Outbox {
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
 
+/// So many bursts ahead packets are fetched into the cache.
+const AHEAD: usize = 8;
 /// More in one slot are not sorted one by one.
 const CROWDED: u32 = 32;
 
@@ -227,13 +232,17 @@ impl Outbox {
     #[inline]
     pub fn drain(&mut self, mut push: impl FnMut(Time, Packet)) {
         self.sort();
-        for burst in self.sorted.drain(..) {
+        for (i, burst) in self.sorted.iter().enumerate() {
             let (first, number) = burst.packets();
+            if let Some(ahead) = self.sorted.get(i + AHEAD) {
+                prefetch(&self.packets[ahead.packets().0]);
+            }
             for packet in &self.packets[first..first + number] {
                 push(self.began + burst.after(), *packet);
             }
         }
         self.bursts.clear();
+        self.sorted.clear();
         self.packets.clear();
         self.sent = false;
     }
