@@ -12,8 +12,7 @@ use super::hash::QUEUES;
 const SWEEPS: usize = 1024;
 /// How far on a queue may be put.
 pub const FARTHEST: u64 = SWEEPS as u64 - 1;
-/// A queue's number, or [`NONE`]. Of 32 bits, for a compiler reads those of 16 together with what is beside them, and has to wait then
-/// for what was written of it a moment ago.
+/// A queue's number, or [`NONE`].
 type Link = u32;
 /// No queue.
 const NONE: Link = Link::MAX;
