@@ -188,8 +188,15 @@ pub struct Store<'a> {
 impl<'a> Store<'a> {
     /// Opens it and waits until nobody else works with it; `None` where nothing was ever applied. `make`: it is made.
     pub fn open(world: &'a World, make: bool) -> Result<Option<Store<'a>>, HostError> {
-        let failed =
-            |e: std::io::Error| HostError::Unlike(format!("{e}\n    another place for the journal: --state DIR"));
+        let failed = |e: std::io::Error| {
+            let denied = e.kind() == std::io::ErrorKind::PermissionDenied && sys::ids().0 != 0;
+            let fix = if denied {
+                "changing a host needs root (sudo)"
+            } else {
+                "another place for the journal: --state DIR"
+            };
+            HostError::Unlike(format!("{e}\n    {fix}"))
+        };
         let dir = Dir::open(&world.root, &world.state, make.then_some(0o700)).map_err(failed)?;
         let Some(dir) = dir else { return Ok(None) };
         if make {
