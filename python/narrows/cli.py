@@ -512,6 +512,9 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
     Example: narrows demo --story --report story.html
     """
     if story:
+        of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}
+        for option in (name for name, given in of_maps.items() if given):
+            raise click.BadParameter("that is of the maps, not of the story", param_hint=option)
         from narrows.story import command  # noqa: PLC0415
 
         command(live=None if engine is None else engine == "live", as_json=as_json, page=page)
