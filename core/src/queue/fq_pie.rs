@@ -95,7 +95,7 @@ impl<P> FqPie<P> {
     /// Empty queues.
     pub fn new(params: &Params, place: &Place) -> FqPie<P> {
         let mut rng = Rng::named(place.seed, "queue/fq_pie");
-        let first = timer(params, place).somewhen(&mut rng);
+        let first = timer(params, place).of_new(&mut rng);
         FqPie::following(params, place, first, rng)
     }
 }

@@ -12,13 +12,15 @@
 //! Where Linux is not the RFC, this is Linux: the delay that spares a packet is the present one, not the one before; p decays
 //! by 1/64 instead of 1/50; the delay is by default not estimated from a rate; a mark that the sum of 8.5 forces leaves it.
 //!
-//! Two things of Linux that its documents do not say:
+//! Three things of Linux that its documents do not say:
 //! - the timer wheel adds a tick: a `tupdate` of 15 ms is 16 ms at 1000 Hz and 20 ms at 250 Hz, and p moves that much slower;
 //! - p does not end at 1: it is a word of 64 bits of which 2^56 are 1, so an overload that drops cannot cure takes it to 2 and 3,
-//!   and it has to come down from there afterwards.
+//!   and it has to come down from there afterwards;
+//! - the first update comes half a second after the queue was made. Until then nothing is dropped but by the limit, and a
+//!   slow start that begins with the queue, without HyStart and over a short path, gets twice as far.
 //!
-//! Deviations: the queue was there before the scenario, so the phase of its timer is drawn from the seed; where Linux's 64
-//! bits would wrap around in a step (delays of minutes), this saturates.
+//! Deviations: where Linux's 64 bits would wrap around in a step (delays of minutes), this saturates. The queue is made with the
+//! scenario; how long before its first packet, within a `tupdate`, is drawn from the seed.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
@@ -100,6 +102,8 @@ const BURST: u64 = 150_000_000 >> UNIT;
 const HIGH_DELAY: u64 = 250_000_000 >> UNIT;
 /// A full frame.
 const FRAME: u64 = 1514;
+/// From a queue's making to its first update, µs (measured on Linux 6.12).
+const FIRST_US: u64 = 500_000;
 /// Bytes of a measurement of the departure rate (RFC 8033, DQ_THRESHOLD).
 const CYCLE: u64 = 16_384;
 /// The departure rate's binary places.
@@ -373,9 +377,10 @@ impl Timer {
             ..self
         }
     }
-    /// When a timer that has run for long comes first.
-    pub(super) fn somewhen(&self, rng: &mut Rng) -> Time {
-        self.ticks.fires(0, rng.below(self.every.saturating_add(1)))
+    /// When the timer of a queue comes first that was made as the scenario began, or up to a period before.
+    pub(super) fn of_new(&self, rng: &mut Rng) -> Time {
+        let age = rng.below(self.every.saturating_add(1));
+        self.ticks.fires(0, self.ticks.from_us(FIRST_US).saturating_sub(age))
     }
     /// It comes first at `due`.
     pub(super) fn starting(self, due: Time) -> Timer {
@@ -406,7 +411,7 @@ impl<P> Pie<P> {
     /// An empty queue.
     pub fn new(params: &Params, place: &Place) -> Pie<P> {
         let mut rng = Rng::named(place.seed, "queue/pie");
-        let first = Timer::new(params, place.hz).somewhen(&mut rng);
+        let first = Timer::new(params, place.hz).of_new(&mut rng);
         Pie::following(params, place, first, rng)
     }
 }
