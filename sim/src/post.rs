@@ -98,11 +98,12 @@ impl Inbox {
     pub fn busy(&self, n: usize) -> Option<u32> {
         self.busy.get(n).copied()
     }
-    /// The agenda of the `n`th of them is fetched into the cache.
+    /// The agenda of the `n`th of them is fetched into the cache, and its alarm.
     #[inline]
     pub fn fetch_agenda(&self, n: usize) {
         if let Some(id) = self.busy(n) {
             prefetch(&self.flows[id as usize]);
+            prefetch(self.timers.place(id));
         }
     }
     /// The first arrival of the `n`th of them is, likewise.
@@ -117,7 +118,11 @@ impl Inbox {
     /// The first arrival of the `n`th of them.
     #[inline]
     pub fn first_of(&self, n: usize) -> Option<&Packet> {
-        let agenda = &self.flows[self.busy(n)? as usize];
+        self.head_of(&self.flows[self.busy(n)? as usize])
+    }
+    /// The next arrival of an agenda.
+    #[inline]
+    pub fn head_of(&self, agenda: &Agenda) -> Option<&Packet> {
         self.arrivals.get(agenda.first as usize).map(|arrival| &arrival.packet)
     }
     /// What flow `id` has to do.

@@ -181,6 +181,9 @@ impl World {
             let mut agenda = inbox.agenda(id);
             loop {
                 let due = if let Some((place, now, packet)) = inbox.next_of(&mut agenda) {
+                    if let Some(ack) = inbox.head_of(&agenda).filter(|_| PORT == NEAR) {
+                        prefetch(self.watch.acks.look(ack));
+                    }
                     self.outbox(|outbox| outbox.caused_by_arrival(place));
                     if PORT == FAR {
                         self.received(now, packet)
@@ -242,15 +245,15 @@ impl World {
     #[inline]
     fn look_ahead_in_turn<const PORT: Port>(&self, inbox: &Inbox, n: usize) {
         let flow = |n| inbox.busy(n).map(|id| &self.flows[id as usize]);
-        inbox.fetch_agenda(n + 2);
-        inbox.fetch_arrival(n + 1);
+        inbox.fetch_agenda(n + 4);
+        inbox.fetch_arrival(n + 3);
         if PORT == FAR {
-            if let Some(next) = flow(n) {
-                prefetch(&next.receiver);
+            if let Some(next_but_one) = flow(n + 1) {
+                prefetch(&next_but_one.receiver);
             }
             return;
         }
-        if let Some(packet) = inbox.first_of(n) {
+        if let Some(packet) = inbox.first_of(n + 1) {
             prefetch(self.watch.acks.look(packet));
         }
         if let Some(next) = flow(n) {
