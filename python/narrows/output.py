@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from narrows.scenario import name_of
 
 
 def write(file: str | PathLike[str], content: str | bytes) -> None:
-    """Writes a file; its folders are made. A device or a pipe takes what comes.
+    """Writes a file; its folders are made.
+
+    A device or a pipe takes what comes, and so does a file in a folder that may not be changed.
 
     Raises:
         OutputError: If it cannot be written.
@@ -20,14 +23,19 @@ def write(file: str | PathLike[str], content: str | bytes) -> None:
     content = content.encode() if isinstance(content, str) else content
     try:
         target = Path(file)
-        if target.exists() and not target.is_file():
+        if target.exists() and not (target.is_file() and os.access(target.resolve().parent, os.W_OK)):
             target.write_bytes(content)
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
+        # A file in the place of a folder is told of below, as no folder.
+        with suppress(FileExistsError):
+            target.parent.mkdir(parents=True)
         target = target.resolve()
-        part = target.with_name(f".narrows.{os.getpid()}")
+        part = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+        part.unlink(missing_ok=True)
         try:
-            part.write_bytes(content)
+            # Made anew: what somebody else has put there, a link for one, is not followed.
+            with part.open("xb") as sink:
+                sink.write(content)
             if target.exists():
                 shutil.copymode(target, part)
             part.replace(target)
