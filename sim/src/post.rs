@@ -65,7 +65,8 @@ impl Inbox {
         self.flows[id as usize].due = due.unwrap_or(Time::MAX);
         self.timers.set(id, due);
     }
-    /// A packet arrives, no sooner than those before; for one of the flows, if it is `for_flow`. Answers its [place](Outbox::cause).
+    /// A packet arrives, no sooner than those before; for one of the flows, if it is `for_flow`. Answers its
+    /// [place](Outbox::caused_by_arrival).
     #[inline]
     pub fn arrive(&mut self, at: Time, packet: Packet, for_flow: bool) -> u32 {
         let place = self.arrivals.len() as u32;
