@@ -22,6 +22,7 @@ import time
 from statistics import median
 from typing import Any
 
+from common import positive
 from narrows.live import HOST
 
 PLENTY = "1000GB"
@@ -54,17 +55,17 @@ def timed(command: list[str]) -> tuple[Json, float]:
         return json.load(out), usage.ru_utime + usage.ru_stime
 
 
-def ours(port: int, way: str, streams: int, seconds: float) -> tuple[float, float]:
+def ours(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
     """Gigabytes and seconds of CPU of `narrows measure`."""
-    load = ["--speaks", "iperf3", "--test", f"tcp_n{way}", "--streams", str(streams), "--duration", f"{seconds:g}s"]
+    load = ["--speaks", "iperf3", "--test", f"tcp_n{way}", "--streams", str(streams), "--duration", f"{seconds}s"]
     told, cpu_s = timed([HOST, "measure", "127.0.0.1", "--port", str(port), *load, "--idle", "0s", "--max-data", PLENTY])
     return sum(flow["bytes"] for flow in told["flows"]) / 1e9, cpu_s
 
 
-def iperf3s(port: int, way: str, streams: int, seconds: float) -> tuple[float, float]:
+def iperf3s(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
     """The same of `iperf3 -c`."""
     back = ["-R"] if way == "down" else []
-    command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-P", str(streams), "-J", *back]
+    command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", str(seconds), "-P", str(streams), "-J", *back]
     told, cpu_s = timed(command)
     end = told["end"]["sum_received" if way == "down" else "sum_sent"]
     return end["bytes"] / 1e9, cpu_s
@@ -76,9 +77,9 @@ WHO = {"narrows": ours, "iperf3": iperf3s}
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4, help="of each load")
-    parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--rounds", type=positive, default=5, help="(default: 5)")
+    parser.add_argument("--seconds", type=positive, default=4, help="of each load (default: 4)")
+    parser.add_argument("--streams", type=positive, default=1, help="TCP connections of each load (default: 1)")
     args = parser.parse_args()
     if not shutil.which("iperf3"):
         sys.exit("iperf3 is not installed")

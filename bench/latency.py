@@ -17,9 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from common import built, positive
 from narrows.live import HOST
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def resident_kb(pid: int) -> int:
@@ -28,9 +27,7 @@ def resident_kb(pid: int) -> int:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
         return 0
-    line = next(
-        (line for line in status.splitlines() if line.startswith("VmRSS")), "VmRSS 0"
-    )
+    line = next((line for line in status.splitlines() if line.startswith("VmRSS")), "VmRSS 0")
     return int(line.split()[1])
 
 
@@ -59,9 +56,7 @@ def exchanges(count: int) -> str:
             port = serving.stdout.readline().rsplit(":", 1)[1].strip()
             words = ["--count", str(count), "--pace", "pingpong", "--policy", "spin"]
             began = time.monotonic()
-            with subprocess.Popen(
-                [HOST, "latency", "127.0.0.1", "--port", port, *words], stdout=out
-            ) as asking:
+            with subprocess.Popen([HOST, "latency", "127.0.0.1", "--port", port, *words], stdout=out) as asking:
                 time.sleep(1)
                 seen = [resident_kb(asking.pid)]
                 while asking.poll() is None:
@@ -74,10 +69,7 @@ def exchanges(count: int) -> str:
         told = json.load(out)
     kept = [kb for kb in seen if kb]
     rtt = told["rtt_us"]
-    figures = ", ".join(
-        f"{key.replace('_', '.')} {rtt[key]}"
-        for key in ("p50", "p99", "p99_9", "p99_99", "p99_999")
-    )
+    figures = ", ".join(f"{key.replace('_', '.')} {rtt[key]}" for key in ("p50", "p99", "p99_9", "p99_99", "p99_999"))
     return (
         f"{told['answered']} of {told['sent']} answered in {took:.0f} s; µs: min {rtt['min']}, {figures}, "
         f"max {rtt['max']}; {kept[0]} kB resident after a second, {max(kept)} at most"
@@ -86,33 +78,14 @@ def exchanges(count: int) -> str:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=10_000_000)
-    parser.add_argument(
-        "--no-null", action="store_true", help="leave the null test out"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=positive, default=10_000_000, help="exchanges (default: 10000000)")
+    parser.add_argument("--no-null", action="store_true", help="leave the null test out")
     asked = parser.parse_args()
     if not asked.no_null:
-        example = [
-            "cargo",
-            "run",
-            "--quiet",
-            "--release",
-            "-p",
-            "narrows-host",
-            "--example",
-            "latency_null",
-            "--",
-        ]
-        print(
-            "null:",
-            subprocess.check_output(
-                [*example, str(asked.count)], cwd=ROOT, text=True
-            ).strip(),
-            flush=True,
-        )
+        null = built("narrows-host", "example", "latency_null")
+        told = subprocess.check_output([null, str(asked.count)], text=True)
+        print("null:", told.strip(), flush=True)
     print("loopback:", exchanges(asked.count))
 
 

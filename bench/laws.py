@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -19,23 +17,14 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
+from common import built, positive
+
 MSS = 1448
 STEP = '{ kind = "codel", ecn = true, ce_threshold = "2ms" }'
 QUEUES = {"xcp": '"xcp"', "dctcp": STEP, "prague": STEP}
 MOST = {"remy": 3.0}
 SECONDS = {"newreno": 120}
 """Without SACK one loss is repaired per round trip: the first recovery takes ten seconds in which little else is sent."""
-
-
-def driver() -> str:
-    """The engine alone, without Python around it."""
-    subprocess.run(
-        ["cargo", "build", "--quiet", "--release", "--package", "narrows-sim", "--example", "run"],
-        check=True,
-        cwd=HERE.parent,
-    )
-    return str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "release/examples/run")
 
 
 def cost(run: str, cc: str, seconds: int) -> float:
@@ -59,12 +48,15 @@ def cost(run: str, cc: str, seconds: int) -> float:
 def main() -> None:
     """Prints a row for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="as `narrows list cc` has it (default: all)")
+    parser.add_argument("--seconds", type=positive, default=5, help="of virtual time (default: 5)")
     asked = parser.parse_args()
     listed = subprocess.run([sys.executable, "-m", "narrows", "list", "cc", "--json"], capture_output=True, check=True)
-    names = asked.names or [kind["name"] for kind in json.loads(listed.stdout)["cc"]]
-    run = driver()
+    known = [kind["name"] for kind in json.loads(listed.stdout)["cc"]]
+    if unknown := [name for name in asked.names if name not in known]:
+        parser.error(f"there is no congestion control {unknown[0]}; there are {', '.join(known)}")
+    names = asked.names or known
+    run = built("narrows-sim", "example", "run")  # the engine alone, without Python around it
     of_cubic = cost(run, "cubic", asked.seconds)
     for name in names:
         spent = cost(run, name, SECONDS.get(name, asked.seconds))

@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from common import positive
+
 NARROWS = [sys.executable, "-m", "narrows"]
 RATE_ERROR = 0.005
 LATE_US = 500
@@ -107,7 +109,7 @@ def added() -> Json:
 def main() -> None:
     """Runs everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=6, help="of each run")
+    parser.add_argument("--seconds", type=positive, default=6, help="of each run (default: 6)")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     asked = parser.parse_args()
     rows = [r for load in LOADS for r in row(load, asked.seconds, user=False)]

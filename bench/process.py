@@ -8,25 +8,27 @@ instructions per segment (callgrind, where valgrind is installed). Run by `make 
 import argparse
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
+from common import ROOT, built
+
 NARROWS = [sys.executable, "-m", "narrows"]
 MSS = 1448
 
 
 def run(scenario: str) -> tuple[int, float]:
-    """Segments delivered, seconds of CPU (user and system, all threads)."""
-    with tempfile.TemporaryFile() as out:
-        child = subprocess.Popen([*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out)
+    """Segments delivered, seconds of CPU (user and system, all threads). What narrows says of a failure is said once."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile("w+") as told:
+        child = subprocess.Popen([*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out, stderr=told)
         _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
         if status:
-            sys.exit(f"narrows run {scenario} failed")
+            told.seek(0)
+            sys.exit(told.read().strip() or f"narrows run {scenario} failed")
         out.seek(0)
         flows = json.load(out)["flows"]
     return sum(f["series"][-1][1] // MSS for f in flows), usage.ru_utime + usage.ru_stime
@@ -54,11 +56,9 @@ ROOMS = (
 
 def where(scenario: str, segments: int) -> None:
     """Prints instructions per segment by room: of the engine alone, whose symbols the wheel does not carry."""
-    build = ["cargo", "build", "--quiet", "--release", "--package", "narrows-sim", "--example", "run"]
-    subprocess.run(build, check=True, cwd=HERE.parent)
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
+    engine = built("narrows-sim", "example", "run")
     with tempfile.NamedTemporaryFile() as profile:
-        total = instructions([str(target / "release" / "examples" / "run"), scenario], profile.name)
+        total = instructions([engine, scenario], profile.name)
         lines = subprocess.run(
             ["callgrind_annotate", "--auto=no", "--threshold=100", profile.name], capture_output=True, text=True, check=True
         ).stdout.splitlines()
@@ -78,11 +78,13 @@ def where(scenario: str, segments: int) -> None:
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenario", nargs="?", default=str(HERE / "scenarios" / "one-cubic.toml"))
+    parser.add_argument("scenario", nargs="?", default=str(ROOT / "bench/scenarios/one-cubic.toml"))
     parser.add_argument("--no-callgrind", action="store_true", help="leave the instructions out")
     parser.add_argument("--where", action="store_true", help="only: where the instructions go")
     args = parser.parse_args()
     if args.where:
+        if not shutil.which("valgrind"):
+            parser.error("--where needs valgrind, which is not installed")
         where(args.scenario, run(args.scenario)[0])
         return
     runs = sorted((run(args.scenario) for _ in range(5)), key=lambda r: r[1])

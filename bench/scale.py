@@ -16,7 +16,8 @@ import pathlib
 import statistics
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from common import built, positive
+
 SETUPS = (
     (1, "100Mbit", "40ms", "200s"),
     (10, "1Gbit", "20ms", "30s"),
@@ -28,13 +29,6 @@ QUICK = {"200s": "20s", "30s": "3s", "10s": "1s"}
 CCS = ("cubic", "bbr")
 LIMITS = {10: 1.5, 100: 1.5, 10_000: 3.0}
 """What a segment may cost, beside one of a single flow."""
-
-
-def program() -> str:
-    """Builds what is measured; its path."""
-    subprocess.run(["cargo", "build", "--quiet", "--release", "--package", "narrows-bench", "--bin", "scale"], check=True, cwd=ROOT)
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return str(target / "release" / "scale")
 
 
 def run(command: list[str]) -> dict[str, float]:
@@ -64,7 +58,7 @@ def machine() -> dict[str, str]:
 
 def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | str | int]]:
     """The least of `repeat` runs of every set-up, and the medians of what each costs beside others in the same round."""
-    scale = program()
+    scale = built("narrows-bench", "bin", "scale")
     known = subprocess.run([scale, "--list"], capture_output=True, text=True, check=True).stdout.split()
     cases = [(cc, *setup) for cc in ccs if cc in known for setup in SETUPS]
     rounds = []
@@ -92,7 +86,7 @@ def main() -> None:
     """Prints the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each set-up (default: 3)")
+    parser.add_argument("--repeat", type=positive, default=3, help="runs of each set-up (default: 3)")
     parser.add_argument("--cc", choices=CCS, help="one congestion control only")
     parser.add_argument("--quick", action="store_true", help="a tenth of the virtual time: start-up weighs more")
     args = parser.parse_args()

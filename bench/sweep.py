@@ -16,7 +16,9 @@ from statistics import median
 from typing import Any
 
 import narrows as nw
+from common import positive
 from narrows import _core
+from narrows.errors import NarrowsError
 from narrows.sweeps.crews import Local
 
 SCENARIO = nw.Scenario(
@@ -159,17 +161,20 @@ def flat(cases: int, into: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ray", action="store_true")
-    parser.add_argument("--cases", type=int, default=4000)
-    parser.add_argument("--run", type=int, metavar="CASES")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ray", action="store_true", help="processes and Ray in turns, and nothing else")
+    parser.add_argument("--cases", type=positive, default=4000, help="of the comparison (default: 4000)")
+    parser.add_argument("--run", type=positive, metavar="CASES", help="so many tiny ones, and nothing else")
     asked = parser.parse_args()
     if asked.run:
         with tempfile.TemporaryDirectory() as there:
             flat(asked.run, there)
         sys.exit()
     if asked.ray:
-        print(json.dumps(in_turns(asked.cases)))
+        try:
+            print(json.dumps(in_turns(asked.cases)))
+        except NarrowsError as error:
+            sys.exit(str(error))
         sys.exit()
     cpus = len(os.sched_getaffinity(0))
     print(json.dumps(beside_the_engine(asked.cases, Local(), cpus)))

@@ -18,6 +18,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+from common import positive
+
 SETUPS = (
     (1, 100, 40, 0, 20),
     (10, 1000, 20, 0, 2),
@@ -60,7 +64,7 @@ def main() -> None:
     """Prints the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each set-up (default: 3)")
+    parser.add_argument("--repeat", type=positive, default=3, help="runs of each set-up (default: 3)")
     parser.add_argument("--cc", choices=CCS, help="one congestion control only")
     parser.add_argument("--flows", type=int, choices=[setup[0] for setup in SETUPS], help="one set-up only")
     args = parser.parse_args()

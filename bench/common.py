@@ -1,0 +1,28 @@
+"""What the benchmarks share: numbers that are asked for, programs that are built first, and an end with Ctrl-C in a line.
+
+Ctrl-C is told as `validation` tells it, from whose import on that holds.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))
+
+from validation.asked import positive
+
+__all__ = ["ROOT", "built", "positive"]
+
+
+def built(package: str, kind: str, name: str) -> str:
+    """Builds a program of this package, `kind` is "bin" or "example"; answers its path."""
+    command = ["cargo", "build", "--quiet", "--release", "--package", package, f"--{kind}", name]
+    try:
+        if subprocess.run(command, check=False, cwd=ROOT).returncode:
+            sys.exit(f"{' '.join(command)} failed")
+    except FileNotFoundError:
+        sys.exit("cargo is not installed")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    return str(target / ("examples" if kind == "example" else "") / name)

@@ -1,0 +1,60 @@
+"""The scripts of bench/: what they say of a wrong number and of Ctrl-C. What they measure is nobody's to hold here."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+WRONG = {
+    "bulk.py": "--rounds",
+    "latency.py": "--count",
+    "laws.py": "--seconds",
+    "live.py": "--seconds",
+    "ns3/run.py": "--repeat",
+    "scale.py": "--repeat",
+    "sweep.py": "--run",
+}
+
+
+@pytest.mark.parametrize("script", WRONG)
+def test_a_wrong_number_is_told_in_a_line(script: str) -> None:
+    words = [sys.executable, str(BENCH / script), WRONG[script], "0"]
+    done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"error: argument {WRONG[script]}: 0: a whole number from 1\n")
+
+
+def test_a_scenario_that_is_not_there_is_told_once() -> None:
+    words = [sys.executable, str(BENCH / "process.py"), "nowhere.toml"]
+    done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "nowhere.toml: no such file or directory\n")
+
+
+def test_a_law_that_is_not_known_is_told_in_a_line() -> None:
+    words = [sys.executable, str(BENCH / "laws.py"), "nagle"]
+    done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "error: there is no congestion control nagle; there are reno, cubic, bbr," in done.stderr
+
+
+def test_each_script_is_held_by_these() -> None:
+    scripts = {str(file.relative_to(BENCH)) for file in BENCH.rglob("*.py")}
+    assert scripts == set(WRONG) | {"common.py", "process.py"}
+    for script in scripts - {"common.py"}:
+        assert "from common import" in (BENCH / script).read_text(encoding="utf-8")
+
+
+def test_ctrl_c_ends_them_in_a_line() -> None:
+    waiting = "import common, time; print('begun', flush=True); time.sleep(60)"
+    words = [sys.executable, "-c", waiting]
+    with subprocess.Popen(words, cwd=BENCH, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=10)
+    assert (child.returncode, told) == (-signal.SIGINT, "stopped\n")
