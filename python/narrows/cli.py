@@ -19,7 +19,7 @@ import click
 
 from narrows import Run, __version__, _core, output
 from narrows.advise.command import advise, from_, record
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, reason
 from narrows.latency_command import latency
 from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
 from narrows.reproduce.command import reproduce
@@ -89,7 +89,7 @@ class _Narrows(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # Click's: a reader that has seen enough is no mistake
-            click.echo(f"output: {(error.strerror or str(error)).lower()}", err=True)
+            click.echo(f"output: {reason(error)}", err=True)
             ctx.exit(_WRONG)
 
 
@@ -590,7 +590,7 @@ def remy(file: str, out: str) -> None:
     try:
         dna = Path(file).read_bytes()
     except OSError as error:
-        raise NarrowsError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+        raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
     text, rules = _core.remy_from_dna(dna, name_of(file))
     output.write(out, text)
     click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')

@@ -58,6 +58,15 @@ class ScenarioError(NarrowsError):
         return str(self.args[0])
 
 
+def reason(error: OSError) -> str:
+    """What the system says, as the end of a sentence.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory"))
+    'no such file or directory'
+    """
+    return (error.strerror or str(error)).lower()
+
+
 class EngineError(NarrowsError):
     """A right scenario could not be run by this engine."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from narrows import _core
-from narrows.errors import EngineError
+from narrows.errors import EngineError, reason
 
 HOST = Path(__file__).with_name("bin") / "narrows-host"
 """The program."""
@@ -156,7 +156,7 @@ def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     try:
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
     except OSError as error:
-        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
     with child:
         try:
             yield child

@@ -8,7 +8,7 @@ from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-from narrows.errors import OutputError
+from narrows.errors import OutputError, reason
 from narrows.scenario import name_of
 
 
@@ -42,4 +42,4 @@ def write(file: str | PathLike[str], content: str | bytes) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+        raise OutputError(f"{name_of(file)}: {reason(error)}") from error

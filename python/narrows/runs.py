@@ -13,7 +13,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core, provenance
-from narrows.errors import EngineError, OutputError
+from narrows.errors import EngineError, OutputError, reason
 from narrows.scenario import Scenario, name_of, read
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class Run:
             finally:
                 shutil.rmtree(part)
         except OSError as error:
-            raise OutputError(f"{name_of(directory)}: {(error.strerror or str(error)).lower()}") from error
+            raise OutputError(f"{name_of(directory)}: {reason(error)}") from error
 
     def __getstate__(self) -> dict[str, Any]:
         """The tables by value: the engine's memory stays in its process."""
@@ -315,7 +315,7 @@ def _recording(file: str | PathLike[str] | None) -> Iterator[str | None]:
         yield str(part)
         part.replace(whole)
     except OSError as error:
-        raise OutputError(f"{whole}: {(error.strerror or str(error)).lower()}") from error
+        raise OutputError(f"{whole}: {reason(error)}") from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ import os
 
 import click
 
-from narrows.errors import EngineError
+from narrows.errors import EngineError, reason
 from narrows.live import HOST
 
 
@@ -47,4 +47,4 @@ def serve(most: str | None, systemd_unit: bool, **given: str | None) -> None:
     try:
         os.execv(HOST, [str(HOST), "serve", *words])
     except OSError as error:
-        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error

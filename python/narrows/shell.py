@@ -13,7 +13,7 @@ import click
 
 from narrows import _core
 from narrows._behind import EPILOG, Behind, program
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import EngineError, NarrowsError, reason
 from narrows.live import HOST
 from narrows.scenario import Scenario, name_of, read
 
@@ -85,7 +85,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     try:
         os.execv(HOST, words)
     except OSError as error:
-        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
 
 
 def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows import history
-from narrows.errors import NarrowsError, OutputError
+from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measurement import Measurement, short
 
 if TYPE_CHECKING:
@@ -295,5 +295,5 @@ def _append(line: Json) -> str:
             told = _hash(whole)
             kept.write(json.dumps(whole | {"hash": told}, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise OutputError(f"{where}: {(error.strerror or str(error)).lower()}") from error
+        raise OutputError(f"{where}: {reason(error)}") from error
     return told

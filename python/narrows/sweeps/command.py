@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narrows.errors import OutputError
+from narrows.errors import OutputError, reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,7 +139,7 @@ def _write(rows: pa.Table, file: str) -> None:
     try:
         (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, file)
     except OSError as error:
-        raise OutputError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+        raise OutputError(f"{file}: {reason(error)}") from error
 
 
 def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from narrows.errors import OutputError
+from narrows.errors import OutputError, reason
 from narrows.sweeps.rows import DATAGRAMS, SPREADS, WAITS, Row
 
 SCHEMA = pa.schema(
@@ -301,4 +301,4 @@ def _told(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"{directory}: {(error.strerror or str(error)).lower()}") from error
+        raise OutputError(f"{directory}: {reason(error)}") from error

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import EngineError, NarrowsError, reason
 from narrows.live import HOST
 
 Json = dict[str, Any]
@@ -66,7 +66,7 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     try:
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     except OSError as error:
-        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
     given = "" if plan is None else json.dumps(plan)
     with child:
         try:
@@ -94,7 +94,7 @@ def read(file: str) -> Json:
         try:
             fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise NarrowsError(f"{file}: {(error.strerror or str(error)).lower()}; links are not followed") from error
+            raise NarrowsError(f"{file}: {reason(error)}; links are not followed") from error
         with os.fdopen(fd, encoding="utf-8", errors="replace") as opened:
             about = os.fstat(fd)
             if not stat.S_ISREG(about.st_mode):

@@ -7,7 +7,7 @@ import subprocess
 from importlib import resources
 from pathlib import Path
 
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import EngineError, NarrowsError, reason
 from narrows.tune.facts import Facts, parse
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.:%\[\]-]*")
@@ -88,5 +88,5 @@ def facts(
         try:
             return parse(Path(file).read_text(encoding="utf-8", errors="replace"), file)
         except OSError as error:
-            raise NarrowsError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+            raise NarrowsError(f"{file}: {reason(error)}") from error
     return parse(collect(ssh=ssh, netns=netns, root=root), ssh or netns or root or "the collector's text")

@@ -12,7 +12,7 @@ import sys
 import click
 
 from narrows._behind import EPILOG, Behind, program
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import EngineError, NarrowsError, reason
 from narrows.live import HOST
 
 
@@ -43,4 +43,4 @@ def with_(cc: str) -> None:
     try:
         os.execv(HOST, [str(HOST), "with", "--cc", cc, "--", *command])
     except OSError as error:
-        raise EngineError(f"{HOST}: {(error.strerror or str(error)).lower()}; `make setup` builds it") from error
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
