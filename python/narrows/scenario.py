@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
-from os import PathLike, fsencode
+from os import PathLike, fsdecode, fsencode
+from os.path import isfile
 from pathlib import Path as FilePath
 from typing import Any, ClassVar, cast
 
 from narrows import _core, cc, queue
 from narrows._choice import Choice, Chosen, Value
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, reason
 
 Tree = dict[str, Any]
 """A scenario as nested tables, the same as a scenario file."""
@@ -415,8 +416,16 @@ def name_of(file: str | PathLike[str]) -> str:
     return fsencode(file).decode("utf-8", "replace")
 
 
-def read(file: str | PathLike[str]) -> str:
-    """The text of a scenario file.
+def unread(file: str | PathLike[str], error: OSError) -> str:
+    """Why a file could not be read, and which one may have been meant."""
+    told = f"{name_of(file)}: {reason(error)}"
+    near = [fsdecode(file) + ending for ending in (".toml", ".json")] if isinstance(error, FileNotFoundError) else []
+    # Of os.path, for which a name that is too long is just not there.
+    return "; ".join([told, *(f"{name_of(one)} is there" for one in near if isfile(one))])  # noqa: PTH113
+
+
+def text_of(file: str | PathLike[str]) -> str:
+    """The text of a file that is written by hand.
 
     Raises:
         NarrowsError: If it cannot be read.
@@ -426,7 +435,32 @@ def read(file: str | PathLike[str]) -> str:
     except UnicodeDecodeError as error:
         raise NarrowsError(f"{name_of(file)}: not UTF-8 text, so not a scenario") from error
     except OSError as error:
-        raise NarrowsError(f"{name_of(file)}: {(error.strerror or str(error)).lower()}") from error
+        raise NarrowsError(unread(file, error)) from error
+
+
+def read(file: str | PathLike[str]) -> str:
+    """The text of a scenario file.
+
+    Raises:
+        NarrowsError: If it cannot be read, or is of another kind that another command reads.
+    """
+    text, name = text_of(file), name_of(file)
+    if text.lstrip().startswith("{"):
+        raise NarrowsError(f"{name}: JSON, not a scenario; the path of a measurement: narrows twin {name}")
+    if kind_of(text, name) == "sweep":
+        raise NarrowsError(f"{name}: a sweep, not a scenario: narrows sweep {name}")
+    return text
+
+
+def kind_of(text: str, name: str) -> str | None:
+    """Is it plainly a "scenario" or a "sweep"? None for neither."""
+    try:
+        keys = _core.toml_tables(text, name).keys()
+    except NarrowsError:
+        return None
+    if "scenario" in keys and keys & {"over", "case"}:
+        return "sweep"
+    return "scenario" if keys & {"path", "wifi"} and "scenario" not in keys else None
 
 
 def load(file: str | PathLike[str]) -> Scenario:

@@ -160,6 +160,29 @@ def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("run", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
+        (("advise", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
+        (("twin", "seen"), "seen: no such file or directory; seen.json is there"),
+        (("run", "many.toml"), "many.toml: a sweep, not a scenario: narrows sweep many.toml"),
+        (("check", "seen.json"), "seen.json: JSON, not a scenario; the path of a measurement: narrows twin seen.json"),
+        (("sweep", "tiny.toml"), "tiny.toml: a scenario, not a sweep: narrows run tiny.toml"),
+        (("twin", "tiny.toml"), "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml"),
+        (("convert", "tiny.toml", "o.csv"), "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml"),
+    ],
+)
+def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
+    cli: Cli, tiny: Path, tmp_path: Path, args: tuple[str, ...], text: str
+) -> None:
+    (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
+    (tmp_path / "seen.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "many.toml").write_text('scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n', encoding="utf-8")
+    done = cli(*args)
+    assert (done.returncode, done.stderr) == (2, f"{text}\n")
+
+
 def test_a_wrong_sample_interval_is_told_with_its_fix(cli: Cli, tiny: Path) -> None:
     done = cli("run", tiny, "--sample-interval", "100")
     assert done.returncode == 2

@@ -31,8 +31,8 @@ pub mod summary;
 pub mod surroundings;
 pub mod timed_socket;
 
+use crate::measure::address::resolve;
 use crate::measure::link::{self, Link, Peer};
-use crate::measure::resolve;
 use crate::{digest, machine, sys, HostError};
 use exchange::{Outcome, Pulse};
 use line::RealLine;

@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`options`], [`plan`] | what is asked for; which flows, pings and phases that is |
+//! | [`address`] | where a host is, or what else was meant |
 //! | [`link`], [`narrows`] | a far end of ours: its control connection, its load |
 //! | [`iperf`], [`web`] | other far ends: an iperf3 server, a web server; pages |
 //! | [`voip`] | how a call would sound |
@@ -12,6 +13,7 @@
 //!
 //! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this) asks, watches and waits.
 
+pub mod address;
 pub mod http;
 pub mod iperf;
 pub mod link;
@@ -27,6 +29,7 @@ pub mod web;
 
 use crate::bulk::{Budget, Carriers};
 use crate::{remembered, sys, HostError};
+use address::resolve;
 use http::Url;
 use iperf::Control;
 use link::{Link, Offset, Peer};
@@ -36,7 +39,7 @@ use plan::{Direction, Phase};
 use seen::{FlowSeen, PhaseSeen, Seen, StoppedBy};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 use web::PageSpec;
@@ -164,17 +167,6 @@ impl Run<'_> {
             }
             sys::sleep_until(until.min(now + 50_000_000));
         }
-    }
-}
-
-/// The first address of a host.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, HostError> {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let found = (bare, port).to_socket_addrs().map(|mut list| list.next());
-    match found {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(HostError::Missing(format!("{host}: no address has this name"))),
-        Err(error) => Err(HostError::Missing(format!("{host}: {error}"))),
     }
 }
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from narrows import _core, output
-from narrows.errors import NarrowsError
-from narrows.scenario import name_of
+from narrows.errors import NarrowsError, reason
+from narrows.scenario import name_of, unread
 
 if TYPE_CHECKING:
     from narrows.advise.asked import Place
@@ -180,7 +180,7 @@ def _from_file(
     try:
         raw = FilePath(file).read_bytes()
     except OSError as error:
-        raise NarrowsError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+        raise NarrowsError(unread(file, error)) from error
     if FilePath(file).suffix == ".toml":
         try:
             return from_scenario(_core.toml_tables(raw.decode(), name), source=name), None
@@ -359,7 +359,7 @@ def _config(config: str) -> tuple[str, str]:
             with FilePath(config).open("rb") as file:
                 raw = file.read(2_000_000)
         except OSError as error:
-            raise NarrowsError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+            raise NarrowsError(f"{name}: {reason(error)}") from error
     else:
         # One word is hardly a configuration, and may have been meant to name one.
         return config, "text" if " " in config else f"no file {name_of(config)}; as text"

@@ -18,7 +18,7 @@ from pathlib import Path
 from narrows import output
 from narrows.errors import OutputError
 from narrows.measurement import Measurement, MeasurementError, parse
-from narrows.scenario import name_of
+from narrows.scenario import kind_of, name_of, unread
 
 MOST_BYTES = 512 * 1024 * 1024
 """Of a file, unpacked."""
@@ -36,9 +36,10 @@ def read(file: str | PathLike[str]) -> Measurement:
     name = name_of(file)
     try:
         raw = _unpacked(Path(file))
-    except (OSError, EOFError, zlib.error) as error:
-        problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise MeasurementError(f"{name}: {problem.lower()}") from error
+    except OSError as error:
+        raise MeasurementError(unread(file, error)) from error
+    except (EOFError, zlib.error) as error:
+        raise MeasurementError(f"{name}: {str(error).lower()}") from error
     if len(raw) > MOST_BYTES:
         raise MeasurementError(f"{name}: more than {MOST_BYTES >> 20} MiB")
     return of_text(raw, name)
@@ -52,6 +53,8 @@ def of_text(raw: bytes, name: str) -> Measurement:
     if not text.startswith("{"):
         if iperf2.is_iperf2(text):
             return iperf2.read(text, name)
+        if kind_of(text, name) == "scenario":
+            raise MeasurementError(f"{name}: a scenario, not a measurement: narrows measure {name}")
         raise MeasurementError(
             f"{name}: neither narrows' JSON, nor flent's, nor iperf3's (-J, --json-stream), nor iperf2's text"
         )

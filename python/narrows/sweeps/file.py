@@ -20,7 +20,7 @@ from pathlib import Path
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.scenario import name_of, read
+from narrows.scenario import kind_of, name_of, text_of
 from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 
@@ -34,7 +34,10 @@ def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
         NarrowsError: If it is not right.
     """
     name = name_of(file)
-    given = _core.toml_tables(read(file), name)
+    text = text_of(file)
+    given = _core.toml_tables(text, name)
+    if kind_of(text, name) == "scenario":
+        raise NarrowsError(f"{name}: a scenario, not a sweep: narrows run {name}")
     if unknown := [key for key in given if key not in _KEYS]:
         raise NarrowsError(f"{name}: a sweep has no `{unknown[0]}`; it has {', '.join(_KEYS)}")
     if not isinstance(given.get("scenario"), str):

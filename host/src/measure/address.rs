@@ -1,0 +1,86 @@
+//! The address of who is measured; and where nobody has that name, what was probably meant.
+
+use crate::error::HostError;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+/// The first address of a host.
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, HostError> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let why = match (bare, port).to_socket_addrs().map(|mut list| list.next()) {
+        Ok(Some(address)) => return Ok(address),
+        Ok(None) => "no address has this name".to_string(),
+        Err(error) => error.to_string(),
+    };
+    let meant = meant(host).map_or(String::new(), |meant| format!("; {meant}"));
+    Err(HostError::Missing(format!("{host}: {why}{meant}")))
+}
+
+/// What a name that is none may have been: a host with its port, a URL, a file.
+fn meant(host: &str) -> Option<String> {
+    let url = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| host.strip_prefix(scheme));
+    if let Some(rest) = url {
+        let bare = rest.split('/').next().unwrap_or(rest);
+        return Some(format!("this asks a host, not a URL: {bare}"));
+    }
+    if let Some((bare, port)) = host.rsplit_once(':') {
+        let whole = !bare.contains(':') || bare.ends_with(']');
+        if whole && !bare.is_empty() && port.parse::<u16>().is_ok() {
+            return Some(format!("a port is named apart: {bare} --port {port}"));
+        }
+    }
+    let scenario = if host.ends_with(".toml") {
+        host.to_string()
+    } else {
+        format!("{host}.toml")
+    };
+    if Path::new(&scenario).is_file() {
+        return Some(format!(
+            "a scenario is measured by its file: narrows measure {scenario}"
+        ));
+    }
+    Path::new(host)
+        .is_file()
+        .then(|| "it is a file, and a scenario only if its name ends in .toml".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_with_its_port_or_a_url_is_told_as_it_is_written() {
+        let told = |host: &str| meant(host).unwrap();
+        assert_eq!(told("h.example:5201"), "a port is named apart: h.example --port 5201");
+        assert_eq!(
+            told("[2001:db8::1]:80"),
+            "a port is named apart: [2001:db8::1] --port 80"
+        );
+        assert_eq!(
+            told("http://h.example/large.iso"),
+            "this asks a host, not a URL: h.example"
+        );
+        assert_eq!([meant("h.example"), meant("2001:db8::1")], [None, None]);
+    }
+
+    #[test]
+    fn a_file_is_told_as_it_is_measured() {
+        let folder = std::env::temp_dir().join(format!("narrows-address-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["path.toml", "plain"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let at = |name: &str| folder.join(name).to_str().unwrap().to_string();
+        let told = ["path", "path.toml", "plain", "absent"].map(|name| meant(&at(name)));
+        std::fs::remove_dir_all(&folder).unwrap();
+        let scenario = Some(format!(
+            "a scenario is measured by its file: narrows measure {}",
+            at("path.toml")
+        ));
+        assert_eq!(told[..2], [scenario.clone(), scenario]);
+        let file = "it is a file, and a scenario only if its name ends in .toml";
+        assert_eq!(told[2..], [Some(file.to_string()), None]);
+    }
+}
