@@ -11,8 +11,8 @@ use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::fq_pie::FqPie;
-use narrows_core::queue::pie::{Coin, Law, Pie};
-use narrows_core::queue::{Backlog, Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::pie::{Coin, Law, Pie, Settings};
+use narrows_core::queue::{Backlog, Limit, Place, QueueDiscipline, Sink, Why};
 use narrows_core::registry::Registry;
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
@@ -283,6 +283,78 @@ fn the_first_update_is_half_a_second_after_the_queue_was_made() {
                 "{name}, seed {seed}: {first:?}"
             );
         }
+    }
+}
+
+/// A coin that never falls, and counts how often it is tossed.
+struct Never(Arc<Mutex<u32>>);
+
+impl Coin for Never {
+    fn falls(&mut self, _probability: u64) -> bool {
+        *self.0.lock().unwrap() += 1;
+        false
+    }
+}
+
+/// At p between 1/2 and 0.85 the coin is tossed for the second packet of two, unless the limit dropped one between them.
+#[test]
+fn a_drop_by_the_limit_clears_the_sum() {
+    let place = Place {
+        limit: Some(Limit::Packets(3)),
+        rate: Rate::mbit(20),
+        hz: 1000,
+        seed: 1,
+    };
+    for (fair, full) in [(false, false), (false, true), (true, false), (true, true)] {
+        let registry = Registry::<Frame>::standard();
+        let params = Params::defaults(registry.queue(if fair { "fq_pie" } else { "pie" }).unwrap().params);
+        let tosses = Arc::new(Mutex::new(0));
+        let (first, coin) = (Time::ZERO + Span::ms(16), Never(tosses.clone()));
+        let mut queue: Box<dyn QueueDiscipline<Frame>> = if fair {
+            Box::new(FqPie::following(&params, &place, first, coin))
+        } else {
+            Box::new(Pie::following(&params, &place, first, coin))
+        };
+        let mut drops = Drops::default();
+        let frame = |enqueued_at| Frame {
+            number: 0,
+            flow: 0,
+            size: 1514,
+            dscp: 0,
+            ecn: Ecn::NotEct,
+            enqueued_at,
+            ack: None,
+        };
+        let at = |s| Time::ZERO + Span::s(s);
+        (0..3).for_each(|_| queue.enqueue(at(0), frame(at(0)), &mut drops));
+        // A second of service is more than the first burst, and a delay that raises p.
+        let mut law = Law::default();
+        for (now, left) in [(at(1), 2), (at(2), 1)] {
+            assert!(queue.dequeue(now, &mut drops).is_some());
+            law.left(
+                &Settings::new(&params, 0),
+                now,
+                at(0),
+                Bytes::new(1514),
+                Bytes::new(1514 * left),
+            );
+        }
+        (0..2).for_each(|_| queue.enqueue(at(2), frame(at(2)), &mut drops));
+        while law.word() < 1 << 55 {
+            law.update(&Settings::new(&params, 0), Bytes::new(3 * 1514));
+            queue.on_wakeup(queue.next_wakeup().unwrap(), &mut drops);
+        }
+        assert!((law.word() as f64) < 0.85 * ONE);
+
+        assert!(queue.dequeue(at(2), &mut drops).is_some());
+        queue.enqueue(at(2), frame(at(2)), &mut drops);
+        if full {
+            queue.enqueue(at(2), frame(at(2)), &mut drops);
+        }
+        assert!(queue.dequeue(at(2), &mut drops).is_some());
+        queue.enqueue(at(2), frame(at(2)), &mut drops);
+        let tossed = *tosses.lock().unwrap();
+        assert_eq!((drops.0, tossed), (u32::from(full), u32::from(!full)), "fair {fair}");
     }
 }
 

@@ -206,3 +206,26 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         make: |params, place| Box::new(FqPie::<P>::new(params, place)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::param::Value;
+    use crate::units::Rate;
+
+    #[test]
+    fn ecn_prob_is_up_to_which_probability_is_marked() {
+        let mut params = Params::defaults(PARAMS);
+        params.set("ecn", Value::Bool(true));
+        params.set("ecn_prob", Value::Number(0.25));
+        let place = Place {
+            limit: None,
+            rate: Rate::mbit(20),
+            hz: 1000,
+            seed: 1,
+        };
+        let queue: FqPie<()> = FqPie::new(&params, &place);
+        assert!(queue.with == Settings::new(&params, 250_000));
+        assert!(queue.with != Settings::new(&params, 100_000));
+    }
+}

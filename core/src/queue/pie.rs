@@ -487,3 +487,135 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         make: |params, place| Box::new(Pie::<P>::new(params, place)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::param::Value;
+
+    /// A coin that always falls so.
+    struct Always(bool);
+
+    impl Coin for Always {
+        fn falls(&mut self, _probability: u64) -> bool {
+            self.0
+        }
+    }
+
+    fn settings() -> Settings {
+        Settings::new(&Params::defaults(PARAMS), 100_000)
+    }
+
+    /// A law that nothing keeps from striking but its sum.
+    fn busy(probability: u64) -> Law {
+        Law {
+            probability,
+            delay: settings().target,
+            burst: 0,
+            ..Law::default()
+        }
+    }
+
+    fn strikes(law: &mut Law, coin: bool) -> bool {
+        law.strikes(&settings(), 2 * FRAME, FRAME, &mut Always(coin))
+    }
+
+    #[test]
+    fn nothing_is_struck_while_a_burst_lasts_or_the_delay_is_short() {
+        let half = settings().target / 2;
+        let told = |burst, delay, probability| {
+            let mut law = Law {
+                burst,
+                delay,
+                sum: ONE,
+                ..busy(probability)
+            };
+            strikes(&mut law, true)
+        };
+        assert!(!told(1, half, ONE), "the burst");
+        assert!(!told(0, half - 1, ONE / 5 - 1), "a short delay");
+        assert!(told(0, half - 1, ONE / 5), "a short delay, but p is 20 %");
+        assert!(told(0, half, ONE / 5 - 1), "half the target");
+    }
+
+    /// At p = 1/2: no toss for the first packet (sum 0.5), no escape for the 17th (8.5), which alone leaves the sum as it is.
+    #[test]
+    fn the_sum_delays_a_strike_and_then_forces_one() {
+        let mut law = busy(ONE / 2);
+        assert!(!strikes(&mut law, true), "0.5");
+        assert!(strikes(&mut law, true), "1.0, and the coin fell");
+        assert_eq!(law.sum, 0);
+        assert!((0..16).all(|_| !strikes(&mut law, false)), "up to 8.0");
+        assert!(strikes(&mut law, false) && strikes(&mut law, false), "8.5 and 9.0");
+        law.dropped();
+        assert!(!strikes(&mut law, true), "0.5 again");
+    }
+
+    #[test]
+    fn the_sum_is_cleared_while_nothing_is_probable() {
+        let mut law = Law { sum: ONE, ..busy(0) };
+        assert!(!strikes(&mut law, true));
+        assert_eq!(law.sum, 0);
+    }
+
+    /// 200 ms that were not there before: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %, twice that and so cut to 2 % above.
+    #[test]
+    fn a_step_is_cut_to_two_percent_only_from_ten_percent_on() {
+        let step = |probability: u64| {
+            let mut law = Law {
+                probability,
+                delay: 200_000_000 >> UNIT,
+                ..Law::default()
+            };
+            law.update(&settings(), Bytes::new(FRAME));
+            (law.probability - probability) as f64 / ONE as f64
+        };
+        let wanted = 0.5 * (0.125 * 0.185 + 1.25 * 0.2);
+        assert!((step(ONE / 20) - wanted).abs() < 1e-3, "{}", step(ONE / 20));
+        assert!((step(ONE / 10) - 0.02).abs() < 1e-9, "{}", step(ONE / 10));
+    }
+
+    /// A new burst is given when two updates saw less than half the target and nothing is probable.
+    #[test]
+    fn calm_gives_a_new_burst() {
+        let half = settings().target / 2;
+        let burst = |delay, delay_before, probability| {
+            let mut law = Law {
+                probability,
+                delay,
+                delay_before,
+                burst: 0,
+                ..Law::default()
+            };
+            law.update(&settings(), Bytes::new(FRAME));
+            law.burst
+        };
+        assert_eq!(burst(half - 1, half - 1, 0), BURST);
+        assert_eq!(burst(half, half - 1, 0), 0, "this update");
+        assert_eq!(burst(half - 1, half, 0), 0, "the one before");
+        assert_eq!(burst(half - 1, half - 1, ONE / 2), 0, "p");
+    }
+
+    /// 11 full frames are the first 16 KiB and more. The clock of the next begins with the last of them: 100 µs, then 110 µs.
+    #[test]
+    fn the_next_measurement_of_the_rate_begins_where_one_ends() {
+        let mut params = Params::defaults(PARAMS);
+        params.set("dq_rate_estimator", Value::Bool(true));
+        let with = Settings::new(&params, 100_000);
+        let mut law = Law::default();
+        let mut rates = (1..=22).map(|n| {
+            let now = Time::ZERO + Span::us(10 * n);
+            law.left(&with, now, now, Bytes::new(FRAME), Bytes::new(CYCLE));
+            law.departure_rate().as_bit() as f64 / 8.0
+        });
+        let bytes = 11.0 * FRAME as f64;
+        let (first, second) = (bytes / 100e-6, bytes / 110e-6);
+        assert_eq!(rates.nth(9), Some(0.0));
+        let told = (rates.next().unwrap(), rates.last().unwrap());
+        assert!((told.0 / first - 1.0).abs() < 0.01, "{told:?}");
+        assert!(
+            (told.1 / (first + (second - first) / 8.0) - 1.0).abs() < 0.004,
+            "{told:?}"
+        );
+    }
+}
