@@ -106,6 +106,12 @@ impl Stock {
         self.backlog.remove(size);
         self.memory = self.memory - memory;
     }
+    /// Likewise, since it is sent.
+    #[inline(always)]
+    fn sent(&mut self, tin: &mut Tin, (at, queue): (usize, usize), size: Bytes, memory: Bytes) {
+        self.gone(tin, size, memory);
+        self.longest.sent(at, queue, size);
+    }
 }
 
 /// A frame of so many bytes, of this tin, is paid for; did it leave? The bytes that it cost.
@@ -294,8 +300,7 @@ impl<P: Packet + Send> Cake<P> {
         if !tin.cobalts[queue].passes(&tin.law, entered, now) {
             return self.serve_judged(now, at, queue, sink);
         }
-        self.stock.gone(tin, size, memory);
-        self.stock.longest.sent(at, queue, size);
+        self.stock.sent(tin, (at, queue), size, memory);
         let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
         tin.pays(queue, len);
         head.take(&mut tin.lists[queue])
@@ -320,8 +325,7 @@ impl<P: Packet + Send> Cake<P> {
         let tin = &mut self.tins[at];
         let packet = self.pool.pop(&mut tin.lists[queue])?;
         let size = packet.size();
-        self.stock.gone(tin, size, packet.memory(size));
-        self.stock.longest.sent(at, queue, size);
+        self.stock.sent(tin, (at, queue), size, packet.memory(size));
         let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
         tin.pays(queue, len);
         Some(packet)
