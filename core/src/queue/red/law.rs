@@ -164,7 +164,14 @@ impl Vars {
         if self.average < law.scaled(law.min) {
             self.count = None;
             Verdict::Pass
-        } else if self.average >= law.scaled(top) {
+        } else {
+            self.judge_above(self.average >= law.scaled(top), law, rng)
+        }
+    }
+    /// The law for an average that is not small; `forced`: it is too large.
+    #[inline]
+    fn judge_above(&mut self, forced: bool, law: &Law, rng: &mut Rng) -> Verdict {
+        if forced {
             self.count = None;
             Verdict::Forced
         } else if self.is_one_of_many(law, rng) {
@@ -183,14 +190,7 @@ impl Vars {
     }
     /// CHOKe's other one, of an average above `min`.
     pub fn judge_excited(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
-        if self.average > law.scaled(law.max) {
-            self.count = None;
-            Verdict::Forced
-        } else if self.is_one_of_many(law, rng) {
-            Verdict::Early
-        } else {
-            Verdict::Pass
-        }
+        self.judge_above(self.average > law.scaled(law.max), law, rng)
     }
 
     fn is_one_of_many(&mut self, law: &Law, rng: &mut Rng) -> bool {
