@@ -8,8 +8,7 @@ use crate::clock::Clock;
 use crate::error::HostError;
 use crate::space;
 use crate::sys::{self, Epoll, TcpInfo};
-use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{phase, FlowMeter, FlowSample, FlowSamples, FIGURE_INTERVAL, SERIES_INTERVAL};
+use narrows_core::figures::{FlowMeter, FlowSample, FlowSamples, FIGURE_INTERVAL, SERIES_INTERVAL};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
 use std::net::SocketAddrV4;
@@ -334,17 +333,8 @@ fn limited(t: &TcpInfo) -> Limited {
 /// A row of samples; the kernel does not tell the round-trip time measured last.
 fn row(now: Time, flow: u32, info: &Info) -> FlowSample {
     FlowSample {
-        t_s: now.as_s(),
-        flow,
-        cwnd_packets: info.cwnd,
-        ssthresh_packets: info.ssthresh.unwrap_or(INFINITE_SSTHRESH),
-        in_flight_packets: info.in_flight,
-        rtt_ms: info.srtt.as_ms(),
         ack_rtt_ms: f64::NAN,
-        delivered_bytes: info.bytes_acked,
-        retransmits: info.retransmits,
-        pacing_mbit: info.pacing.as_mbit(),
-        phase: phase(info),
+        ..FlowSample::of(now, flow, info)
     }
 }
 

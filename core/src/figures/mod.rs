@@ -57,8 +57,8 @@ pub use run::{
     CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run,
 };
 pub use samples::{
-    phase, ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples,
-    Samples, PHASES,
+    ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples,
+    PHASES,
 };
 
 pub use workload::{Figure, Named, WorkloadFigures};

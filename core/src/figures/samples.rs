@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 pub const PHASES: &[&str] = &["slow_start", "avoidance", "disorder", "cwr", "recovery", "loss"];
 
 /// The index into [`PHASES`] of a sender's state.
-pub fn phase(info: &Info) -> u8 {
+fn phase(info: &Info) -> u8 {
     match info.state {
         State::Open if info.ssthresh.is_none_or(|threshold| info.cwnd < threshold) => 0,
         State::Open => 1,
@@ -163,10 +163,10 @@ table! {
     }
 }
 
-impl FlowSamples {
-    /// Appends what a sender says of itself.
-    pub fn push_info(&mut self, now: Time, flow: u32, info: &Info) {
-        self.push(FlowSample {
+impl FlowSample {
+    /// What a sender says of itself.
+    pub fn of(now: Time, flow: u32, info: &Info) -> FlowSample {
+        FlowSample {
             t_s: now.as_s(),
             flow,
             cwnd_packets: info.cwnd,
@@ -178,7 +178,14 @@ impl FlowSamples {
             retransmits: info.retransmits,
             pacing_mbit: info.pacing.as_mbit(),
             phase: phase(info),
-        });
+        }
+    }
+}
+
+impl FlowSamples {
+    /// Appends what a sender says of itself.
+    pub fn push_info(&mut self, now: Time, flow: u32, info: &Info) {
+        self.push(FlowSample::of(now, flow, info));
     }
 
     /// Payload acknowledged in the last [`FIGURE_INTERVAL`], in Mbit/s, where rows are that dense; else since the flow's row
