@@ -95,6 +95,24 @@ struct Here<'a, P, O> {
     out: &'a mut O,
 }
 
+impl<'a, P, O> Here<'a, P, O> {
+    /// Of a station's own stack, or of the access point's.
+    fn of(
+        own: Option<usize>,
+        levels: &'a mut Levels,
+        route: &'a (dyn Fn(&P) -> usize + Send),
+        out: &'a mut O,
+    ) -> Here<'a, P, O> {
+        Here {
+            hop: if own.is_some() { UP } else { STACK },
+            station: own,
+            levels,
+            route,
+            out,
+        }
+    }
+}
+
 impl<P: Packet, O: Out<P>> Sink<P> for Here<'_, P, O> {
     fn dropped(&mut self, now: Time, packet: P, why: Why) {
         let station = self.station.unwrap_or_else(|| (self.route)(&packet));
@@ -169,13 +187,7 @@ impl<P: Packet> Host<P> {
         let peer = if own.is_some() { 0 } else { station };
         packet.set_enqueued_at(now);
         shared.levels.enter(hop, station, packet.size());
-        let mut here = Here {
-            hop,
-            station: own,
-            levels: &mut shared.levels,
-            route: &*shared.route,
-            out,
-        };
+        let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
         let lane = &mut self.lanes[category];
         match &mut self.mac {
             Some(mac) => {
@@ -212,13 +224,7 @@ impl<P: Packet> Host<P> {
         let Some(qdisc) = lane.qdisc.as_mut().filter(|_| lane.frames < shared.driver) else {
             return false;
         };
-        let mut here = Here {
-            hop: if own.is_some() { UP } else { STACK },
-            station: own,
-            levels: &mut shared.levels,
-            route: &*shared.route,
-            out,
-        };
+        let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
         let Some(mut packet) = qdisc.dequeue(now, &mut here) else {
             return false;
         };
@@ -383,13 +389,7 @@ impl<P: Packet> Host<P> {
         if shared.stack == Stack::Airtime && !self.aql.allows(tid.pending) {
             return None;
         }
-        let mut here = Here {
-            hop: if own.is_some() { UP } else { STACK },
-            station: own,
-            levels: &mut shared.levels,
-            route: &*shared.route,
-            out,
-        };
+        let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
         let mut packet = mac.dequeue(now, 4 * peer + category, &mut here)?;
         self.lanes[category].frames += 1;
         if own.is_none() {
