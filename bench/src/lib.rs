@@ -8,6 +8,7 @@ use narrows_core::tcp::wire::Segment;
 use narrows_core::units::{Rate, Span, Time};
 use narrows_sim::Packet;
 use std::hint::black_box;
+use std::process::ExitCode;
 
 /// Packets in and out in one turn.
 pub const TURN: usize = 2_000;
@@ -66,6 +67,20 @@ impl Standing {
             self.now += Span::ns(100);
             self.put(self.packets[i]);
             black_box(self.queue.dequeue(self.now, &mut Nobody));
+        }
+    }
+}
+
+/// Prints what a program found, or what kept it from that.
+pub fn told(done: Result<String, String>) -> ExitCode {
+    match done {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(2)
         }
     }
 }

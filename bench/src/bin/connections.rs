@@ -23,16 +23,7 @@ const PER_SECOND: u64 = 1000;
 
 fn main() -> ExitCode {
     let many = std::env::args().nth(1).map_or(Ok(100_000), |n| n.parse::<u64>());
-    match many.map_err(|e| e.to_string()).and_then(measure) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    narrows_bench::told(many.map_err(|e| e.to_string()).and_then(measure))
 }
 
 fn measure(many: u64) -> Result<String, String> {

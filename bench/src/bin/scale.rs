@@ -51,16 +51,7 @@ fn main() -> ExitCode {
         }
         _ => Err("usage: scale CC FLOWS RATE RTT DURATION [QUEUE], or scale --list".into()),
     };
-    match done {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(problem) => {
-            eprintln!("{problem}");
-            ExitCode::from(2)
-        }
-    }
+    narrows_bench::told(done)
 }
 
 fn scale(
