@@ -115,6 +115,10 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
             os.killpg(child.pid, signal.SIGKILL)
             out, errors = child.communicate()
             out += "\ntest it_does_not_end ... FAILED\ntest result: it did not end\n"
+        except KeyboardInterrupt:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
     return subprocess.CompletedProcess(command, child.returncode, out, errors)
 
 
@@ -210,7 +214,7 @@ def main() -> None:
     asked = parser.parse_args()
     models = listed(asked.only)
     if not models:
-        raise SystemExit(f"no model is called {asked.only}")
+        parser.error(f"no model is called {asked.only}")
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutations"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,32 @@ def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=10)
     assert (child.returncode, told) == (-signal.SIGINT, "stopped\n")
+
+
+def test_a_model_without_mutations_is_told_in_a_line() -> None:
+    words = [sys.executable, "-m", "validation.mutations", "--only", "nagle"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: no model is called nagle\n")
+
+
+def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
+    # Builds at once, and then tests for ever.
+    cargo = tmp_path / "cargo"
+    cargo.write_text('#!/bin/sh\ncase "$*" in *--no-run*) exit;; esac\necho $$ > pid\nexec sleep 60\n')
+    cargo.chmod(0o755)
+    code = "from pathlib import Path; from validation.mutations import tried; tried(Path.cwd(), Path.cwd())"
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as child:
+        pid = tmp_path / "pid"
+        while not (pid.exists() and pid.read_text().strip()):
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=10)
+    assert told == "stopped\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 @pytest.mark.parametrize("line", [line for line in VECTORS.splitlines() if not line.startswith("#")])
