@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import tomllib
 from conftest import ROOT
 from pages import LISTED, blocks, commands, compare, name, pages, with_output, with_parts, workplace
+
+from narrows.cli import main
 
 PAGES = pages()
 PINNED = tuple(f"python/requirements{of}.txt" for of in ("", "-browser", "-ray", "-learn"))
@@ -59,6 +64,34 @@ def test_commands_that_build_exist(page: Path) -> None:
         elif words[:2] == ["cargo", "test"] and "--test" in words:
             package, test = words[words.index("-p") + 1], words[words.index("--test") + 1]
             assert (ROOT / package.removeprefix("narrows-") / f"tests/{test}.rs").exists(), command
+
+
+def unasked(words: list[str]) -> str:
+    """What the command that a sentence names does not take; nothing where it takes all of it."""
+    command: click.Command = main
+    context = click.Context(command)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        if found is None:
+            return words[0]
+        command, words = found, words[1:]
+        context = click.Context(command, parent=context)
+    # What is behind these signs is another program's.
+    ours = list(itertools.takewhile(lambda word: word not in {"--", "|", ">"}, words))
+    try:
+        _, left, _ = command.make_parser(context).parse_args(ours)
+    except click.BadOptionUsage:
+        return ""  # `--rate`, named without a value
+    except click.UsageError as error:
+        return error.format_message()
+    return " ".join(left)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_in_sentences_take_what_is_said(page: Path) -> None:
+    named = re.findall(r"`narrows ([^`]+)`", _CODE.sub("", page.read_text(encoding="utf-8")))
+    wrong = {span: unasked(shlex.split(span.replace("…", ""))) for span in named}
+    assert {span: problem for span, problem in wrong.items() if problem} == {}
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
