@@ -274,7 +274,7 @@ def convert(source: str, target: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON object on each line. Example: --json | jq .grade")
 @click.option("--add", multiple=True, type=click.Path(dir_okay=False), help="Keep this file. Example: --add a.flent.gz")
 @click.option("--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json")
-@click.option("--out", type=click.Path(dir_okay=False), help="Where --get writes. Example: --out a.flent.gz")
+@click.option("--out", type=click.Path(dir_okay=False), help="Where --get writes. Example: --get 3f2a --out a.flent.gz")
 def history(  # noqa: PLR0917 - Click calls it by keyword
     host: str | None, last: int, as_json: bool, add: tuple[str, ...], get: str | None, out: str | None
 ) -> None:

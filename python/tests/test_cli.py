@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from conftest import LONG, NARROWS, ROOT, TINY, Cli
 
 from narrows.cli import main
@@ -317,6 +320,23 @@ def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -
     for option in entry.params:
         if isinstance(option, click.Option):
             assert "Example: " in (option.help or ""), option.name
+            example = shlex.split((option.help or "").rpartition("Example: ")[2].removeprefix(f"{entry.name} "))
+            ours = list(itertools.takewhile(lambda word: word not in {"|", ">", "--"}, example))
+            assert {*option.opts, *option.secondary_opts} & {word.partition("=")[0] for word in ours}, example
+            entry.make_parser(click.Context(entry)).parse_args(ours)
+
+
+@pytest.mark.parametrize("command", ["audit", "plan"])
+def test_each_example_of_tune_is_whole(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    host = ROOT / "python/tests/data/hosts/openwrt-24.10.txt"
+    for option in leaves(main)[f"narrows tune {command}"].params:
+        if not isinstance(option, click.Option) or option.name in {"ssh", "netns", "facts_file", "root"}:
+            continue
+        example = (option.help or "").rpartition("Example: ")[2].split(" | ")[0].split(" > ")[0]
+        done = CliRunner().invoke(main, ["tune", command, "--facts", str(host), *example.split()])
+        # What changes nothing by itself says what does.
+        assert done.exit_code != 2 or "nothing is asked for; for instance" in done.output, done.output
 
 
 @pytest.mark.parametrize("option", ["--report", "--plot"])

@@ -11,11 +11,9 @@ import subprocess
 import sys
 from pathlib import Path as File
 
-import click
 import pytest
 from conftest import NARROWS, Cli
 
-from narrows.cli import main
 from narrows.errors import NarrowsError
 from narrows.tune.collect import collect, facts, host, script
 from narrows.tune.diff import lines
@@ -704,17 +702,6 @@ def test_the_command(cli: Cli, tmp_path: File) -> None:
     bare = cli("tune", "audit", "--root", tmp_path)
     assert (bare.returncode, "no proc/sys" in bare.stderr) == (2, True)
     assert cli("tune", "audit", "--collector").stdout == script()
-
-
-@pytest.mark.parametrize("command", ["audit", "plan"])
-def test_help_has_examples(command: str) -> None:
-    group = main.commands["tune"]
-    assert isinstance(group, click.Group)
-    entry = group.commands[command]
-    assert f"Example: narrows tune {command}" in (entry.help or "")
-    for option in entry.params:
-        if isinstance(option, click.Option):
-            assert "Example: " in (option.help or ""), option.name
 
 
 def test_no_privilege_is_needed() -> None:

@@ -32,8 +32,8 @@ _WITHIN_S = 10.0
     type=click.Path(dir_okay=False),
     help="A measurement with one flow, which tells chance from a full queue. Example: --lone one.json",
 )
-@click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit")
-@click.option("--rtt", help="Two-way propagation. Example: --rtt 40ms")
+@click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit --rtt 40ms")
+@click.option("--rtt", help="Two-way propagation. Example: --rate 50Mbit --rtt 40ms")
 @click.option("--buffer", help="What its queue holds; several are tried without. Example: --buffer 100kB")
 @click.option("--queue", help="Its discipline; fifo without. Example: --queue fq_codel")
 @click.option("--loss", help="By chance. Example: --loss 0.1%")

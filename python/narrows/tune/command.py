@@ -34,8 +34,8 @@ _facts = click.option(
 _root = click.option(
     "--root", type=click.Path(file_okay=False), help="A tree with proc, sys and etc in it. Example: --root /mnt/image"
 )
-_rate = click.option("--rate", help="Of the path that buffers should fill. Example: --rate 1Gbit")
-_rtt = click.option("--rtt", help="Of that path. Example: --rtt 80ms")
+_rate = click.option("--rate", help="Of the path that buffers should fill. Example: --rate 1Gbit --rtt 80ms")
+_rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80ms")
 
 
 def _path(rate: str | None, rtt: str | None) -> Any:  # noqa: ANN401 - its module is imported here only
@@ -117,10 +117,14 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 @click.option("--cc", metavar="NAME", help="The congestion control of new connections. Example: --cc bbr")
 @click.option("--qdisc", metavar="NAME", help="fq where pacing needs it, else as it is; or keep. Example: --qdisc fq")
 @click.option(
-    "--dev", "devices", metavar="NAME", multiple=True, help="--qdisc for this interface only. Example: --dev eth0"
+    "--dev",
+    "devices",
+    metavar="NAME",
+    multiple=True,
+    help="--qdisc for this interface only. Example: --qdisc fq --dev eth0",
 )
 @click.option(
-    "--to", metavar="PREFIX", multiple=True, help="--cc for this destination only. Example: --to 192.0.2.0/24"
+    "--to", metavar="PREFIX", multiple=True, help="--cc for this destination only. Example: --cc bbr --to 192.0.2.0/24"
 )
 @_rate
 @_rtt
@@ -131,11 +135,21 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting. Example: --set net.ipv4.tcp_sack=1"
 )
-@click.option("--sqm", metavar="NAME", help="On OpenWrt: shape this interface with cake. Example: --sqm eth0")
-@click.option("--shape", metavar="NAME", help="Shape this interface, with --qdisc or the best. Example: --shape eth0")
-@click.option("--down", help="Of a shaper, what comes in, a little below the line's. Example: --down 90Mbit")
-@click.option("--up", help="The same of what goes out. Example: --up 18Mbit")
-@click.option("--replace", is_flag=True, help="Even a queue discipline that somebody set up. Example: --replace")
+@click.option(
+    "--sqm",
+    metavar="NAME",
+    help="On OpenWrt: shape this interface with cake. Example: --sqm eth0 --down 90Mbit --up 18Mbit",
+)
+@click.option(
+    "--shape", metavar="NAME", help="Shape this interface, with --qdisc or the best. Example: --shape eth0 --up 18Mbit"
+)
+@click.option(
+    "--down", help="Of a shaper, what comes in, a little below the line's. Example: --shape eth0 --down 90Mbit"
+)
+@click.option("--up", help="The same of what goes out. Example: --shape eth0 --up 18Mbit")
+@click.option(
+    "--replace", is_flag=True, help="Even a queue discipline that somebody set up. Example: --qdisc fq --replace"
+)
 @click.option("--install", is_flag=True, help="On OpenWrt: missing packages, too. Example: --install")
 @_ssh
 @_netns
