@@ -9,6 +9,10 @@ use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use crate::timers::Timers;
 use narrows_core::units::{Span, Time};
+use std::collections::VecDeque;
+
+/// What is on its way to one end, in the order of arrival and each with its time.
+pub(crate) type Arrivals = VecDeque<(Time, Packet)>;
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
@@ -22,7 +26,8 @@ pub(crate) struct Inbox {
     timers: Timers,
     /// What each flow has to do.
     flows: Vec<Agenda>,
-    arrivals: Vec<Arrival>,
+    /// Of each arrival of this turn the next one of its flow.
+    next: Vec<u32>,
     /// Those that have something to do in this turn.
     busy: Vec<u32>,
 }
@@ -30,19 +35,11 @@ pub(crate) struct Inbox {
 /// What one flow has to do.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Agenda {
-    /// The first and the last one of its arrivals.
-    first: u32,
+    /// The places of the first and the last one of its arrivals.
+    pub first: u32,
     last: u32,
     /// When its timer fires.
     pub due: Time,
-}
-
-#[derive(Copy, Clone, Debug)]
-struct Arrival {
-    at: Time,
-    packet: Packet,
-    /// The next one of its flow.
-    next: u32,
 }
 
 impl Inbox {
@@ -52,7 +49,7 @@ impl Inbox {
         Inbox {
             timers: Timers::new(n),
             flows: vec![Agenda { first, last, due }; n],
-            arrivals: Vec::new(),
+            next: Vec::new(),
             busy: Vec::new(),
         }
     }
@@ -65,23 +62,33 @@ impl Inbox {
         self.flows[id as usize].due = due.unwrap_or(Time::MAX);
         self.timers.set(id, due);
     }
-    /// A packet arrives, no sooner than those before; for one of the flows, if it is `for_flow`. Answers its
-    /// [place](Outbox::caused_by_arrival).
+    /// The next packet arrives, for a flow or for none. Answers its [place](Outbox::caused_by_arrival).
     #[inline]
-    pub fn arrive(&mut self, at: Time, packet: Packet, for_flow: bool) -> u32 {
-        let place = self.arrivals.len() as u32;
-        self.arrivals.push(Arrival { at, packet, next: NONE });
-        if for_flow {
-            let agenda = &mut self.flows[packet.flow() as usize];
+    pub fn arrive(&mut self, flow: Option<u32>) -> u32 {
+        let place = self.next.len() as u32;
+        self.next.push(NONE);
+        if let Some(id) = flow {
+            let agenda = &mut self.flows[id as usize];
             if agenda.first == NONE {
                 agenda.first = place;
-                self.busy.push(packet.flow());
+                self.busy.push(id);
             } else {
-                self.arrivals[agenda.last as usize].next = place;
+                self.next[agenda.last as usize] = place;
             }
             agenda.last = place;
         }
         place
+    }
+    /// How many have.
+    pub fn arrived(&self) -> usize {
+        self.next.len()
+    }
+    /// The agenda of whom a packet is for that arrives soon is fetched into the cache.
+    #[inline]
+    pub fn fetch_agenda_of(&self, packet: &Packet) {
+        if let Some(agenda) = self.flows.get(packet.flow() as usize) {
+            prefetch(agenda);
+        }
     }
     /// Nothing more arrives in this turn: which timers fire before `end`?
     pub fn wake(&mut self, end: Time) {
@@ -109,41 +116,25 @@ impl Inbox {
     }
     /// The first arrival of the `n`th of them is, likewise.
     #[inline]
-    pub fn fetch_arrival(&self, n: usize) {
-        if let Some(id) = self.busy(n) {
-            if let Some(arrival) = self.arrivals.get(self.flows[id as usize].first as usize) {
-                prefetch(arrival);
-            }
+    pub fn fetch_arrival(&self, n: usize, arrivals: &Arrivals) {
+        if let Some(arrival) = self.first_of(n, arrivals) {
+            prefetch(arrival);
         }
     }
     /// The first arrival of the `n`th of them.
     #[inline]
-    pub fn first_of(&self, n: usize) -> Option<&Packet> {
-        self.head_of(&self.flows[self.busy(n)? as usize])
-    }
-    /// The next arrival of an agenda.
-    #[inline]
-    pub fn head_of(&self, agenda: &Agenda) -> Option<&Packet> {
-        self.arrivals.get(agenda.first as usize).map(|arrival| &arrival.packet)
+    pub fn first_of<'a>(&self, n: usize, arrivals: &'a Arrivals) -> Option<&'a (Time, Packet)> {
+        arrivals.get(self.flows[self.busy(n)? as usize].first as usize)
     }
     /// What flow `id` has to do.
     #[inline]
     pub fn agenda(&self, id: u32) -> Agenda {
         self.flows[id as usize]
     }
-    /// The next arrival of an agenda, if it comes before its timer: its place, its time and the packet. It is taken off.
+    /// The place of the next arrival of an agenda. It is taken off.
     #[inline]
-    pub fn next_of(&self, agenda: &mut Agenda) -> Option<(u32, Time, &Packet)> {
-        let place = agenda.first;
-        let arrival = self.arrivals.get(place as usize)?;
-        if arrival.at > agenda.due {
-            return None;
-        }
-        agenda.first = arrival.next;
-        if let Some(next) = self.arrivals.get(arrival.next as usize) {
-            prefetch(next);
-        }
-        Some((place, arrival.at, &arrival.packet))
+    pub fn take_arrival(&self, agenda: &mut Agenda) {
+        agenda.first = self.next[agenda.first as usize];
     }
     /// Flow `id` has done all that it had to do, and its timer fires at `due`.
     #[inline]
@@ -157,7 +148,7 @@ impl Inbox {
     }
     /// All have.
     pub fn clear(&mut self) {
-        self.arrivals.clear();
+        self.next.clear();
         self.busy.clear();
     }
 }
@@ -182,8 +173,8 @@ pub(crate) struct Outbox {
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
 
-/// So many bursts ahead packets are fetched into the cache.
-const AHEAD: usize = 8;
+/// So many places ahead what comes is fetched into the cache.
+pub(crate) const AHEAD: usize = 8;
 /// More in one slot are not sorted one by one.
 const CROWDED: u32 = 32;
 

@@ -21,7 +21,7 @@
 
 use crate::medium::Medium;
 use crate::packet::Kind;
-use crate::post::{Inbox, Outbox};
+use crate::post::{Arrivals, Inbox, Outbox, AHEAD};
 use crate::prefetch::prefetch;
 use crate::world::{World, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::{Progress, SimError};
@@ -169,26 +169,35 @@ impl World {
     }
 
     /// What arrives at one end before one instant, and the timers that fire before another, flow by flow.
-    fn run_end<const PORT: Port>(&mut self, arrivals: Time, timers: Time) {
-        let Some(turns) = &mut self.turns else { return };
+    fn run_end<const PORT: Port>(&mut self, before: Time, timers: Time) {
+        let (Medium::Path(path, Some(_)), Some(turns)) = (&mut self.path, &mut self.turns) else {
+            return;
+        };
+        let mut arrivals = path.arrivals(PORT).map(std::mem::take).unwrap_or_default();
         let mut inbox = std::mem::take(turns.end(PORT));
-        self.take_arrivals::<PORT>(&mut inbox, arrivals);
+        self.sort_by_flow(&mut inbox, &arrivals, before);
         inbox.wake(timers);
         let mut n = 0;
         while let Some(id) = inbox.busy(n) {
             n += 1;
-            self.look_ahead_in_turn::<PORT>(&inbox, n);
+            self.look_ahead_in_turn::<PORT>(&inbox, &arrivals, n);
             let mut agenda = inbox.agenda(id);
             loop {
-                let due = if let Some((place, now, packet)) = inbox.next_of(&mut agenda) {
-                    if let Some(ack) = inbox.head_of(&agenda).filter(|_| PORT == NEAR) {
-                        prefetch(self.watch.acks.look(ack));
+                let arrival = arrivals.get(agenda.first as usize).filter(|(at, _)| *at <= agenda.due);
+                let due = if let Some((now, packet)) = arrival {
+                    let place = agenda.first;
+                    inbox.take_arrival(&mut agenda);
+                    if let Some(next) = arrivals.get(agenda.first as usize) {
+                        prefetch(next);
+                        if PORT == NEAR {
+                            prefetch(self.watch.acks.look(&next.1));
+                        }
                     }
                     self.outbox(|outbox| outbox.caused_by_arrival(place));
                     if PORT == FAR {
-                        self.received(now, packet)
+                        self.received(*now, packet)
                     } else {
-                        self.acknowledged(now, packet)
+                        self.acknowledged(*now, packet)
                     }
                 } else if agenda.due < timers {
                     let which = if PORT == FAR { RECEIVER } else { SENDER };
@@ -206,36 +215,42 @@ impl World {
             }
             inbox.done(id, agenda.due);
         }
+        arrivals.drain(..inbox.arrived());
         inbox.clear();
-        if let Some(turns) = &mut self.turns {
+        if let (Medium::Path(path, _), Some(turns)) = (&mut self.path, &mut self.turns) {
             *turns.end(PORT) = inbox;
+            if let Some(place) = path.arrivals(PORT) {
+                *place = arrivals;
+            }
         }
     }
 
     /// Sorts by flow what arrives before `end`; pings are answered, or taken for answered.
-    fn take_arrivals<const PORT: Port>(&mut self, inbox: &mut Inbox, end: Time) {
-        let Medium::Path(path, Some(outbox)) = &mut self.path else {
+    fn sort_by_flow(&mut self, inbox: &mut Inbox, arrivals: &Arrivals, end: Time) {
+        let Medium::Path(_, Some(outbox)) = &mut self.path else {
             return;
         };
-        loop {
-            let now = path.arrival(PORT);
-            if now >= end {
+        for (i, (now, packet)) in arrivals.iter().enumerate() {
+            if *now >= end {
                 return;
             }
-            let Some(packet) = path.take(now, PORT) else { return };
+            if let Some((_, ahead)) = arrivals.get(i + AHEAD) {
+                inbox.fetch_agenda_of(ahead);
+            }
             let kind = packet.kind();
-            let place = inbox.arrive(now, packet, !packet.damaged() && matches!(kind, Kind::Data | Kind::Ack));
+            let for_flow = !packet.damaged() && matches!(kind, Kind::Data | Kind::Ack);
+            let place = inbox.arrive(for_flow.then_some(packet.flow()));
             if packet.damaged() {
-                self.watch.forget(&packet);
+                self.watch.forget(packet);
                 self.events += 1;
             } else if kind == Kind::Ping {
                 outbox.caused_by_arrival(place);
-                outbox.push(now, packet.pong());
+                outbox.push(*now, packet.pong());
                 self.events += 1;
             } else if kind == Kind::Pong {
                 self.watch.pings -= 1;
                 let probe = packet.flow() as usize - self.flows.len();
-                self.probes[probe].meter.received(now, packet.number());
+                self.probes[probe].meter.received(*now, packet.number());
                 self.events += 1;
             }
         }
@@ -243,17 +258,17 @@ impl World {
 
     /// The flows that come next are fetched into the cache while others are served; `n` is the next one.
     #[inline]
-    fn look_ahead_in_turn<const PORT: Port>(&self, inbox: &Inbox, n: usize) {
+    fn look_ahead_in_turn<const PORT: Port>(&self, inbox: &Inbox, arrivals: &Arrivals, n: usize) {
         let flow = |n| inbox.busy(n).map(|id| &self.flows[id as usize]);
         inbox.fetch_agenda(n + 4);
-        inbox.fetch_arrival(n + 3);
+        inbox.fetch_arrival(n + 3, arrivals);
         if PORT == FAR {
             if let Some(next_but_one) = flow(n + 1) {
                 prefetch(&next_but_one.receiver);
             }
             return;
         }
-        if let Some(packet) = inbox.first_of(n + 1) {
+        if let Some((_, packet)) = inbox.first_of(n + 1, arrivals) {
             prefetch(self.watch.acks.look(packet));
         }
         if let Some(next) = flow(n) {

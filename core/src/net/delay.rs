@@ -43,6 +43,10 @@ impl<P> Line<P> {
     pub fn coming(&self, n: usize) -> Option<&P> {
         self.packets.get(n).map(|(_, packet)| packet)
     }
+    /// All that is inside, each with the time when it comes out. For drivers that take many at once.
+    pub fn packets(&mut self) -> &mut VecDeque<(Time, P)> {
+        &mut self.packets
+    }
     /// Packets inside.
     pub fn len(&self) -> usize {
         self.packets.len()

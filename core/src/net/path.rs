@@ -23,6 +23,7 @@ use crate::rng::Rng;
 use crate::scenario::{HopSpec, PathSpec};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -235,7 +236,7 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Everything up to `now` on the way there but arrivals, for drivers that [take](Self::take) those.
+    /// Everything up to `now` on the way there but arrivals, for drivers that [take](Self::arrivals) those.
     pub fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
         self.there.serve(now, out);
     }
@@ -259,13 +260,17 @@ impl<P: Packet> Path<P> {
         self.wire(port).next()
     }
 
-    /// The next packet at `port`, if it has arrived by `now`.
-    #[inline]
-    pub fn take(&mut self, now: Time, port: Port) -> Option<P> {
-        if port == FAR {
-            self.there.out.pop(now)
+    /// What is on its way to `port` behind the last queue, in the order of arrival and each with its time, where that is
+    /// known. Who takes many at once may take them out here and put the rest back before anything else is done.
+    pub fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
+        let wire = if port == FAR {
+            &mut self.there.out
         } else {
-            self.back.out.pop(now)
+            &mut self.back.out
+        };
+        match wire {
+            Wire::Line(line) => Some(line.packets()),
+            Wire::Jitter(_) => None,
         }
     }
 
