@@ -13,7 +13,7 @@ fn scoreboard(c: &mut Criterion) {
     group.throughput(Throughput::Elements(N));
     group.bench_function("20000 in flight, 10000 holes", |b| {
         let full = || {
-            let mut board = Scoreboard::new(MSS as u32);
+            let mut board = Scoreboard::default();
             (0..N).for_each(|i| board.push(MSS as u32, i, &Snapshot::default(), 0));
             board
         };

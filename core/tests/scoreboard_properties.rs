@@ -271,7 +271,7 @@ proptest! {
 
     #[test]
     fn whatever_happens_the_scoreboard_is_the_model(steps in steps()) {
-        let (mut board, mut model) = (Scoreboard::new(MSS), Model::default());
+        let (mut board, mut model) = (Scoreboard::default(), Model::default());
         for (i, step) in steps.into_iter().enumerate() {
             // Some things happen in the same microsecond.
             let now = 1000 + i as u64 / 3 * 100;

@@ -162,7 +162,7 @@ mod tests {
         let mut rtt = Rtt::new(1000);
         rtt.sample(2_000, 0, 1);
         rtt.sample_min(2_000, 0);
-        let board = Scoreboard::new(1448);
+        let board = Scoreboard::default();
         let waits = |kernel, in_recovery, reordering_seen| {
             let mut rack = Rack::new(kernel);
             rack.reordering_seen = reordering_seen;

@@ -10,6 +10,7 @@
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
 use super::wire::Range;
+use super::MSS;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -108,7 +109,6 @@ pub struct Scoreboard {
     /// Where `last_sent_before` left off: nothing older is an answer to it any more.
     before: u64,
     lost: BinaryHeap<Reverse<u64>>,
-    mss: u64,
     una: u64,
     nxt: u64,
     sacked_out: u32,
@@ -127,9 +127,9 @@ pub struct Scoreboard {
     looks: core::cell::Cell<u64>,
 }
 
-impl Scoreboard {
+impl Default for Scoreboard {
     /// Nothing in flight, the stream at 0.
-    pub fn new(mss: u32) -> Scoreboard {
+    fn default() -> Scoreboard {
         Scoreboard {
             ring: Vec::new(),
             head: 0,
@@ -138,7 +138,6 @@ impl Scoreboard {
             newest: NIL,
             before: NIL,
             lost: BinaryHeap::new(),
-            mss: u64::from(mss.max(1)),
             una: 0,
             nxt: 0,
             sacked_out: 0,
@@ -153,6 +152,9 @@ impl Scoreboard {
             looks: Default::default(),
         }
     }
+}
+
+impl Scoreboard {
     /// Every byte below is acknowledged.
     pub fn una(&self) -> u64 {
         self.una
@@ -389,7 +391,7 @@ impl Scoreboard {
             return self.tail;
         }
         // No segment is longer than the MSS, so this guess is never too high.
-        let guess = (self.head + (seq - self.una) / self.mss).min(self.tail - 1);
+        let guess = (self.head + (seq - self.una) / u64::from(MSS)).min(self.tail - 1);
         if self.at(guess).seq == seq {
             return guess;
         }
@@ -622,13 +624,13 @@ mod tests {
     use crate::tcp::rtt::Rtt;
     use crate::tcp::wire::MAX_SACKS;
 
-    const MSS: u64 = 1448;
+    const MSS: u64 = super::MSS as u64;
 
     /// Of ten, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have not. What was judged once is not
     /// again, unless everything is.
     #[test]
     fn what_has_enough_sacked_above_it_is_lost() {
-        let mut board = Scoreboard::new(MSS as u32);
+        let mut board = Scoreboard::default();
         for i in 0..10 {
             board.push(MSS as u32, i, &Snapshot::default(), 0);
         }
@@ -655,7 +657,7 @@ mod tests {
     /// how many records were looked at. With a reordering `window` (µs) holes wait for a while first.
     fn looks(n: u64, window: u64) -> u64 {
         let rtt_us = 2 * n;
-        let (mut board, mut rack) = (Scoreboard::new(MSS as u32), Rack::default());
+        let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
         let rtt = Rtt::new(1000);
         for i in 0..n {
             board.push(MSS as u32, i, &Snapshot::default(), 0);
@@ -706,7 +708,7 @@ mod tests {
     #[test]
     fn an_ack_costs_the_same_however_long_its_block_is() {
         let looks = |n: u64| {
-            let mut board = Scoreboard::new(MSS as u32);
+            let mut board = Scoreboard::default();
             for i in 0..n {
                 board.push(MSS as u32, i, &Snapshot::default(), 0);
             }

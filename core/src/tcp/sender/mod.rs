@@ -48,7 +48,7 @@ use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
 use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use super::{Config, Info, State, MSS};
+use super::{Config, Info, State};
 use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
 use crate::host::Fate;
 use crate::kernel::Rule;
@@ -211,7 +211,7 @@ impl Sender {
         let rtt = Rtt::new(cfg.hz);
         let pacer = Pacer::new(&cfg, &*cc);
         let records = cc.needs_flight_record();
-        let mut board = Scoreboard::new(MSS);
+        let mut board = Scoreboard::default();
         if records {
             board.watch_losses();
         }
