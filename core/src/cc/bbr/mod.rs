@@ -43,6 +43,7 @@ use super::{Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, S
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
+use crate::tcp::timer::Ticks;
 use crate::tcp::{State, MSS};
 use crate::units::{Span, Time};
 use aggregation::Aggregation;
@@ -247,7 +248,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 struct Settings {
     kernel: Kernel,
-    ns_per_tick: u64,
+    ticks: Ticks,
     startup_gain: u64,
     drain_gain: u64,
     cwnd_gain: u64,
@@ -269,9 +270,9 @@ struct Settings {
 
 impl Settings {
     fn new(params: &Params, host: &Host) -> Settings {
-        let ns_per_tick = 1_000_000_000 / u64::from(host.hz.max(1));
+        let clock = Ticks::new(host.hz);
         let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
-        let ticks = |name: &str| params.span(name).as_ns() / ns_per_tick;
+        let spans = |name: &str| clock.at(Time::ZERO + params.span(name));
         let startup = params.number("startup_gain");
         let margin = if host.kernel.follows(&PACING_MARGIN) {
             params.number("pacing_margin")
@@ -281,7 +282,7 @@ impl Settings {
         let aggregates = host.kernel.follows(&ACK_AGGREGATION);
         Settings {
             kernel: host.kernel,
-            ns_per_tick,
+            ticks: clock,
             // Rounded up, so that Startup surely doubles in a round trip; Drain's down, so that it surely drains.
             startup_gain: libm::ceil(startup * UNIT as f64) as u64,
             drain_gain: libm::floor(UNIT as f64 / startup) as u64,
@@ -291,8 +292,8 @@ impl Settings {
             bw_window: params.count("bw_window"),
             full_pipe_gain: gain("full_pipe_gain"),
             full_pipe_rounds: params.count("full_pipe_rounds"),
-            min_rtt_ticks: ticks("min_rtt_window"),
-            probe_rtt_ticks: ticks("probe_rtt_time"),
+            min_rtt_ticks: spans("min_rtt_window"),
+            probe_rtt_ticks: spans("probe_rtt_time"),
             min_cwnd: params.count("min_cwnd") as u32,
             paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
             paced_packet: if host.kernel.follows(&RATE_OF_PAYLOAD) {
@@ -305,7 +306,7 @@ impl Settings {
         }
     }
     fn tick(&self, now: Time) -> u64 {
-        now.as_ns() / self.ns_per_tick
+        self.ticks.at(now)
     }
 }
 
