@@ -7,7 +7,6 @@
 
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
-use crate::timers::Timers;
 use narrows_core::units::{Span, Time};
 use std::collections::VecDeque;
 
@@ -22,9 +21,8 @@ const TIMER: u32 = 1 << 31;
 /// What the flows of one end have to do.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    /// An alarm of each flow.
-    timers: Timers,
-    /// What each flow has to do.
+    alarms: Alarms,
+    /// What has arrived for each flow.
     flows: Vec<Agenda>,
     /// Of each arrival of this turn the next one of its flow.
     next: Vec<u32>,
@@ -32,35 +30,87 @@ pub(crate) struct Inbox {
     busy: Vec<u32>,
 }
 
-/// What one flow has to do.
+/// What has arrived for one flow and waits: the places of the first and the last one.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Agenda {
-    /// The places of the first and the last one of its arrivals.
     pub first: u32,
     last: u32,
-    /// When its timer fires.
-    pub due: Time,
+}
+
+/// Nothing.
+const IDLE: Agenda = Agenda {
+    first: NONE,
+    last: NONE,
+};
+
+/// When each flow's timer fires; [`Time::MAX`] for never. Within a turn they need no order, so those that fire are simply looked
+/// for, block by block, and blocks where none can fire are passed over.
+#[derive(Debug, Default)]
+struct Alarms {
+    due: Vec<Time>,
+    /// No timer of a block fires before this.
+    blocks: Vec<Time>,
+    /// None at all does.
+    next: Time,
+}
+
+/// Flows of a block: their times fill eight lines of the cache.
+const BLOCK: usize = 64;
+
+impl Alarms {
+    fn new(n: usize) -> Alarms {
+        Alarms {
+            due: vec![Time::MAX; n],
+            blocks: vec![Time::MAX; n.div_ceil(BLOCK)],
+            next: Time::MAX,
+        }
+    }
+    #[inline]
+    fn set(&mut self, id: u32, due: Time) {
+        let block = &mut self.blocks[id as usize / BLOCK];
+        *block = due.min(*block);
+        self.next = due.min(self.next);
+        self.due[id as usize] = due;
+    }
+    /// Those that fire before `end`, all of which are to be set again.
+    fn fire(&mut self, end: Time, mut fires: impl FnMut(u32)) {
+        if self.next >= end {
+            return;
+        }
+        self.next = Time::MAX;
+        for (number, (block, due)) in self.blocks.iter_mut().zip(self.due.chunks(BLOCK)).enumerate() {
+            if *block < end {
+                *block = Time::MAX;
+                for (i, due) in due.iter().enumerate() {
+                    if *due < end {
+                        fires((number * BLOCK + i) as u32);
+                    } else {
+                        *block = (*block).min(*due);
+                    }
+                }
+            }
+            self.next = self.next.min(*block);
+        }
+    }
 }
 
 impl Inbox {
     /// Nothing to do for any of `n` flows.
     pub fn new(n: usize) -> Inbox {
-        let (first, last, due) = (NONE, NONE, Time::MAX);
         Inbox {
-            timers: Timers::new(n),
-            flows: vec![Agenda { first, last, due }; n],
+            alarms: Alarms::new(n),
+            flows: vec![IDLE; n],
             next: Vec::new(),
             busy: Vec::new(),
         }
     }
     /// No timer fires before this.
     pub fn next(&self) -> Time {
-        self.timers.next()
+        self.alarms.next
     }
     /// Sets the timer of a flow, or takes it back.
     pub fn set(&mut self, id: u32, due: Option<Time>) {
-        self.flows[id as usize].due = due.unwrap_or(Time::MAX);
-        self.timers.set(id, due);
+        self.alarms.set(id, due.unwrap_or(Time::MAX));
     }
     /// The next packet arrives, for a flow or for none. Answers its [place](Outbox::caused_by_arrival).
     #[inline]
@@ -92,14 +142,11 @@ impl Inbox {
     }
     /// Nothing more arrives in this turn: which timers fire before `end`?
     pub fn wake(&mut self, end: Time) {
-        while self.timers.next() < end {
-            let Some(id) = self.timers.pop(self.timers.next()) else {
-                continue;
-            };
+        self.alarms.fire(end, |id| {
             if self.flows[id as usize].first == NONE {
                 self.busy.push(id);
             }
-        }
+        });
     }
     /// The `n`th flow with something to do.
     #[inline]
@@ -111,7 +158,7 @@ impl Inbox {
     pub fn fetch_agenda(&self, n: usize) {
         if let Some(id) = self.busy(n) {
             prefetch(&self.flows[id as usize]);
-            prefetch(self.timers.place(id));
+            prefetch(&self.alarms.due[id as usize]);
         }
     }
     /// The first arrival of the `n`th of them is, likewise.
@@ -126,10 +173,10 @@ impl Inbox {
     pub fn first_of<'a>(&self, n: usize, arrivals: &'a Arrivals) -> Option<&'a (Time, Packet)> {
         arrivals.get(self.flows[self.busy(n)? as usize].first as usize)
     }
-    /// What flow `id` has to do.
+    /// What has arrived for flow `id`, and when its timer fires.
     #[inline]
-    pub fn agenda(&self, id: u32) -> Agenda {
-        self.flows[id as usize]
+    pub fn agenda(&self, id: u32) -> (Agenda, Time) {
+        (self.flows[id as usize], self.alarms.due[id as usize])
     }
     /// The place of the next arrival of an agenda. It is taken off.
     #[inline]
@@ -139,12 +186,8 @@ impl Inbox {
     /// Flow `id` has done all that it had to do, and its timer fires at `due`.
     #[inline]
     pub fn done(&mut self, id: u32, due: Time) {
-        self.flows[id as usize] = Agenda {
-            first: NONE,
-            last: NONE,
-            due,
-        };
-        self.timers.set(id, Some(due));
+        self.flows[id as usize] = IDLE;
+        self.alarms.set(id, due);
     }
     /// All have.
     pub fn clear(&mut self) {
@@ -287,6 +330,40 @@ impl Outbox {
 mod tests {
     use super::*;
     use narrows_core::rng::Rng;
+
+    /// Alarms that are set, moved and taken back at random, beside those that a plain list would fire; each is set again.
+    #[test]
+    fn alarms_fire_in_the_turn_they_are_due_in() {
+        let mut rng = Rng::named(1, "alarms");
+        const N: u64 = 5 * BLOCK as u64 - 7;
+        let mut alarms = Alarms::new(N as usize);
+        let mut due = vec![Time::MAX; N as usize];
+        let mut later = |end: u64| match rng.below(4) {
+            0 => Time::MAX,
+            n => Time::from_ns(end + rng.below(10u64.pow(n as u32))),
+        };
+        let mut fired_ever = 0;
+        for end in (0..4000).step_by(40) {
+            for (id, due) in (0..).zip(&mut due) {
+                if (u64::from(id) * 31 + end) % 7 == 0 {
+                    *due = later(end);
+                    alarms.set(id, *due);
+                }
+            }
+            assert!(alarms.next <= *due.iter().min().unwrap());
+            let before = Time::from_ns(end + 40);
+            let mut fired = Vec::new();
+            alarms.fire(before, |id| fired.push(id as usize));
+            let expected: Vec<usize> = (0..due.len()).filter(|id| due[*id] < before).collect();
+            assert_eq!(fired, expected);
+            for id in fired {
+                fired_ever += 1;
+                due[id] = later(end + 40);
+                alarms.set(id as u32, due[id]);
+            }
+        }
+        assert!(fired_ever > 1000);
+    }
 
     /// What flows send one after the other comes out by time, and at one instant arrivals' first, by their place.
     #[test]

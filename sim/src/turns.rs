@@ -181,10 +181,10 @@ impl World {
         while let Some(id) = inbox.busy(n) {
             n += 1;
             self.look_ahead_in_turn::<PORT>(&inbox, &arrivals, n);
-            let mut agenda = inbox.agenda(id);
+            let (mut agenda, mut due) = inbox.agenda(id);
             loop {
-                let arrival = arrivals.get(agenda.first as usize).filter(|(at, _)| *at <= agenda.due);
-                let due = if let Some((now, packet)) = arrival {
+                let arrival = arrivals.get(agenda.first as usize).filter(|(at, _)| *at <= due);
+                let next = if let Some((now, packet)) = arrival {
                     let place = agenda.first;
                     inbox.take_arrival(&mut agenda);
                     if let Some(next) = arrivals.get(agenda.first as usize) {
@@ -199,21 +199,21 @@ impl World {
                     } else {
                         self.acknowledged(*now, packet)
                     }
-                } else if agenda.due < timers {
+                } else if due < timers {
                     let which = if PORT == FAR { RECEIVER } else { SENDER };
                     self.outbox(|outbox| outbox.caused_by_timer(id * TIMERS_PER_FLOW + which));
                     if PORT == FAR {
-                        self.wake_receiver(agenda.due, id)
+                        self.wake_receiver(due, id)
                     } else {
-                        self.wake_sender(agenda.due, id)
+                        self.wake_sender(due, id)
                     }
                 } else {
                     break;
                 };
-                agenda.due = due.unwrap_or(Time::MAX);
+                due = next.unwrap_or(Time::MAX);
                 self.events += 1;
             }
-            inbox.done(id, agenda.due);
+            inbox.done(id, due);
         }
         arrivals.drain(..inbox.arrived());
         inbox.clear();
