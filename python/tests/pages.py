@@ -105,9 +105,10 @@ def with_output(text: str) -> str:
 def workplace() -> Iterator[Path]:
     """A directory of its own, with the checkout's scenarios and sweeps, and hosts of many systems."""
     with tempfile.TemporaryDirectory() as name:
-        for folder in ("scenarios", "sweeps"):
-            (Path(name) / folder).symlink_to(ROOT / folder)
-        (Path(name) / "hosts").symlink_to(ROOT / "python/tests/data/hosts")
+        for folder in ("scenarios", "sweeps", "python/tests/data/hosts"):
+            here = Path(name) / folder
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.symlink_to(ROOT / folder)
         yield Path(name)
 
 
