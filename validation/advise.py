@@ -685,6 +685,8 @@ def main() -> int:
     args = parser.parse_args()
     numbers = [path.number for path in recorded()]
     if args.only is not None:
+        if args.only not in numbers:
+            parser.error(f"there is no path {args.only}; there are {', '.join(map(str, sorted(numbers)))}")
         print(json.dumps(linux(args.only), indent=1))
         return 0
     if args.calibrate:

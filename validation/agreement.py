@@ -215,10 +215,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=positive, default=agree.SEEDS, help="simulations of each (default: 15)")
     parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
     args = parser.parse_args(arguments)
+    rows = table()
+    wanted = [name for name in rows if fnmatchcase(name, args.only)]
+    if not wanted:
+        parser.error(f"no row is called {args.only}; there are {', '.join(rows)}")
     try:
         here = agree.machine()
-        rows = table()
-        wanted = [name for name in rows if fnmatchcase(name, args.only)]
         agree.ready(sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs}))
     except NarrowsError as error:
         print(error, file=sys.stderr)

@@ -360,7 +360,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=positive, default=3, help="of each scenario (default: 3)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--spread", type=positive, metavar="SEEDS", help="of thirty stations' pings; nothing else")
-    parser.add_argument("--live", type=int, default=0, metavar="RUNS", help="with it: so many over real packets")
+    parser.add_argument("--live", type=positive, default=0, metavar="RUNS", help="with it: so many over real packets")
     args = parser.parse_args()
     if args.spread:
         print("\n".join(spread(args.spread, args.live)))

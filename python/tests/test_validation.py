@@ -52,11 +52,20 @@ def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
     assert (child.returncode, told) == (-signal.SIGINT, "stopped\n")
 
 
-def test_a_model_without_mutations_is_told_in_a_line() -> None:
-    words = [sys.executable, "-m", "validation.mutations", "--only", "nagle"]
+@pytest.mark.parametrize(
+    ("part", "only", "text"),
+    [
+        ("mutations", "nagle", "error: no model is called nagle\n"),
+        ("agreement", "nagle", "error: no row is called nagle; there are "),
+        ("advise", "99999", "error: there is no path 99999; there are "),
+    ],
+)
+def test_who_is_not_there_is_told_in_a_line(part: str, only: str, text: str) -> None:
+    words = [sys.executable, "-m", f"validation.{part}", "--only", only]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.endswith("error: no model is called nagle\n")
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
