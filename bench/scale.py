@@ -1,12 +1,16 @@
-"""From one flow to ten thousand, with each congestion control: segments delivered per second of CPU, what a segment costs
-beside one flow's, and memory. Run by `make bench`.
+"""From one flow to ten thousand, with each congestion control: segments per second of CPU, and memory.
+
+Run by `make bench`.
 
     python bench/scale.py [--json] [--repeat N] [--cc NAME] [--quick]
 
-Each run is a process of its own (`bench/src/bin/scale.rs`), its CPU time that of the whole process; of several runs the
-one that took least counts, for whatever else the machine does can only add. Runs of all set-ups alternate, so that a busy
-minute meets all of them. What one costs beside another is told by rounds: the median of the quotients of runs that were
-made in the same round, seconds apart, since what a machine gives may double from one minute to the next.
+Each run is a process of its own (`bench/src/bin/scale.rs`), its CPU time that of the whole process; of several runs
+the one that took least counts, for whatever else the machine does can only add. Runs of all set-ups alternate, so
+that a busy minute meets all. What one costs beside another is told by rounds: the median of the quotients of runs
+that were made in the same round, seconds apart, since what a machine gives may double from one minute to the next.
+
+Segments are counted in two ways: those that were delivered, for which all that was lost and sent again is work that
+does not count; and those that were sent, each of which the engine has taken along the path or dropped there.
 """
 
 import argparse
@@ -29,6 +33,15 @@ QUICK = {"200s": "20s", "30s": "3s", "10s": "1s"}
 CCS = ("cubic", "bbr")
 LIMITS = {10: 1.5, 100: 1.5, 10_000: 3.0}
 """What a segment may cost, beside one of a single flow."""
+BESIDE_CUBIC = 1.5
+"""And beside CUBIC's."""
+COUNTS = {"ns_per_segment": "segments", "ns_per_sent": "sent"}
+"""What a figure counts."""
+
+
+def told(quotient: float | None, limit: float) -> str:
+    """A quotient, marked where it is beyond its limit."""
+    return f"{quotient:.2f}" + ("!" if quotient > limit else "") if quotient else ""
 
 
 def run(command: list[str]) -> dict[str, float]:
@@ -44,7 +57,7 @@ def machine() -> dict[str, str]:
     """What it ran on."""
 
     def line(path: str, key: str) -> str:
-        lines = pathlib.Path(path).read_text().splitlines() if os.path.exists(path) else []
+        lines = pathlib.Path(path).read_text().splitlines() if pathlib.Path(path).exists() else []
         return next((text.split(":", 1)[1].strip() for text in lines if text.startswith(key)), "unknown")
 
     return {
@@ -57,7 +70,7 @@ def machine() -> dict[str, str]:
 
 
 def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | str | int]]:
-    """The least of `repeat` runs of every set-up, and the medians of what each costs beside others in the same round."""
+    """The least of `repeat` runs of every set-up, and medians of what each costs beside others in the same round."""
     scale = built("narrows-bench", "bin", "scale")
     known = subprocess.run([scale, "--list"], capture_output=True, text=True, check=True).stdout.split()
     cases = [(cc, *setup) for cc in ccs if cc in known for setup in SETUPS]
@@ -66,19 +79,25 @@ def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | 
         done = {}
         for cc, flows, rate, rtt, duration in cases:
             done[cc, flows] = run([scale, cc, str(flows), rate, rtt, QUICK[duration] if quick else duration])
-            done[cc, flows]["ns_per_segment"] = done[cc, flows]["cpu_s"] / done[cc, flows]["segments"] * 1e9
+            one = done[cc, flows]
+            one["sent"] = one["segments"] + one["retransmits"]
+            for figure, count in COUNTS.items():
+                one[figure] = one["cpu_s"] / one[count] * 1e9
         rounds.append(done)
 
-    def beside(one: tuple[str, int], other: tuple[str, int]) -> float:
-        return statistics.median(done[one]["ns_per_segment"] / done[other]["ns_per_segment"] for done in rounds)
+    def beside(one: tuple[str, int], other: tuple[str, int], figure: str) -> float:
+        return statistics.median(done[one][figure] / done[other][figure] for done in rounds)
 
     rows = []
     for cc, flows, rate, rtt, _ in cases:
         least = min((done[cc, flows] for done in rounds), key=lambda done: done["cpu_s"])
         rows.append({"cc": cc, "flows": flows, "rate": rate, "rtt": rtt, **least})
         rows[-1]["segments_per_cpu_s"] = least["segments"] / least["cpu_s"]
-        rows[-1]["beside_one_flow"] = beside((cc, flows), (cc, 1))
-        rows[-1]["beside_cubic"] = beside((cc, flows), ("cubic", flows)) if "cubic" in ccs else None
+        for figure in COUNTS:
+            rows[-1][f"{figure}_beside_one_flow"] = beside((cc, flows), (cc, 1), figure)
+            rows[-1][f"{figure}_beside_cubic"] = (
+                beside((cc, flows), ("cubic", flows), figure) if "cubic" in ccs else None
+            )
     return rows
 
 
@@ -96,18 +115,27 @@ def main() -> None:
         print(json.dumps({"machine": on, "rows": rows}, indent=1))
         return
     print("; ".join(f"{key} {value}" for key, value in on.items()))
-    print(f"{'cc':6} {'flows':>6}  {'path':15} {'segments':>10} {'M/CPU s':>8} {'ns each':>8} {'x 1 flow':>9} {'x cubic':>8} "
-          f"{'again':>7} {'heap MiB':>9} {'KiB/flow':>9}")
+    print(f"{'':45}{'delivered':>29}{'sent':>25}")
+    print(
+        f"{'cc':6} {'flows':>6}  {'path':15} {'segments':>10} {'again':>6} {'M/CPU s':>9} {'ns each':>8} "
+        f"{'x 1 flow':>9} {'x cubic':>8} {'ns each':>8} {'x 1 flow':>9} {'x cubic':>8} {'heap MiB':>9} {'KiB/flow':>9}"
+    )
     for row in rows:
         limit = LIMITS.get(row["flows"], float("inf"))
-        beside = f"{row['beside_one_flow']:.2f}" + ("!" if row["beside_one_flow"] > limit else "")
-        cubic = f"{row['beside_cubic']:.2f}" if row["beside_cubic"] else ""
-        print(f"{row['cc']:6} {row['flows']:6}  {row['rate'] + ', ' + row['rtt']:15} {row['segments']:10} "
-              f"{row['segments_per_cpu_s'] / 1e6:8.2f} {row['ns_per_segment']:8.0f} {beside:>9} {cubic:>8} "
-              f"{100 * row['retransmits'] / row['segments']:6.1f}% {row['heap_peak_bytes'] / 2**20:9.1f} "
-              f"{row['heap_peak_bytes'] / row['flows'] / 2**10:9.1f}")
-    print("x 1 flow, x cubic: medians of rounds. again: sent again, of those delivered. heap: at its peak, packets in transit and figures included. "
-          "!: beyond 1.5 (3 with 10 000 flows)")
+        costs = " ".join(
+            f"{row[figure]:8.0f} {told(row[f'{figure}_beside_one_flow'], limit):>9} "
+            f"{told(row[f'{figure}_beside_cubic'], BESIDE_CUBIC):>8}"
+            for figure in COUNTS
+        )
+        print(
+            f"{row['cc']:6} {row['flows']:6}  {row['rate'] + ', ' + row['rtt']:15} {row['segments']:10} "
+            f"{100 * row['retransmits'] / row['segments']:5.1f}% {row['segments_per_cpu_s'] / 1e6:9.2f} {costs} "
+            f"{row['heap_peak_bytes'] / 2**20:9.1f} {row['heap_peak_bytes'] / row['flows'] / 2**10:9.1f}"
+        )
+    print(
+        "x 1 flow, x cubic: medians of rounds. again: sent again, of those delivered. M/CPU s: million delivered. "
+        "heap: at its peak, packets in transit and figures included. !: beyond 1.5, or 3 beside one with 10 000 flows"
+    )
 
 
 if __name__ == "__main__":
