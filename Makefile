@@ -99,7 +99,7 @@ test: setup $(VENV)/.learn $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact tes
 # Core is also built without an operating system, where that target is installed.
 lint: setup ## Style, types and lints; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
-	$(BIN)/ruff check validation && $(BIN)/ruff format --check validation
+	$(BIN)/ruff check validation bench && $(BIN)/ruff format --check validation bench
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --release --workspace --all-targets -- -D warnings

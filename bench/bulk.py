@@ -1,11 +1,11 @@
-"""What a load costs: our own sender and receiver beside iperf3's own client, towards the same `iperf3 -s`, over loopback.
+"""What a load costs: our own sender and receiver beside iperf3's own client, towards one `iperf3 -s` over loopback.
 
     python bench/bulk.py                 five rounds, two minutes
     python bench/bulk.py --rounds 2 --seconds 2
 
 Each round has all of them in turn, for what a machine gives differs from minute to minute. The rate is what the client
-itself tells; CPU time, user and system, is that of the client's process, and of it and the server together: over loopback
-the kernel does either's work for the other, whoever happens to be awake.
+itself tells; CPU time, user and system, is that of the client's process, and of it and the server together: over
+loopback the kernel does either's work for the other, whoever happens to be awake.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -38,7 +39,7 @@ def free_port() -> int:
 
 def cpu_so_far(pid: int) -> float:
     """Seconds of CPU of a process that runs."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+    with Path(f"/proc/{pid}/stat").open(encoding="utf-8") as stat:
         words = stat.read().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -58,7 +59,9 @@ def timed(command: list[str]) -> tuple[Json, float]:
 def ours(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
     """Gigabytes and seconds of CPU of `narrows measure`."""
     load = ["--speaks", "iperf3", "--test", f"tcp_n{way}", "--streams", str(streams), "--duration", f"{seconds}s"]
-    told, cpu_s = timed([HOST, "measure", "127.0.0.1", "--port", str(port), *load, "--idle", "0s", "--max-data", PLENTY])
+    told, cpu_s = timed(
+        [HOST, "measure", "127.0.0.1", "--port", str(port), *load, "--idle", "0s", "--max-data", PLENTY]
+    )
     return sum(flow["bytes"] for flow in told["flows"]) / 1e9, cpu_s
 
 

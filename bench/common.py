@@ -1,4 +1,4 @@
-"""What the benchmarks share: numbers that are asked for, programs that are built first, and an end with Ctrl-C in a line.
+"""What the benchmarks share: numbers that are asked for, programs that are built first, and Ctrl-C in a line.
 
 Ctrl-C is told as `validation` tells it, from whose import on that holds.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
 
-from validation.asked import positive
+from validation.asked import positive  # noqa: E402  the checkout is no package
 
 __all__ = ["ROOT", "built", "positive"]
 

@@ -3,9 +3,9 @@
     python bench/latency.py                     the null test, then 10 million exchanges; some minutes
     python bench/latency.py --count 1000000     fewer
 
-The null test runs the engine over a line that answers at once, without a system call: what is left is the engine's own. Over
-loopback both ends ask again and again instead of sleeping (`--policy spin`), and the memory of the near end is looked at
-all the while.
+The null test runs the engine over a line that answers at once, without a system call: what is left is the engine's own.
+Over loopback both ends ask again and again instead of sleeping (`--policy spin`), and the memory of the near end is
+looked at all the while.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""What each congestion control costs: instructions per segment of the whole engine (callgrind), beside CUBIC's. Run by `make bench`.
+"""What each congestion control costs: instructions per segment of the whole engine (callgrind), beside CUBIC's.
+
+Run by `make bench`.
 
     python bench/laws.py [--seconds N] [NAME ...]
 
-One flow over 100 Mbit/s and 40 ms, one bandwidth-delay product of buffer; where a law needs marks or routers that write into its packets,
-the queue that has them. Asked: none above 1.5 times CUBIC's, a tree of rules 3. Without valgrind: CPU time.
+One flow over 100 Mbit/s and 40 ms, one bandwidth-delay product of buffer; where a law needs marks or routers that
+write into its packets, the queue that has them. Asked: none above 1.5 times CUBIC's, a tree of rules 3. Without
+valgrind: CPU time.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ STEP = '{ kind = "codel", ecn = true, ce_threshold = "2ms" }'
 QUEUES = {"xcp": '"xcp"', "dctcp": STEP, "prague": STEP}
 MOST = {"remy": 3.0}
 SECONDS = {"newreno": 120}
-"""Without SACK one loss is repaired per round trip: the first recovery takes ten seconds in which little else is sent."""
+"""Without SACK one loss is repaired per round trip: the first recovery takes ten seconds, in which little is sent."""
 
 
 def cost(run: str, cc: str, seconds: int) -> float:

@@ -2,10 +2,10 @@
 
     python bench/live.py [--seconds N] [--json]
 
-For each load: the highest rate at which what is delivered differs from what was due by less than 0.5 % on average, and one
-packet in a hundred is late by less than 0.5 ms; processor time of the passing thread per packet. For the RTT that it
-adds: pings through a path with nothing on it, beside the pings of `narrows doctor` through the bare forwarder. As root also
-once more as an ordinary user (`setpriv`), whose limit is 1 ms.
+For each load: the highest rate at which what is delivered differs from what was due by less than 0.5 % on average,
+and one packet in a hundred is late by less than 0.5 ms; processor time of the passing thread per packet. For the RTT
+that it adds: pings through a path with nothing on it, beside the pings of `narrows doctor` through the bare
+forwarder. As root also once more as an ordinary user (`setpriv`), whose limit is 1 ms.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ USER_LOADS = (("1 CUBIC flow, fifo, no root", 1, "cubic", "fifo", "10ms", (100, 
 Json = dict[str, Any]
 
 
-def scenario(flows: int, cc: str, queue: str, rtt: str, rate: str, seconds: int, probe: bool) -> str:
+def scenario(flows: int, cc: str, queue: str, rtt: str, rate: str, *, seconds: int, probe: bool) -> str:
     """A path of this rate, and who sends over it."""
     buffer = 'buffer = "1bdp"\n' if queue == "fifo" else ""
     ping = '[[probe]]\nkind = "ping"\ninterval = "5ms"\n' if probe else ""
     sends = f'[[flow]]\ncc = "{cc}"\ncount = {flows}\n' if flows else ""
-    return (
-        f'duration = "{seconds}s"\nwarmup = "1s"\n[path]\nrate = "{rate}"\nrtt = "{rtt}"\n{buffer}queue = "{queue}"\n{sends}{ping}'
-    )
+    path = f'[path]\nrate = "{rate}"\nrtt = "{rtt}"\n{buffer}queue = "{queue}"\n'
+    return f'duration = "{seconds}s"\nwarmup = "1s"\n{path}{sends}{ping}'
 
 
 def run(text: str, user: bool) -> Json:
@@ -69,19 +68,21 @@ def row(load: tuple[str, int, str, str, str, tuple[int, ...]], seconds: int, *, 
     name, flows, cc, queue, rtt, rates = load
     rows: list[Json] = []
     for rate in rates:
-        answer = run(scenario(flows, cc, queue, rtt, f"{rate}Mbit", seconds, False), user)
+        answer = run(scenario(flows, cc, queue, rtt, f"{rate}Mbit", seconds=seconds, probe=False), user)
         tools = answer["instruments"]
         limit = LATE_USER_US if user else LATE_US
         error, late = tools["rate_error"]["mean"], tools["lateness_us"]["p99"]
-        rows.append({
-            "load": name,
-            "rate_mbit": rate,
-            "goodput_mbit": sum(flow["goodput_mbit"] for flow in answer["flows"]),
-            "rate_error_pct": 100 * error,
-            "late_p99_us": late,
-            "cpu_us_per_packet": 1e6 * tools["cpu_s"]["emulator"] / max(tools["packets"], 1),
-            "held": tools["rate_error"]["windows"] > 0 and abs(error) < RATE_ERROR and late < limit,
-        })
+        rows.append(
+            {
+                "load": name,
+                "rate_mbit": rate,
+                "goodput_mbit": sum(flow["goodput_mbit"] for flow in answer["flows"]),
+                "rate_error_pct": 100 * error,
+                "late_p99_us": late,
+                "cpu_us_per_packet": 1e6 * tools["cpu_s"]["emulator"] / max(tools["packets"], 1),
+                "held": tools["rate_error"]["windows"] > 0 and abs(error) < RATE_ERROR and late < limit,
+            }
+        )
         print(line(rows[-1]), flush=True)
         if len(rows) > 1 and not rows[-1]["held"] and not rows[-2]["held"]:
             break
@@ -91,14 +92,15 @@ def row(load: tuple[str, int, str, str, str, tuple[int, ...]], seconds: int, *, 
 def line(r: Json) -> str:
     """One row for people."""
     return (
-        f"{r['load']:28} {r['rate_mbit']:6} Mbit/s  goodput {r['goodput_mbit']:7.1f}  off {r['rate_error_pct']:+6.2f} %  "
-        f"p99 late {r['late_p99_us']:6.0f} us  {r['cpu_us_per_packet']:5.2f} us/packet  {'held' if r['held'] else '-'}"
+        f"{r['load']:28} {r['rate_mbit']:6} Mbit/s  goodput {r['goodput_mbit']:7.1f}  "
+        f"off {r['rate_error_pct']:+6.2f} %  p99 late {r['late_p99_us']:6.0f} us  "
+        f"{r['cpu_us_per_packet']:5.2f} us/packet  {'held' if r['held'] else '-'}"
     )
 
 
 def added() -> Json:
     """The RTT of pings through an empty path less its propagation, and through the bare forwarder."""
-    answer = run(scenario(0, "", "fifo", "1ms", "1Gbit", 6, True), user=False)
+    answer = run(scenario(0, "", "fifo", "1ms", "1Gbit", seconds=6, probe=True), user=False)
     path_us = 1000 * answer["probes"][0]["rtt_ms"]["p50"] - 1000
     done = subprocess.run([*NARROWS, "doctor", "--json"], capture_output=True, text=True, check=False)
     findings = json.loads(done.stdout)["findings"]

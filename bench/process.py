@@ -1,5 +1,6 @@
-"""The whole process, as a user pays for it: segments handed to the receiving application per second of CPU, and
-instructions per segment (callgrind, where valgrind is installed). Run by `make bench`.
+"""The whole process, as a user pays for it: segments handed to the receiving application per second of CPU.
+
+And instructions per segment (callgrind, where valgrind is installed). Run by `make bench`.
 
     python bench/process.py [SCENARIO.toml] [--no-callgrind]
     python bench/process.py --where        # where the instructions go, by room
@@ -21,7 +22,7 @@ MSS = 1448
 
 
 def run(scenario: str) -> tuple[int, float]:
-    """Segments delivered, seconds of CPU (user and system, all threads). What narrows says of a failure is said once."""
+    """Segments delivered, seconds of CPU (user and system, all threads). What narrows says of a failure is said."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile("w+") as told:
         child = subprocess.Popen([*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out, stderr=told)
         _, status, usage = os.wait4(child.pid, 0)
@@ -60,7 +61,10 @@ def where(scenario: str, segments: int) -> None:
     with tempfile.NamedTemporaryFile() as profile:
         total = instructions([engine, scenario], profile.name)
         lines = subprocess.run(
-            ["callgrind_annotate", "--auto=no", "--threshold=100", profile.name], capture_output=True, text=True, check=True
+            ["callgrind_annotate", "--auto=no", "--threshold=100", profile.name],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.splitlines()
     rooms = dict.fromkeys([name for name, _ in ROOMS] + ["start-up and the rest"], 0)
     for line in lines:
@@ -90,13 +94,15 @@ def main() -> None:
     runs = sorted((run(args.scenario) for _ in range(5)), key=lambda r: r[1])
     segments, cpu_s = runs[len(runs) // 2]
     print(f"{args.scenario}: {segments} segments")
-    print(f"whole process: {cpu_s:.3f} s of CPU (median of 5), {segments / cpu_s / 1e6:.2f} million segments per CPU second")
+    rate = segments / cpu_s / 1e6
+    print(f"whole process: {cpu_s:.3f} s of CPU (median of 5), {rate:.2f} million segments per CPU second")
     if args.no_callgrind:
         return
     if not shutil.which("valgrind"):
         print("instructions per segment: left out, valgrind is not installed")
         return
-    print(f"instructions per segment: {instructions([*NARROWS, 'run', args.scenario, '--json']) / segments:.0f} (callgrind, whole process)")
+    each = instructions([*NARROWS, "run", args.scenario, "--json"]) / segments
+    print(f"instructions per segment: {each:.0f} (callgrind, whole process)")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,6 +27,8 @@ SCENARIO = nw.Scenario(
     flows=[nw.Flow("bbr"), nw.Flow("cubic")],
     duration="10s",
 )
+BATCH = 100
+"""Cases that are answered at once."""
 OVER = {
     "path.rtt": {"from": "5ms", "to": "200ms", "scale": "log"},
     "path.rate": {"from": "1Mbit", "to": "20Mbit"},
@@ -35,13 +38,13 @@ OVER = {
 class Nobody:
     """Answers at once, with a row that says nothing: what is left is the sweep's own cost."""
 
-    def outcomes(self, cases, count):
-        """Batches of a hundred."""
+    def outcomes(self, cases: Iterable[tuple[str, Any, Any]], count: int) -> Iterator[list[Any]]:
+        """So many at a time."""
         row = {"flow_number": 0, "flow": "f", "cc": "c"}
         batch = []
         for key, _, _ in cases:
             batch.append((key, [row | {"key": key}], None))
-            if len(batch) == 100:
+            if len(batch) == BATCH:
                 yield batch
                 batch = []
         yield batch
@@ -76,7 +79,7 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
 
 def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
     """The same cases by processes and by Ray, who have all begun before; and whether they came to the same."""
-    from narrows.sweeps.crews import Ray
+    from narrows.sweeps.crews import Ray  # noqa: PLC0415  an extra that few have installed
 
     crews = {"local": Local(), "ray": Ray()}
     took: dict[str, list[float]] = {name: [] for name in crews}
@@ -98,14 +101,15 @@ def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
 def memory(cases: int) -> dict[str, float]:
     """Of a process that plans and keeps so many cases, without running any."""
     code = (
-        f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parent)!r})\n"
         "import sweep, tempfile, time, resource, json\n"
         "begin = time.perf_counter()\n"
         "there = tempfile.TemporaryDirectory()\n"
         f"whole = sweep.plan({cases}, there.name)\n"
         "whole.finish(on=sweep.Nobody())\n"
         "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
-        f"print(json.dumps({{'cases': {cases}, 'us_for_each': (time.perf_counter() - begin) / {cases} * 1e6, 'peak_mib': peak}}))"
+        f"us = (time.perf_counter() - begin) / {cases} * 1e6\n"
+        f"print(json.dumps({{'cases': {cases}, 'us_for_each': us, 'peak_mib': peak}}))"
     )
     return json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 

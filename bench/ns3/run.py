@@ -20,7 +20,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 
-from common import positive
+from common import positive  # noqa: E402  the folder is no package
 
 SETUPS = (
     (1, 100, 40, 0, 20),
