@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -130,6 +129,8 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     from narrows import measuring  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
 
+    if path_file is not None and not with_twin:
+        raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
     arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
     arguments += ["--ecn"] if ecn else []
     with _Bar(quiet=quiet, of="measurement") as bar:
@@ -149,10 +150,12 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     if not no_history:
         _keep(measured, quiet=quiet)
     wanted = with_twin and not measured.interrupted and not (as_json and path_file is None)
-    model = _twin(measured, quiet=quiet) if wanted else None
+    model, problem = _twin(measured, quiet=quiet) if wanted else (None, None)
     if path_file is not None and model is not None:
         output.write(path_file, model.toml())
     _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
+    if path_file is not None and problem is not None:
+        raise NarrowsError(f"{path_file}: not written: {problem}")
     if measured.interrupted:
         # Kept and told; the exit code is Ctrl-C's all the same.
         raise KeyboardInterrupt
@@ -179,13 +182,16 @@ def _keep(measured: Measurement, *, quiet: bool) -> None:
             click.echo(f"not kept in the history: {error}", err=True)
 
 
-def _twin(measured: Measurement, *, quiet: bool) -> Twin | None:
+def _twin(measured: Measurement, *, quiet: bool) -> tuple[Twin | None, NarrowsError | None]:
+    """The twin, or why there is none."""
     from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.twin import infer  # noqa: PLC0415
 
-    with contextlib.suppress(NarrowsError), _Bar(quiet=quiet, of="the twin") as bar:
-        return infer(measured, progress=bar)
-    return None
+    try:
+        with _Bar(quiet=quiet, of="the twin") as bar:
+            return infer(measured, progress=bar), None
+    except NarrowsError as error:
+        return None, error
 
 
 def _shown(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import narrows as nw
 from narrows import cli, compare, history, measure, measuring
-from narrows.errors import EngineError
+from narrows.errors import EngineError, NarrowsError
 from narrows.measurement import Measurement
 from narrows.simulated import Plan
 from narrows.simulated import measure as simulate
@@ -180,6 +180,24 @@ def test_a_wrong_name_is_told_before_anything_is_sent(monkeypatch: pytest.Monkey
     assert done.exit_code == 2
     assert ".flent.gz" in done.output
     assert asked == []
+
+
+def test_a_path_that_is_not_written_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: Measurement
+) -> None:
+    def infer(*_: object, **__: object) -> None:
+        raise NarrowsError("too little was sent")
+
+    monkeypatch.setattr("narrows.twin.infer", infer)
+    asked = answers(monkeypatch, before)
+    words = ["measure", "server", "--test", "tcp_down", "--no-history", "--path", str(tmp_path / "p.toml")]
+    done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
+    assert (done.exit_code, asked) == (2, [])
+    assert "leave --no-twin out" in done.output
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    assert "Payload passed at 18." in done.output
+    assert "p.toml: not written: too little was sent" in done.output
 
 
 def test_scenarios_are_still_compared_as_scenarios(tiny: Path) -> None:
