@@ -407,8 +407,20 @@ def check(files: tuple[str, ...]) -> None:
         click.get_current_context().exit(_WRONG)
 
 
+class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
+    """What is listed; who names a single one instead is told where that is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """As click's own."""
+        listed = json.loads(_core.list_json()) if value not in self.choices else {}
+        for which, key in _LISTS.items():
+            if any(kind["name"] == value for kind in listed.get(key, ())):
+                self.fail(f"one of {which}: narrows list {which} {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @main.command("list")
-@click.argument("what", type=click.Choice([*_LISTS, "rules"]), required=False)
+@click.argument("what", type=_Lists([*_LISTS, "rules"]), required=False)
 @click.argument("name", required=False)
 @click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")

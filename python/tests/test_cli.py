@@ -152,6 +152,8 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         (("run",), "Missing argument 'FILE'"),
         (("run", "absent.toml", "--seed", "-1"), "-1 is not in the range"),
         (("list", "cc", "cubik"), "no `cubik` among cc; known: "),
+        (("list", "codel"), "one of queues: narrows list queues codel"),
+        (("list", "cubik"), "'cubik' is not one of 'cc', 'queues', "),
         (("check",), "Missing argument 'FILE...'"),
         (("nonsense",), "No such command 'nonsense'"),
     ],
