@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,6 +38,17 @@ LONG = TINY.replace('"2s"', '"20h"')
 """So long that a test can interrupt it."""
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def interrupted(program: str, folder: Path) -> tuple[int, str]:
+    """How a Python program ends that gets Ctrl-C once it has printed `begun`: its code, and what it says."""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=10)
+    return child.returncode, told
 
 
 @pytest.fixture

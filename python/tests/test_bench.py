@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import interrupted
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 WRONG = {
@@ -51,10 +52,4 @@ def test_each_script_is_held_by_these() -> None:
 
 def test_ctrl_c_ends_them_in_a_line() -> None:
     waiting = "import common, time; print('begun', flush=True); time.sleep(60)"
-    words = [sys.executable, "-c", waiting]
-    with subprocess.Popen(words, cwd=BENCH, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "begun\n"
-        child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=10)
-    assert (child.returncode, told) == (-signal.SIGINT, "stopped\n")
+    assert interrupted(waiting, BENCH) == (-signal.SIGINT, "stopped\n")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, interrupted
 
 from narrows import _core
 from narrows.published import Cell, Result, cells
@@ -43,13 +43,7 @@ with processes(2) as pool:
 
 
 def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
-    words = [sys.executable, "-c", POOL]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "begun\n"
-        child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=10)
-    assert (child.returncode, told) == (-signal.SIGINT, "stopped\n")
+    assert interrupted(POOL, ROOT) == (-signal.SIGINT, "stopped\n")
 
 
 @pytest.mark.parametrize(
