@@ -516,6 +516,12 @@ mod tests {
         }
     }
 
+    /// A law after an update with one frame waiting.
+    fn updated(mut law: Law) -> Law {
+        law.update(&settings(), Bytes::new(FRAME));
+        law
+    }
+
     fn strikes(law: &mut Law, coin: bool) -> bool {
         law.strikes(&settings(), 2 * FRAME, FRAME, &mut Always(coin))
     }
@@ -562,13 +568,12 @@ mod tests {
     #[test]
     fn a_step_is_cut_to_two_percent_only_from_ten_percent_on() {
         let step = |probability: u64| {
-            let mut law = Law {
+            let law = Law {
                 probability,
                 delay: 200_000_000 >> UNIT,
                 ..Law::default()
             };
-            law.update(&settings(), Bytes::new(FRAME));
-            (law.probability - probability) as f64 / ONE as f64
+            (updated(law).probability - probability) as f64 / ONE as f64
         };
         let wanted = 0.5 * (0.125 * 0.185 + 1.25 * 0.2);
         assert!((step(ONE / 20) - wanted).abs() < 1e-3, "{}", step(ONE / 20));
@@ -580,15 +585,12 @@ mod tests {
     fn calm_gives_a_new_burst() {
         let half = settings().target / 2;
         let burst = |delay, delay_before, probability| {
-            let mut law = Law {
-                probability,
+            let law = Law {
                 delay,
                 delay_before,
-                burst: 0,
-                ..Law::default()
+                ..busy(probability)
             };
-            law.update(&settings(), Bytes::new(FRAME));
-            law.burst
+            updated(law).burst
         };
         assert_eq!(burst(half - 1, half - 1, 0), BURST);
         assert_eq!(burst(half, half - 1, 0), 0, "this update");
