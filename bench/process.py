@@ -22,7 +22,7 @@ MSS = 1448
 
 
 def run(scenario: str) -> tuple[int, float]:
-    """Segments delivered, seconds of CPU (user and system, all threads). What narrows says of a failure is said."""
+    """Segments delivered, seconds of CPU (user and system, all threads). A failure is told in narrows' own words."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile("w+") as told:
         child = subprocess.Popen([*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out, stderr=told)
         _, status, usage = os.wait4(child.pid, 0)

@@ -178,7 +178,7 @@ impl Inbox {
     pub fn agenda(&self, id: u32) -> (Agenda, Time) {
         (self.flows[id as usize], self.alarms.due[id as usize])
     }
-    /// The place of the next arrival of an agenda. It is taken off.
+    /// The next arrival is taken off an agenda.
     #[inline]
     pub fn take_arrival(&self, agenda: &mut Agenda) {
         agenda.first = self.next[agenda.first as usize];

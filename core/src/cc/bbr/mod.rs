@@ -270,9 +270,9 @@ struct Settings {
 
 impl Settings {
     fn new(params: &Params, host: &Host) -> Settings {
-        let clock = Ticks::new(host.hz);
+        let ticks = Ticks::new(host.hz);
         let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
-        let spans = |name: &str| clock.at(Time::ZERO + params.span(name));
+        let in_ticks = |name: &str| ticks.at(Time::ZERO + params.span(name));
         let startup = params.number("startup_gain");
         let margin = if host.kernel.follows(&PACING_MARGIN) {
             params.number("pacing_margin")
@@ -282,7 +282,7 @@ impl Settings {
         let aggregates = host.kernel.follows(&ACK_AGGREGATION);
         Settings {
             kernel: host.kernel,
-            ticks: clock,
+            ticks,
             // Rounded up, so that Startup surely doubles in a round trip; Drain's down, so that it surely drains.
             startup_gain: libm::ceil(startup * UNIT as f64) as u64,
             drain_gain: libm::floor(UNIT as f64 / startup) as u64,
@@ -292,8 +292,8 @@ impl Settings {
             bw_window: params.count("bw_window"),
             full_pipe_gain: gain("full_pipe_gain"),
             full_pipe_rounds: params.count("full_pipe_rounds"),
-            min_rtt_ticks: spans("min_rtt_window"),
-            probe_rtt_ticks: spans("probe_rtt_time"),
+            min_rtt_ticks: in_ticks("min_rtt_window"),
+            probe_rtt_ticks: in_ticks("probe_rtt_time"),
             min_cwnd: params.count("min_cwnd") as u32,
             paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
             paced_packet: if host.kernel.follows(&RATE_OF_PAYLOAD) {
