@@ -345,19 +345,18 @@ impl Receiver {
         }
         self.acks.schedule();
         let waiting = self.holes.truesize;
-        let duplicate = self.holes.covers(range);
+        let duplicate = self.holes.arrive(range);
         if duplicate {
             self.dsack = Some(range);
-        } else {
-            self.holes.insert(range);
         }
-        if self.holes.third_block_or_new(range) && self.acks.compressed > 0 {
+        let place = self.holes.place_of_block(range);
+        if self.holes.is_unexpected(place) && self.acks.compressed > 0 {
             // A pending compressed ACK leaves before the blocks it would report are pushed out. It takes this segment's
             // turn, too.
             self.window.queued = self.holes.truesize;
             self.send_ack(wire);
         }
-        self.holes.report(range);
+        self.holes.report(place, range);
         // A packet of its own is charged to the buffer only after the window was opened for it; one that is merged into its
         // neighbour, before. So the first duplicate of an episode may open a window that in-order data no longer can.
         let merged = self.holes.truesize < waiting + window::truesize(len);

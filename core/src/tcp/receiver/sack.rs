@@ -42,31 +42,34 @@ impl Holes {
             _ => self.arrived.partition_point(|r| r.end < start),
         }
     }
-    /// Has all of `range` arrived before?
-    pub fn covers(&self, range: Range) -> bool {
-        self.arrived
-            .get(self.place(range.start))
-            .is_some_and(|r| r.start <= range.start && range.end <= r.end)
-    }
-    pub fn insert(&mut self, range: Range) {
+    /// `range` arrives beyond a hole; answers whether all of it had before.
+    pub fn arrive(&mut self, range: Range) -> bool {
         let at = self.place(range.start);
-        let mut whole = range;
-        match self.arrived.get(at) {
-            Some(&next) if touches(whole, next) => {
-                whole = union(whole, next);
-                self.truesize -= super::window::truesize_of(next);
-                // It may reach those behind it.
-                while let Some(&next) = self.arrived.get(at + 1).filter(|next| touches(whole, **next)) {
-                    whole = union(whole, next);
-                    self.truesize -= super::window::truesize_of(next);
-                    self.arrived.remove(at + 1);
-                }
-                self.arrived[at] = whole;
-            }
-            Some(_) => self.arrived.insert(at, whole),
-            None => self.arrived.push_back(whole),
+        let Some(next) = self.arrived.get_mut(at) else {
+            self.truesize += super::window::truesize_of(range);
+            self.arrived.push_back(range);
+            return false;
+        };
+        if next.start <= range.start && range.end <= next.end {
+            return true;
+        }
+        if !touches(range, *next) {
+            self.truesize += super::window::truesize_of(range);
+            self.arrived.insert(at, range);
+            return false;
+        }
+        let mut whole = union(range, *next);
+        self.truesize -= super::window::truesize_of(*next);
+        *next = whole;
+        // It may reach those behind it.
+        while let Some(&next) = self.arrived.get(at + 1).filter(|next| touches(whole, **next)) {
+            whole = union(whole, next);
+            self.truesize -= super::window::truesize_of(next);
+            self.arrived.remove(at + 1);
+            self.arrived[at] = whole;
         }
         self.truesize += super::window::truesize_of(whole);
+        false
     }
     /// Everything below `nxt` has arrived: answers the next byte due after joining what waited.
     pub fn fill(&mut self, mut nxt: u64) -> u64 {
@@ -94,35 +97,35 @@ impl Holes {
         }
         nxt
     }
-    /// Would reporting `range` move a block that compression does not expect, or make a new one beyond them?
-    pub fn third_block_or_new(&self, range: Range) -> bool {
-        let at = self.blocks[..self.n_blocks]
-            .iter()
-            .position(|b| touches(*b, range))
-            .unwrap_or(self.n_blocks);
-        self.n_blocks > 0 && at >= EXPECTED
+    /// The place of the block that `range` would extend; behind all of them for a new one.
+    pub fn place_of_block(&self, range: Range) -> usize {
+        let blocks = &self.blocks[..self.n_blocks];
+        blocks.iter().position(|b| touches(*b, range)).unwrap_or(self.n_blocks)
     }
-    /// Brings the block of `range` to the front.
-    pub fn report(&mut self, range: Range) {
-        if let Some(at) = self.blocks[..self.n_blocks].iter().position(|b| touches(*b, range)) {
-            self.blocks[at] = union(self.blocks[at], range);
-            self.blocks[..=at].rotate_right(1);
-            // It may have grown into others.
-            let mut i = 1;
-            while i < self.n_blocks {
-                if touches(self.blocks[0], self.blocks[i]) {
-                    self.blocks[0] = union(self.blocks[0], self.blocks[i]);
-                    self.blocks[i..self.n_blocks].rotate_left(1);
-                    self.n_blocks -= 1;
-                } else {
-                    i += 1;
-                }
-            }
-            return;
+    /// Would it be one that compression does not expect to move, or a new one beyond them?
+    pub fn is_unexpected(&self, place: usize) -> bool {
+        self.n_blocks > 0 && place >= EXPECTED
+    }
+    /// Brings the block at `place`, that of `range`, to the front.
+    pub fn report(&mut self, place: usize, range: Range) {
+        let known = place < self.n_blocks;
+        let first = if known { union(self.blocks[place], range) } else { range };
+        if !known {
+            self.n_blocks = (self.n_blocks + 1).min(REMEMBERED);
         }
-        self.n_blocks = (self.n_blocks + 1).min(REMEMBERED);
-        self.blocks[..self.n_blocks].rotate_right(1);
-        self.blocks[0] = range;
+        self.blocks.copy_within(..place.min(self.n_blocks - 1), 1);
+        self.blocks[0] = first;
+        // It may have grown into others.
+        let mut i = 1;
+        while known && i < self.n_blocks {
+            if touches(self.blocks[0], self.blocks[i]) {
+                self.blocks[0] = union(self.blocks[0], self.blocks[i]);
+                self.blocks.copy_within(i + 1..self.n_blocks, i);
+                self.n_blocks -= 1;
+            } else {
+                i += 1;
+            }
+        }
     }
     pub fn blocks(&self) -> impl Iterator<Item = Range> + '_ {
         self.blocks[..self.n_blocks].iter().copied()
@@ -136,28 +139,29 @@ mod tests {
     fn r(start: u64, end: u64) -> Range {
         Range { start, end }
     }
+    fn arrives(holes: &mut Holes, range: Range) {
+        assert!(!holes.arrive(range));
+        holes.report(holes.place_of_block(range), range);
+    }
 
     #[test]
     fn a_fifth_block_pushes_the_oldest_out_and_it_comes_back_only_as_far_as_seen_again() {
         let mut h = Holes::default();
         for i in 1..=5 {
-            h.insert(r(i * 20, i * 20 + 10));
-            h.report(r(i * 20, i * 20 + 10));
+            arrives(&mut h, r(i * 20, i * 20 + 10));
         }
         assert_eq!(h.blocks().next(), Some(r(100, 110)));
         assert_eq!(h.blocks().count(), 4);
-        h.insert(r(30, 35));
-        h.report(r(30, 35));
+        arrives(&mut h, r(30, 35));
         assert_eq!(h.blocks().next(), Some(r(30, 35)));
-        assert!(h.covers(r(20, 35)));
+        assert!(h.arrive(r(20, 35)) && !h.arrive(r(20, 36)));
     }
 
     #[test]
     fn filling_joins_what_waited() {
         let mut h = Holes::default();
         for x in [r(20, 30), r(40, 50), r(30, 40)] {
-            h.insert(x);
-            h.report(x);
+            arrives(&mut h, x);
         }
         assert_eq!(h.fill(10), 10);
         assert_eq!(h.fill(20), 50);
