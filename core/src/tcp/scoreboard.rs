@@ -9,7 +9,6 @@
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
-use super::wire::Range;
 use super::MSS;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -382,19 +381,30 @@ impl Scoreboard {
         Some(seg)
     }
 
-    /// The number of the first segment that starts at or after `seq`.
-    pub fn number_of(&self, seq: u64) -> u64 {
-        if seq <= self.una || self.head == self.tail {
-            return self.head;
-        }
-        if seq >= self.nxt {
-            return self.tail;
+    /// The number of the segment in flight that starts at `seq`.
+    #[inline]
+    pub fn starting_at(&self, seq: u64) -> Option<u64> {
+        if seq < self.una || seq >= self.nxt {
+            return None;
         }
         // No segment is longer than the MSS, so this guess is never too high.
-        let guess = (self.head + (seq - self.una) / u64::from(MSS)).min(self.tail - 1);
-        if self.at(guess).seq == seq {
-            return guess;
+        let guess = self.head + (seq - self.una) / u64::from(MSS);
+        if guess < self.tail && self.at(guess).seq == seq {
+            return Some(guess);
         }
+        let number = self.search(seq);
+        (number < self.tail && self.at(number).seq == seq).then_some(number)
+    }
+    /// The number of the first segment that starts at or after `seq`.
+    pub fn number_of(&self, seq: u64) -> u64 {
+        if seq <= self.una {
+            return self.head;
+        }
+        self.starting_at(seq).unwrap_or_else(|| self.search(seq))
+    }
+    /// As [`number_of`](Self::number_of), where nothing is known of the place.
+    #[inline(never)]
+    fn search(&self, seq: u64) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
         while low < high {
             let mid = low + (high - low) / 2;
@@ -405,11 +415,6 @@ impl Scoreboard {
             }
         }
         low
-    }
-    /// Does a segment in flight start at `seq`?
-    pub fn starts(&self, seq: u64) -> bool {
-        let i = self.number_of(seq);
-        i < self.tail && self.at(i).seq == seq
     }
     /// The first segment from `i` on that is not SACKed (`tail` if there is none).
     fn unsacked_from(&mut self, mut i: u64) -> u64 {
@@ -423,10 +428,11 @@ impl Scoreboard {
         }
         i
     }
-    /// The next segment within `block`, from number `from` on, that is not SACKed yet.
-    pub fn next_unsacked(&mut self, from: u64, block: Range) -> Option<u64> {
+    /// The next segment that ends at `end` or before, from number `from` on, that is not SACKed yet.
+    #[inline]
+    pub fn next_unsacked(&mut self, from: u64, end: u64) -> Option<u64> {
         let i = self.unsacked_from(from);
-        (i < self.tail && self.at(i).end() <= block.end).then_some(i)
+        (i < self.tail && self.at(i).end() <= end).then_some(i)
     }
     /// Segment `i` has arrived, says a SACK block. Answers it as it was before.
     pub fn sack(&mut self, i: u64) -> Seg {
@@ -461,18 +467,12 @@ impl Scoreboard {
         self.sacked_out = segments;
         self.fack = self.una;
     }
+    /// Without a branch: neighbours are glued and cut by chance.
     fn set_glued(&mut self, i: u64, glued: bool) {
-        match (self.at(i).is(GLUED), glued) {
-            (false, true) => {
-                self.at_mut(i).flags |= GLUED;
-                self.buffers -= 1;
-            }
-            (true, false) => {
-                self.at_mut(i).flags &= !GLUED;
-                self.buffers += 1;
-            }
-            _ => {}
-        }
+        let seg = self.at_mut(i);
+        let was = seg.is(GLUED);
+        seg.flags = seg.flags & !GLUED | if glued { GLUED } else { 0 };
+        self.buffers = self.buffers + u64::from(was) - u64::from(glued);
     }
     /// Cuts the super-packet of segment `i` before it.
     pub fn cut_before(&mut self, i: u64) {
@@ -622,7 +622,7 @@ mod tests {
     use super::*;
     use crate::tcp::rack::Rack;
     use crate::tcp::rtt::Rtt;
-    use crate::tcp::wire::MAX_SACKS;
+    use crate::tcp::wire::{Range, MAX_SACKS};
 
     const MSS: u64 = super::MSS as u64;
 
@@ -671,7 +671,7 @@ mod tests {
                     end: start + MSS,
                 };
                 let mut at = board.number_of(block.start);
-                while let Some(i) = board.next_unsacked(at, block) {
+                while let Some(i) = board.next_unsacked(at, block.end) {
                     at = i + 1;
                     let seg = board.sack(i);
                     rack.delivered(now, seg.sent_us, seg.end(), seg.flags, &rtt);
@@ -718,7 +718,7 @@ mod tests {
                     end: end * MSS,
                 };
                 let mut at = board.number_of(block.start);
-                while let Some(i) = board.next_unsacked(at, block) {
+                while let Some(i) = board.next_unsacked(at, block.end) {
                     at = i + 1;
                     board.sack(i);
                 }

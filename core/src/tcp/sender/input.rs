@@ -7,7 +7,7 @@ use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
 use crate::host::Fate;
 use crate::tcp::scoreboard::{Seg, EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::tcp::sender::stamp;
-use crate::tcp::wire::{AckSegment, Range, Segment};
+use crate::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use crate::tcp::{State, MSS};
 use crate::units::Span;
 
@@ -230,47 +230,43 @@ impl Sender {
 
     /// Reads the SACK blocks, newest first; the first may be a DSACK.
     fn tag_sacks(&mut self, now: Time, ack: &AckSegment, news: &mut News, times: &mut SentTimes) {
-        let blocks = &ack.sacks[..usize::from(ack.n_sacks).min(ack.sacks.len())];
+        let said = &ack.sacks[..usize::from(ack.n_sacks).min(ack.sacks.len())];
         let (una, nxt) = (self.board.una().max(ack.ack), self.board.nxt());
-        let mut blocks = blocks.iter().copied().filter(|b| b.start < b.end && b.end <= nxt);
-        let mut ordered = [Range::default(); crate::tcp::wire::MAX_SACKS];
-        let mut n = 0;
-        if let Some(first) = blocks.next() {
-            let second = blocks.next();
-            let inside = |b: Range| first.start >= b.start && first.end <= b.end;
-            let dsack = first.start < ack.ack || second.is_some_and(inside);
-            if dsack {
-                self.on_dsack(first, ack.ack, news);
+        if let [first, others @ ..] = said {
+            let inside = |b: &Range| first.start >= b.start && first.end <= b.end;
+            let dsack = first.start < ack.ack || others.first().is_some_and(inside);
+            if dsack && first.start < first.end && first.end <= nxt {
+                self.on_dsack(*first, ack.ack, news);
             }
+        }
+        let (mut selected, mut n) = ([Range::default(); MAX_SACKS], 0);
+        let (mut new, mut n_new) = ([(0, 0); MAX_SACKS], 0);
+        for block in said {
             // What lies below the ACK itself says nothing of what is in flight.
-            for b in core::iter::once(first)
-                .chain(second)
-                .chain(blocks)
-                .filter(|b| b.start >= una)
-            {
-                ordered[n] = b;
-                n += 1;
+            if block.start < una || block.start >= block.end || block.end > nxt {
+                continue;
+            }
+            selected[n] = *block;
+            n += 1;
+            // Most of what an ACK selects, the one before it did: nothing has to be looked up for that.
+            if let Some(from) = self.first_unknown(*block) {
+                new[n_new] = (from, block.end);
+                n_new += 1;
             }
         }
-        // Most of what an ACK selects, the one before it did: nothing has to be looked up for that.
-        let known = core::mem::replace(&mut self.selected, ordered);
-        let mut left = 0;
-        for i in 0..n {
-            if let Some(rest) = self.unknown(&known, ordered[i]) {
-                ordered[left] = rest;
-                left += 1;
-            }
-        }
-        let ordered = &mut ordered[..left];
-        if left > 1 {
-            ordered.sort_unstable_by_key(|b| b.start);
+        self.selected = selected;
+        let new = &mut new[..n_new];
+        if n_new > 1 {
+            new.sort_unstable();
         }
         let fack = self.board.fack();
-        for block in ordered.iter() {
-            let mut at = self.board.number_of(block.start);
-            while let Some(i) = self.board.next_unsacked(at, *block) {
+        for (from, end) in new {
+            let mut at = *from;
+            while let Some(i) = self.board.next_unsacked(at, *end) {
                 at = i + 1;
-                self.take_sack(now, i, fack, news, times);
+                if self.take_sack(now, i, fack, news, times) == *end {
+                    break;
+                }
             }
         }
         if self.state != State::Loss || self.undo.is_some() {
@@ -278,20 +274,25 @@ impl Sender {
         }
     }
 
-    /// What of `block` is in none of `known`, from its beginning on; segments are whole.
-    fn unknown(&self, known: &[Range], block: Range) -> Option<Range> {
-        let known = known.iter().find(|k| k.start <= block.start && block.start < k.end);
-        let Some(start) = known.map(|k| k.end) else {
-            return Some(block);
-        };
-        if start >= block.end {
+    /// The number of the first segment of `block` that the ACK before did not select.
+    #[inline]
+    fn first_unknown(&self, block: Range) -> Option<u64> {
+        let mut end = 0;
+        for known in &self.selected {
+            if known.start <= block.start && block.start < known.end {
+                end = known.end;
+            }
+        }
+        if end >= block.end {
             return None;
         }
-        let whole = self.board.starts(start);
-        Some(if whole { Range { start, ..block } } else { block })
+        // Segments are whole.
+        let number = if end > 0 { self.board.starting_at(end) } else { None };
+        Some(number.unwrap_or_else(|| self.board.number_of(block.start)))
     }
 
-    fn take_sack(&mut self, now: Time, i: u64, fack: u64, news: &mut News, times: &mut SentTimes) {
+    /// Segment `i` is selected for the first time; answers one past its last byte.
+    fn take_sack(&mut self, now: Time, i: u64, fack: u64, news: &mut News, times: &mut SentTimes) -> u64 {
         let seg = self.board.sack(i);
         self.rack
             .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
@@ -309,6 +310,7 @@ impl Sender {
         times.delivered(&seg, i);
         news.sacked = true;
         news.delivered += 1;
+        seg.end()
     }
 
     /// The receiver got `block` twice.
