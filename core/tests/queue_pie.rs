@@ -14,6 +14,7 @@ use narrows_core::queue::fq_pie::FqPie;
 use narrows_core::queue::pie::{Coin, Law, Pie, Settings};
 use narrows_core::queue::{Backlog, Limit, Place, QueueDiscipline, Sink, Why};
 use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -378,6 +379,39 @@ proptest! {
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
+
+    /// A flow that is alone meets PIE's law, however often its queue empties between: that it is passed over then changes nothing.
+    #[test]
+    fn a_flow_that_is_alone_meets_the_law_of_pie(
+        steps in prop::collection::vec((0u32..30, 0u32..60, 0u32..60, 0u64..2_000_000), 1..300),
+    ) {
+        let registry = Registry::<Frame>::standard();
+        let place = Place { limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000, seed: 1 };
+        let params = |name| Params::defaults(registry.queue(name).unwrap().params);
+        let first = Time::ZERO + Span::ms(16);
+        let mut pie = Pie::following(&params("pie"), &place, first, Rng::named(1, "coin"));
+        let mut fair = FqPie::following(&params("fq_pie"), &place, first, Rng::named(1, "coin"));
+        let (mut now, mut drops) = (Time::ZERO, [Drops::default(), Drops::default()]);
+        for (ms, arrive, leave, gap) in steps {
+            now += Span::ms(u64::from(ms));
+            while pie.next_wakeup().is_some_and(|at| at <= now) {
+                let at = pie.next_wakeup().unwrap();
+                pie.on_wakeup(at, &mut drops[0]);
+                fair.on_wakeup(at, &mut drops[1]);
+            }
+            for number in 0..arrive {
+                let frame = Frame { number, flow: 0, size: 1514, dscp: 0, ecn: Ecn::NotEct, enqueued_at: now, ack: None };
+                pie.enqueue(now, frame, &mut drops[0]);
+                fair.enqueue(now, frame, &mut drops[1]);
+            }
+            for _ in 0..leave {
+                now += Span::ns(gap);
+                let left = [pie.dequeue(now, &mut drops[0]), fair.dequeue(now, &mut drops[1])];
+                assert_eq!(left[0].is_some(), left[1].is_some());
+            }
+            assert_eq!(drops[0].0, drops[1].0);
+        }
+    }
 
     /// Any parameters at any tick, from idleness of days to a terabit: nothing is lost or made, and nothing overflows.
     #[test]

@@ -334,9 +334,9 @@ impl Law {
         }
     }
 
-    /// Would a timer change nothing while the queue is empty?
+    /// Is it as new, so that the timer changes nothing while the queue is empty?
     pub fn rests(&self) -> bool {
-        self.probability == 0 && self.delay == 0 && self.delay_before == 0
+        *self == Law::default()
     }
     /// The probability as Linux counts it: 2^56 are 1, and more is possible.
     pub fn word(&self) -> u64 {
@@ -596,6 +596,24 @@ mod tests {
         assert_eq!(burst(half, half - 1, 0), 0, "this update");
         assert_eq!(burst(half - 1, half, 0), 0, "the one before");
         assert_eq!(burst(half - 1, half - 1, ONE / 2), 0, "p");
+    }
+
+    /// The first update of a queue that has emptied takes the probability, the second gives the burst back: only then does it rest.
+    #[test]
+    fn it_does_not_rest_before_it_has_its_burst_again() {
+        let mut law = Law {
+            sum: ONE,
+            delay: 0,
+            delay_before: settings().target,
+            ..busy(ONE / 1_000)
+        };
+        law.update(&settings(), Bytes::ZERO);
+        assert_eq!((law.probability, law.burst, law.rests()), (0, 0, false));
+        law.update(&settings(), Bytes::ZERO);
+        assert_eq!((law.sum, law.burst, law.rests()), (0, BURST, true));
+        let rested = law.clone();
+        law.update(&settings(), Bytes::ZERO);
+        assert!(law == rested);
     }
 
     /// 11 full frames are the first 16 KiB and more. The clock of the next begins with the last of them: 100 µs, then 110 µs.
