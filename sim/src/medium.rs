@@ -67,10 +67,16 @@ impl Medium {
     }
 
     /// A packet enters. On the air, every port but the near one is that of its station.
+    #[inline]
     pub fn push(&mut self, now: Time, port: Port, packet: Packet, watch: &mut Watch) {
         match self {
             Medium::Path(_, Some(sent)) => sent.push(now, packet),
-            Medium::Path(path, None) => path.push(now, port, packet, watch),
+            medium => medium.push_at_once(now, port, packet, watch),
+        }
+    }
+    fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, watch: &mut Watch) {
+        match self {
+            Medium::Path(path, _) => path.push(now, port, packet, watch),
             Medium::Air(air) => {
                 let owner = watch.flow_of(&packet) as usize;
                 let station = air.stations.get(owner).copied().unwrap_or(0);

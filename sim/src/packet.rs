@@ -95,6 +95,7 @@ pub struct Packet {
 
 impl Packet {
     /// A segment of `flow`.
+    #[inline]
     pub fn data(flow: u32, segment: &Segment) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
         let flags = flag(segment.syn, SYN)
@@ -114,6 +115,7 @@ impl Packet {
         }
     }
     /// An ACK of `flow` whose content lies at `place`.
+    #[inline]
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
         Packet {

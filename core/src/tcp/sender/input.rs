@@ -185,16 +185,17 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        let newly_lost = (self.board.lost_total() - lost_before) as u32;
+        // It is filled in where it lies: copied, it would have to wait for what was just written.
+        let mut ev = Ack::at(now);
+        ev.lost = (self.board.lost_total() - lost_before) as u32;
         let sample = self
             .delivered
             .sample(now.as_us(), times.newest.as_ref(), news.delivered, self.rtt.min_us());
-        let mut delivery = None;
         if self.law.needs_delivery {
             // A lone short packet: its ACK may have waited.
             let short = acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
             let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
-            delivery = Some(Delivery {
+            ev.delivery = Some(Delivery {
                 sample,
                 rtt: rtt.map(Span::us),
                 maybe_delayed: short && only && !news.retrans_acked && !news.sacked,
@@ -204,7 +205,7 @@ impl Sender {
                 flight: self.flight_told(times.newest.as_ref()),
             });
         }
-        self.control_window(now, &news, newly_lost, delivery);
+        self.control_window(now, &news, ev);
         if self.w.app_limited {
             self.w.app_limited = false;
             self.delivered.limit_by_app(self.board.in_flight());
@@ -463,11 +464,8 @@ impl Sender {
     }
 
     /// The window after this ACK: PRR in recovery, the law's growth otherwise.
-    fn control_window(&mut self, now: Time, news: &News, newly_lost: u32, delivery: Option<Delivery>) {
-        let mut ev = Ack::at(now);
-        ev.lost = newly_lost;
+    fn control_window(&mut self, now: Time, news: &News, mut ev: Ack) {
         ev.state = self.state;
-        ev.delivery = delivery;
         ev.delivered = news.delivered;
         ev.ece = news.ece;
         ev.marked = news.marked;
@@ -477,7 +475,7 @@ impl Sender {
         ev.in_flight = self.board.in_flight();
         ev.may_grow = false;
         if self.reducing() && !self.law.owns_recovery {
-            let safe = self.safe(news, newly_lost);
+            let safe = self.safe(news, ev.lost);
             self.reduce_window(news.delivered, safe);
         } else {
             // On a path that reorders, selective ACKs are progress too.

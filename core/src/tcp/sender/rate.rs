@@ -64,6 +64,7 @@ impl Delivered {
         self.app_limited > 0
     }
     /// An ACK delivered `delivered` packets (counted in already), `newest` sent last of them. Answers its sample.
+    #[inline]
     pub fn sample(
         &mut self,
         now_us: u64,
