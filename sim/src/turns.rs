@@ -263,6 +263,12 @@ impl World {
         inbox.fetch_agenda(n + 4);
         inbox.fetch_arrival(n + 3, arrivals);
         if PORT == FAR {
+            if let Some(next) = flow(n) {
+                if let Some((first, last)) = next.receiver.runs_needed() {
+                    prefetch(first);
+                    prefetch(last);
+                }
+            }
             if let Some(next_but_one) = flow(n + 1) {
                 prefetch(&next_but_one.receiver);
             }
@@ -274,6 +280,11 @@ impl World {
         if let Some(next) = flow(n) {
             prefetch(next.sender.cc());
             next.sender.records_needed().for_each(prefetch);
+            next.sender.repair_needed().into_iter().for_each(prefetch);
+            if let Some((_, packet)) = inbox.first_of(n, arrivals) {
+                let ack = self.watch.acks.look(packet);
+                next.sender.record_selected(ack).into_iter().for_each(prefetch);
+            }
         }
         if let Some(next_but_one) = flow(n + 1) {
             prefetch(&next_but_one.sender);

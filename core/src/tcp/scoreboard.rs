@@ -230,6 +230,10 @@ impl Scoreboard {
             .into_iter()
             .filter_map(move |i| self.ring.get(i as usize & mask))
     }
+    /// Where the numbers of the lost segments are kept.
+    pub fn first_lost(&self) -> Option<&u64> {
+        self.lost.peek().map(|Reverse(number)| number)
+    }
     /// The number of the newest segment by sequence.
     pub fn last_number(&self) -> Option<u64> {
         (self.head < self.tail).then(|| self.tail - 1)
@@ -381,14 +385,22 @@ impl Scoreboard {
         Some(seg)
     }
 
+    /// The number that the segment with byte `seq` has where all are full. None is longer, so it is never too high.
+    fn guess(&self, seq: u64) -> u64 {
+        self.head + seq.saturating_sub(self.una) / u64::from(MSS)
+    }
+    /// Where the record of the segment with byte `seq` is kept, most likely.
+    pub fn place_of(&self, seq: u64) -> Option<&Seg> {
+        let mask = self.ring.len().wrapping_sub(1);
+        self.ring.get(self.guess(seq) as usize & mask)
+    }
     /// The number of the segment in flight that starts at `seq`.
     #[inline]
     pub fn starting_at(&self, seq: u64) -> Option<u64> {
         if seq < self.una || seq >= self.nxt {
             return None;
         }
-        // No segment is longer than the MSS, so this guess is never too high.
-        let guess = self.head + (seq - self.una) / u64::from(MSS);
+        let guess = self.guess(seq);
         if guess < self.tail && self.at(guess).seq == seq {
             return Some(guess);
         }

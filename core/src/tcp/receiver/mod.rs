@@ -159,6 +159,13 @@ impl Receiver {
         self.nxt
     }
 
+    /// What the next segment is likely to be compared with: the first and the last run that wait behind a hole. For drivers
+    /// that prepare what is to come.
+    #[inline]
+    pub fn runs_needed(&self) -> Option<(&Range, &Range)> {
+        self.holes.ends()
+    }
+
     /// Kernel memory taken by what waits behind a hole, in bytes.
     pub fn waiting_memory(&self) -> u64 {
         self.holes.truesize
@@ -236,7 +243,9 @@ impl Receiver {
         }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
-            self.read_marks(seg, wire);
+            if self.marks.on() {
+                self.read_marks(seg, wire);
+            }
             self.on_out_of_order(now, seg.len, range, wire);
         } else {
             self.on_in_order(now, seg, range.end, wire);
@@ -260,7 +269,9 @@ impl Receiver {
             || self.window.quick_acks(ack::MAX_QUICK),
             || rto_ticks(self.ticks, self.rtt_us),
         );
-        self.read_marks(seg, wire);
+        if self.marks.on() {
+            self.read_marks(seg, wire);
+        }
         self.window.measure_rtt_by_window(now, self.nxt);
         if self.window.grow(seg.len, unread) {
             self.acks.quick |= 1;

@@ -34,6 +34,11 @@ impl Holes {
     pub fn is_empty(&self) -> bool {
         self.arrived.is_empty()
     }
+    /// The first and the last range.
+    #[inline]
+    pub fn ends(&self) -> Option<(&Range, &Range)> {
+        self.arrived.front().zip(self.arrived.back())
+    }
     /// The place of the first range that ends at or after `start`. Arrivals are mostly at the end, fills at the front.
     fn place(&self, start: u64) -> usize {
         match self.arrived.back() {

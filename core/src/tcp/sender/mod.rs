@@ -427,6 +427,15 @@ impl Sender {
     pub fn records_needed(&self) -> impl Iterator<Item = &Seg> {
         self.board.ends()
     }
+    /// Likewise the one that this ACK newly selects, if it does.
+    pub fn record_selected(&self, ack: &AckSegment) -> Option<&Seg> {
+        let newest = ack.sacks.first().filter(|_| ack.n_sacks > 0)?;
+        self.board.place_of(newest.end.saturating_sub(1))
+    }
+    /// Likewise the number of the segment that is to be sent again first.
+    pub fn repair_needed(&self) -> Option<&u64> {
+        self.board.first_lost()
+    }
 
     /// The law that sets the window, for traces.
     pub fn cc(&self) -> &dyn CongestionControl {
