@@ -22,6 +22,9 @@ const GROW_LEAST: u32 = 128;
 const SHARE_BITS: u32 = 8;
 /// Of the buffer before any segment has told its overhead.
 const SHARE_DEFAULT: u64 = 128;
+/// The first round of tuning is measured against so many segments, whatever window the sender begins with
+/// (`TCP_INIT_CWND`; `initcwnd` of a route is the sender's).
+const FIRST_ROUND: u64 = 10;
 /// Windows beyond 64 KB are scaled by at most 2¹⁴.
 const MAX_SCALE: u32 = 14;
 
@@ -49,7 +52,6 @@ pub(super) struct Window {
     window: u64,
     scale: u32,
     segment: u32,
-    iw_bytes: u64,
     /// Kernel memory of what waits, out of order or unread.
     pub queued: u64,
     // dynamic right-sizing
@@ -77,7 +79,6 @@ impl Window {
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,
-            iw_bytes: u64::from(cfg.iw) * mss,
             queued: 0,
             round_bytes: first,
             round_start: 0,
@@ -88,7 +89,7 @@ impl Window {
         }
     }
     pub fn established(&mut self, now: Time, nxt: u64) {
-        self.round_bytes = self.window.min(self.iw_bytes);
+        self.round_bytes = self.window.min(FIRST_ROUND * u64::from(MSS));
         self.round_start = nxt;
         self.round_time = now;
     }
@@ -249,5 +250,27 @@ impl Window {
         }
         self.round_start = nxt;
         self.round_time = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms: `ss` tells a `rcv_space` of 68 056 B, 47 segments, after
+    /// the first round, and `rb2167820`.
+    #[test]
+    fn the_first_round_is_measured_against_ten_segments_whatever_the_sender_begins_with() {
+        let mut window = Window::new(&Config {
+            iw: 90,
+            ..Config::default()
+        });
+        let (start, rtt) = (Time::ZERO, Span::ms(140));
+        window.established(start, 0);
+        window.measure_segment(MSS);
+        window.rtt8_us = rtt.as_us() << 3;
+        window.read(start + rtt, 47 * u64::from(MSS));
+        assert_eq!((window.round_bytes, window.buffer), (68_056, 2_167_820));
     }
 }
