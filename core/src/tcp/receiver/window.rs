@@ -25,6 +25,8 @@ const SHARE_DEFAULT: u64 = 128;
 /// The first round of tuning is measured against so many segments, whatever window the sender begins with
 /// (`TCP_INIT_CWND`; `initcwnd` of a route is the sender's).
 const FIRST_ROUND: u64 = 10;
+/// Windows are scaled for a buffer of this size at least (`net.core.rmem_max`), whatever `tcp_rmem` allows.
+const SCALED_FOR: u64 = 212_992;
 /// Windows beyond 64 KB are scaled by at most 2¹⁴.
 const MAX_SCALE: u32 = 14;
 
@@ -67,7 +69,7 @@ impl Window {
     pub fn new(cfg: &Config) -> Window {
         let buffer = cfg.rmem_default.get();
         let mss = u64::from(MSS);
-        let space = cfg.rmem_max.get().max(buffer).max(65_536);
+        let space = cfg.rmem_max.get().max(buffer).max(SCALED_FOR);
         let first = (buffer / 2 / mss * mss).min(65_535);
         Window {
             buffer,
@@ -256,7 +258,22 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
+    use crate::units::{Bytes, Span};
+
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the SYN-ACK tells a scale of 2, and the first full segment in the buffer
+    /// leaves a window of 10 900 B.
+    #[test]
+    fn windows_are_scaled_for_what_a_program_might_ask_for() {
+        let mut window = Window::new(&Config {
+            rmem_default: Bytes::new(20_000),
+            rmem_max: Bytes::new(60_000),
+            ..Config::default()
+        });
+        assert_eq!(window.scale, 2);
+        window.measure_segment(MSS);
+        while window.grow(MSS, truesize(MSS)) {}
+        assert_eq!(window.offer(0, 6 * u64::from(MSS), &mut 0), 10_900);
+    }
 
     /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms: `ss` tells a `rcv_space` of 68 056 B, 47 segments, after
     /// the first round, and `rb2167820`.
