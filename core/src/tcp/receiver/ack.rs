@@ -24,7 +24,7 @@ const COMPRESS_NS: u64 = 1_000_000;
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
 /// What changed in acknowledging since Linux 4.15.
-pub const RULES: &[Rule] = &[COMPRESSED, AT_ONCE_WHEN_WHOLE];
+pub const RULES: &[Rule] = &[COMPRESSED, AT_ONCE_WHEN_WHOLE, SHORT_ONES_OPEN];
 
 /// ACKs of what lies beyond a hole are compressed.
 pub const COMPRESSED: Rule = Rule {
@@ -40,6 +40,14 @@ pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
     since: Kernel(4, 19),
     help: "the segment that fills the last hole is acknowledged at once; before, like any other",
     source: "Linux 4.19: tcp: always ACK immediately on hole repairs",
+};
+
+/// Segments that will be merged into others take no memory but their payload's.
+pub const SHORT_ONES_OPEN: Rule = Rule {
+    name: "short segments open the window",
+    since: Kernel(5, 14),
+    help: "a segment that can be merged opens the window whatever its overhead; before, short ones opened a small window only",
+    source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
 };
 
 /// Which timer sends an ACK.

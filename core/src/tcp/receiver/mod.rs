@@ -273,7 +273,7 @@ impl Receiver {
             self.read_marks(seg, wire);
         }
         self.window.measure_rtt_by_window(now, self.nxt);
-        if self.window.grow(seg.len, unread) {
+        if self.window.grow(seg.len, unread, true) {
             self.acks.quick |= 1;
         }
         self.wait_for_reader(now, seg.seq, self.nxt);
@@ -373,7 +373,7 @@ impl Receiver {
         let merged = self.holes.truesize < waiting + window::truesize(len);
         let queued = if merged { self.holes.truesize } else { waiting };
         // Without SACK the window stands still meanwhile: an ACK that moves it is no duplicate.
-        if self.sack && !duplicate && self.window.grow(len, queued) {
+        if self.sack && !duplicate && self.window.grow(len, queued, merged) {
             self.acks.quick |= 1;
         }
         self.window.queued = self.holes.truesize;

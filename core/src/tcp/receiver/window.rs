@@ -5,6 +5,7 @@
 //! segments for each that arrives, up to that share. Once per round trip the buffer grows to hold twice what was read in it,
 //! sixteen segments, and twice the growth over the round before.
 
+use super::ack::SHORT_ONES_OPEN;
 use crate::tcp::wire::{Range, Segment};
 use crate::tcp::{Config, MSS};
 use crate::units::Time;
@@ -54,6 +55,8 @@ pub(super) struct Window {
     window: u64,
     scale: u32,
     segment: u32,
+    /// Do short segments that are merged open it whatever their overhead?
+    short_ones_open: bool,
     /// Kernel memory of what waits, out of order or unread.
     pub queued: u64,
     // dynamic right-sizing
@@ -81,6 +84,7 @@ impl Window {
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,
+            short_ones_open: cfg.kernel.follows(&SHORT_ONES_OPEN),
             queued: 0,
             round_bytes: first,
             round_start: 0,
@@ -122,8 +126,9 @@ impl Window {
             self.clamp = self.share_of(self.buffer);
         }
     }
-    /// Opens the window for a segment of `len` bytes; answers whether it did.
-    pub fn grow(&mut self, len: u32, queued: u64) -> bool {
+    /// Opens the window for a segment of `len` bytes, which takes a packet's memory for itself or `merges` into another; answers
+    /// whether it did.
+    pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         if len < GROW_LEAST {
             return false;
         }
@@ -134,7 +139,7 @@ impl Window {
         }
         // A packet whose memory is worth more window than its payload opens less, until both fit.
         let mut step = 2 * u64::from(MSS);
-        if self.share_of(truesize(len)) > u64::from(len) {
+        if !(merges && self.short_ones_open) && self.share_of(truesize(len)) > u64::from(len) {
             step = self.step_for_heavy(len);
             if step == 0 {
                 return false;
@@ -271,8 +276,23 @@ mod tests {
         });
         assert_eq!(window.scale, 2);
         window.measure_segment(MSS);
-        while window.grow(MSS, truesize(MSS)) {}
+        while window.grow(MSS, truesize(MSS), true) {}
         assert_eq!(window.offer(0, 6 * u64::from(MSS), &mut 0), 10_900);
+    }
+
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": after a segment of 764 B the window has opened by two full ones.
+    #[test]
+    fn a_short_segment_opens_the_window_unless_it_keeps_a_packet_for_itself() {
+        let mut window = Window::new(&Config {
+            rmem_default: Bytes::new(60_000),
+            rmem_max: Bytes::new(60_000),
+            ..Config::default()
+        });
+        window.measure_segment(MSS);
+        window.threshold = 22_481;
+        assert!(!window.grow(764, truesize(764), false));
+        assert!(window.grow(764, truesize(764), true));
+        assert_eq!(window.threshold, 22_481 + 2 * 1448);
     }
 
     /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms: `ss` tells a `rcv_space` of 68 056 B, 47 segments, after
