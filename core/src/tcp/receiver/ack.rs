@@ -23,9 +23,6 @@ const COMPRESS_NS: u64 = 1_000_000;
 /// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it is.
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
-/// What changed in acknowledging since Linux 4.15.
-pub const RULES: &[Rule] = &[COMPRESSED, AT_ONCE_WHEN_WHOLE, SHORT_ONES_OPEN];
-
 /// ACKs of what lies beyond a hole are compressed.
 pub const COMPRESSED: Rule = Rule {
     name: "compressed SACKs",

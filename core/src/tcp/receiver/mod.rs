@@ -15,14 +15,22 @@ mod window;
 use super::timer::Ticks;
 use super::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, EcnUse, MSS};
+use crate::kernel::Rule;
 use crate::packet::Feedback;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
-pub use ack::RULES;
 use ack::{Acks, Due};
 use ecn::Heed;
 use sack::Holes;
 use window::Window;
+
+/// What changed in receiving since Linux 4.15.
+pub const RULES: &[Rule] = &[
+    ack::COMPRESSED,
+    ack::AT_ONCE_WHEN_WHOLE,
+    ack::SHORT_ONES_OPEN,
+    window::LESS_WHAT_WAITS,
+];
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
@@ -214,7 +222,7 @@ impl Receiver {
             self.feedback = self.feedback.and(header.feedback);
         }
         if let Some(unread) = self.unread.filter(|u| u.at < now) {
-            self.window.read(unread.at, unread.first_end);
+            self.window.read(unread.at, unread.first_end, self.nxt);
             self.unread = None;
         }
         let range = Range {

@@ -3,9 +3,11 @@
 //! Laws (Linux 6.12): memory is counted in *truesize*, what a packet takes in the kernel (2344 B for a full segment cut from a
 //! super-packet), and a share of the buffer, payload over truesize, is offered. The window starts at 64 KB and opens by two
 //! segments for each that arrives, up to that share. Once per round trip the buffer grows to hold twice what was read in it,
-//! sixteen segments, and twice the growth over the round before.
+//! sixteen segments, and twice the growth over the round before. What has come and still waits to be read takes from what was
+//! read: a filled hole lets much go at once, which says nothing of how fast the path is.
 
 use super::ack::SHORT_ONES_OPEN;
+use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
 use crate::tcp::{Config, MSS};
 use crate::units::Time;
@@ -42,8 +44,17 @@ pub(super) fn truesize_of(run: Range) -> u64 {
     bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
 
+/// What still waits is taken from what was read.
+pub const LESS_WHAT_WAITS: Rule = Rule {
+    name: "the receive buffer grows by what was read less what still waits",
+    since: Kernel(6, 12),
+    help: "segments that wait to be read do not make the buffer grow, as a filled hole's do; before, only what was read counted",
+    source: "Linux 6.12 tcp_rcv_space_adjust, as measured on 6.12.117: tcp: add receive queue awareness in tcp_rcv_space_adjust()",
+};
+
 #[derive(Clone, Debug)]
 pub(super) struct Window {
+    kernel: Kernel,
     buffer: u64,
     buffer_max: u64,
     share: u64,
@@ -75,6 +86,7 @@ impl Window {
         let space = cfg.rmem_max.get().max(buffer).max(SCALED_FOR);
         let first = (buffer / 2 / mss * mss).min(65_535);
         Window {
+            kernel: cfg.kernel,
             buffer,
             buffer_max: cfg.rmem_max.get().max(buffer),
             share: SHARE_DEFAULT,
@@ -233,16 +245,20 @@ impl Window {
         self.by_window = Some((nxt + self.window, now));
     }
 
-    /// The application has read everything below `nxt`: once per round trip the buffer is resized.
+    /// The application has read everything below `read` of what has arrived below `nxt`: once per round trip the buffer is
+    /// resized.
     #[inline]
-    pub fn read(&mut self, now: Time, nxt: u64) {
+    pub fn read(&mut self, now: Time, read: u64, nxt: u64) {
         let passed = now.as_us().saturating_sub(self.round_time.as_us());
         if self.rtt8_us > 0 && passed >= self.rtt8_us >> 3 {
-            self.end_round(now, nxt);
+            self.end_round(now, read, nxt);
         }
     }
-    fn end_round(&mut self, now: Time, nxt: u64) {
-        let bytes = nxt - self.round_start;
+    fn end_round(&mut self, now: Time, read: u64, nxt: u64) {
+        let mut bytes = read - self.round_start;
+        if self.kernel.follows(&LESS_WHAT_WAITS) {
+            bytes = bytes.saturating_sub(nxt - read);
+        }
         if bytes > self.round_bytes {
             let mut window = 2 * bytes + 16 * u64::from(MSS);
             let growth =
@@ -255,7 +271,7 @@ impl Window {
             }
             self.round_bytes = bytes;
         }
-        self.round_start = nxt;
+        self.round_start = read;
         self.round_time = now;
     }
 }
@@ -307,7 +323,35 @@ mod tests {
         window.established(start, 0);
         window.measure_segment(MSS);
         window.rtt8_us = rtt.as_us() << 3;
-        window.read(start + rtt, 47 * u64::from(MSS));
+        window.read(start + rtt, 47 * u64::from(MSS), 47 * u64::from(MSS));
         assert_eq!((window.round_bytes, window.buffer), (68_056, 2_167_820));
+    }
+
+    /// A round of 200 segments ends as the first of 100 is read that a filled hole let go.
+    fn buffer_after_a_filled_hole(kernel: Kernel) -> u64 {
+        let mss = u64::from(MSS);
+        let mut window = Window::new(&Config {
+            kernel,
+            ..Config::default()
+        });
+        window.established(Time::ZERO, 0);
+        window.measure_segment(MSS);
+        window.rtt8_us = 40_000 << 3;
+        window.read(Time::ZERO + Span::ms(40), 200 * mss, 299 * mss);
+        window.buffer
+    }
+
+    #[test]
+    fn what_waits_makes_no_room() {
+        let nothing_waits = {
+            let mut window = Window::new(&Config::default());
+            window.established(Time::ZERO, 0);
+            window.measure_segment(MSS);
+            window.rtt8_us = 40_000 << 3;
+            window.read(Time::ZERO + Span::ms(40), 101 * u64::from(MSS), 101 * u64::from(MSS));
+            window.buffer
+        };
+        assert_eq!(buffer_after_a_filled_hole(Kernel(6, 12)), nothing_waits);
+        assert!(buffer_after_a_filled_hole(Kernel(5, 15)) > 3 * nothing_waits);
     }
 }
