@@ -2,7 +2,7 @@
 
 use super::run;
 
-/// In the median of eleven seeds: of thirty, ten give LP 6 to 26 %, the others 0.7 to 3.3.
+/// In the median of 61 seeds, 1.7 %: a third of them give LP 6 to 26 %, so a median of eleven has been from 0.9 to 5.7.
 #[test]
 fn beside_cubic_it_gives_way_and_reno_does_not() {
     let share = |cc: &str, seed: u32| {
@@ -17,9 +17,9 @@ fn beside_cubic_it_gives_way_and_reno_does_not() {
         goodput(true) / (goodput(true) + goodput(false))
     };
     let median = |cc: &str| {
-        let mut shares: Vec<f64> = (1..=11).map(|seed| share(cc, seed)).collect();
+        let mut shares: Vec<f64> = (1..=61).map(|seed| share(cc, seed)).collect();
         shares.sort_unstable_by(f64::total_cmp);
-        shares[5]
+        shares[30]
     };
     let lp = median("{ kind = \"lp\", stamp_offset = \"none\" }");
     let reno = median("\"reno\"");
