@@ -382,8 +382,9 @@ fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
     let (polite, greedy) = (beside("ledbat"), beside("cubic"));
     let down = |run: &Run| of(run).number("down_mbit");
     assert_eq!(of(&polite).number("peers"), 13.0);
+    // Upwards 1.44 to 1.60 with thirty seeds, the ACKs of what comes down beside it.
     assert!(
-        of(&greedy).number("up_mbit") > 1.5 && down(&greedy) > 6.0,
+        of(&greedy).number("up_mbit") > 1.4 && down(&greedy) > 6.0,
         "{:?}",
         of(&greedy)
     );
