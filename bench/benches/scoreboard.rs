@@ -3,7 +3,6 @@
 
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
 use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot};
-use narrows_core::tcp::wire::Range;
 
 /// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, found lost, sent again, acknowledged.
 fn scoreboard(c: &mut Criterion) {
@@ -19,12 +18,8 @@ fn scoreboard(c: &mut Criterion) {
         };
         let recover = |mut board: Scoreboard| {
             for i in (1..N).step_by(2) {
-                let block = Range {
-                    start: i * MSS,
-                    end: (i + 1) * MSS,
-                };
-                let at = board.number_of(block.start);
-                if let Some(n) = board.next_unsacked(at, block) {
+                let from = board.number_of(i * MSS);
+                if let Some(n) = board.next_unsacked(from, (i + 1) * MSS) {
                     board.sack(n);
                 }
                 board.mark_lost_by_rack(i - 1);
