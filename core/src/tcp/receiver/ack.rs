@@ -39,14 +39,6 @@ pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
     source: "Linux 4.19: tcp: always ACK immediately on hole repairs",
 };
 
-/// Segments that will be merged into others take no memory but their payload's.
-pub const SHORT_ONES_OPEN: Rule = Rule {
-    name: "short segments open the window",
-    since: Kernel(5, 14),
-    help: "a segment that can be merged opens the window whatever its overhead; before, short ones opened a small window only",
-    source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
-};
-
 /// Which timer sends an ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Due {

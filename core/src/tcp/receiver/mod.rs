@@ -28,7 +28,7 @@ use window::Window;
 pub const RULES: &[Rule] = &[
     ack::COMPRESSED,
     ack::AT_ONCE_WHEN_WHOLE,
-    ack::SHORT_ONES_OPEN,
+    window::SHORT_ONES_OPEN,
     window::LESS_WHAT_WAITS,
 ];
 

@@ -6,7 +6,6 @@
 //! sixteen segments, and twice the growth over the round before. What has come and still waits to be read takes from what was
 //! read: a filled hole lets much go at once, which says nothing of how fast the path is.
 
-use super::ack::SHORT_ONES_OPEN;
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
 use crate::tcp::{Config, MSS};
@@ -44,6 +43,14 @@ pub(super) fn truesize_of(run: Range) -> u64 {
     bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
 
+/// Segments that will be merged into others take no memory but their payload's.
+pub const SHORT_ONES_OPEN: Rule = Rule {
+    name: "short segments open the window",
+    since: Kernel(5, 14),
+    help: "a segment that can be merged opens the window whatever its overhead; before, short ones opened a small window only",
+    source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
+};
+
 /// What still waits is taken from what was read.
 pub const LESS_WHAT_WAITS: Rule = Rule {
     name: "the receive buffer grows by what was read less what still waits",
@@ -66,8 +73,6 @@ pub(super) struct Window {
     window: u64,
     scale: u32,
     segment: u32,
-    /// Do short segments that are merged open it whatever their overhead?
-    short_ones_open: bool,
     /// Kernel memory of what waits, out of order or unread.
     pub queued: u64,
     // dynamic right-sizing
@@ -96,7 +101,6 @@ impl Window {
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
             segment: MSS_GUESS,
-            short_ones_open: cfg.kernel.follows(&SHORT_ONES_OPEN),
             queued: 0,
             round_bytes: first,
             round_start: 0,
@@ -151,7 +155,8 @@ impl Window {
         }
         // A packet whose memory is worth more window than its payload opens less, until both fit.
         let mut step = 2 * u64::from(MSS);
-        if !(merges && self.short_ones_open) && self.share_of(truesize(len)) > u64::from(len) {
+        let free_of_overhead = merges && self.kernel.follows(&SHORT_ONES_OPEN);
+        if !free_of_overhead && self.share_of(truesize(len)) > u64::from(len) {
             step = self.step_for_heavy(len);
             if step == 0 {
                 return false;
@@ -281,15 +286,30 @@ mod tests {
     use super::*;
     use crate::units::{Bytes, Span};
 
+    fn with_rmem(default: u64, max: u64) -> Window {
+        Window::new(&Config {
+            rmem_default: Bytes::new(default),
+            rmem_max: Bytes::new(max),
+            ..Config::default()
+        })
+    }
+
+    /// Its first round trip of `rtt` is over: `came` segments have arrived and been read, then `waiting` more have arrived.
+    fn after_a_round(cfg: &Config, rtt: Span, came: u64, waiting: u64) -> Window {
+        let mut window = Window::new(cfg);
+        window.established(Time::ZERO, 0);
+        window.measure_segment(MSS);
+        window.rtt8_us = rtt.as_us() << 3;
+        let [read, nxt] = [came, came + waiting].map(|segments| segments * u64::from(MSS));
+        window.read(Time::ZERO + rtt, read, nxt);
+        window
+    }
+
     /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the SYN-ACK tells a scale of 2, and the first full segment in the buffer
     /// leaves a window of 10 900 B.
     #[test]
     fn windows_are_scaled_for_what_a_program_might_ask_for() {
-        let mut window = Window::new(&Config {
-            rmem_default: Bytes::new(20_000),
-            rmem_max: Bytes::new(60_000),
-            ..Config::default()
-        });
+        let mut window = with_rmem(20_000, 60_000);
         assert_eq!(window.scale, 2);
         window.measure_segment(MSS);
         while window.grow(MSS, truesize(MSS), true) {}
@@ -299,11 +319,7 @@ mod tests {
     /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": after a segment of 764 B the window has opened by two full ones.
     #[test]
     fn a_short_segment_opens_the_window_unless_it_keeps_a_packet_for_itself() {
-        let mut window = Window::new(&Config {
-            rmem_default: Bytes::new(60_000),
-            rmem_max: Bytes::new(60_000),
-            ..Config::default()
-        });
+        let mut window = with_rmem(60_000, 60_000);
         window.measure_segment(MSS);
         window.threshold = 22_481;
         assert!(!window.grow(764, truesize(764), false));
@@ -315,43 +331,26 @@ mod tests {
     /// the first round, and `rb2167820`.
     #[test]
     fn the_first_round_is_measured_against_ten_segments_whatever_the_sender_begins_with() {
-        let mut window = Window::new(&Config {
+        let cfg = Config {
             iw: 90,
             ..Config::default()
-        });
-        let (start, rtt) = (Time::ZERO, Span::ms(140));
-        window.established(start, 0);
-        window.measure_segment(MSS);
-        window.rtt8_us = rtt.as_us() << 3;
-        window.read(start + rtt, 47 * u64::from(MSS), 47 * u64::from(MSS));
+        };
+        let window = after_a_round(&cfg, Span::ms(140), 47, 0);
         assert_eq!((window.round_bytes, window.buffer), (68_056, 2_167_820));
     }
 
     /// A round of 200 segments ends as the first of 100 is read that a filled hole let go.
-    fn buffer_after_a_filled_hole(kernel: Kernel) -> u64 {
-        let mss = u64::from(MSS);
-        let mut window = Window::new(&Config {
-            kernel,
-            ..Config::default()
-        });
-        window.established(Time::ZERO, 0);
-        window.measure_segment(MSS);
-        window.rtt8_us = 40_000 << 3;
-        window.read(Time::ZERO + Span::ms(40), 200 * mss, 299 * mss);
-        window.buffer
-    }
-
     #[test]
     fn what_waits_makes_no_room() {
-        let nothing_waits = {
-            let mut window = Window::new(&Config::default());
-            window.established(Time::ZERO, 0);
-            window.measure_segment(MSS);
-            window.rtt8_us = 40_000 << 3;
-            window.read(Time::ZERO + Span::ms(40), 101 * u64::from(MSS), 101 * u64::from(MSS));
-            window.buffer
+        let buffer = |kernel, came, waiting| {
+            let cfg = Config {
+                kernel,
+                ..Config::default()
+            };
+            after_a_round(&cfg, Span::ms(40), came, waiting).buffer
         };
-        assert_eq!(buffer_after_a_filled_hole(Kernel(6, 12)), nothing_waits);
-        assert!(buffer_after_a_filled_hole(Kernel(5, 15)) > 3 * nothing_waits);
+        let nothing_waits = buffer(Kernel(6, 12), 101, 0);
+        assert_eq!(buffer(Kernel(6, 12), 200, 99), nothing_waits);
+        assert!(buffer(Kernel(5, 15), 200, 99) > 3 * nothing_waits);
     }
 }
