@@ -6,7 +6,7 @@
 //! be with the same reduction: `0.53` packets per round trip.
 //!
 //! Sources: RFC 9438; Linux 6.12 for what differs from it, all of it kept because measurements show it:
-//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick, the cube root a table and one Newton step;
+//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick, the cube root a guess and one Newton step;
 //! - the curve is looked up one *least* round trip ahead, not one smoothed one;
 //! - growth is "one packet per `cnt` acknowledged": at most 50 % per round trip, at least 5 % before the first loss; `cnt`
 //!   is computed once per tick, and at most every 1/32 s while the window stands still;
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!((w.ssthresh, c.w_max), (56, 68));
     }
 
-    /// The times after which the window is back where it was, 1/1024 s, for what it came down by: where the exact root has other
-    /// ones, Linux's table and step do (its own for 28 and 100: 4215, 6451).
+    /// The times after which the window is back where it was, 1/1024 s, for what it came down by: exact roots are 2375, 3771,
+    /// 4218 and 6448.
     #[test]
     fn the_cube_root_is_off_as_in_linux() {
         let k = |packets: u64| cube_root((1 << 40) / C_SCALED * packets);
