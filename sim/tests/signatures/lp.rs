@@ -3,7 +3,7 @@
 use super::run;
 
 /// Of 201 seeds a quarter give LP less than 1 %, half less than 3.4, a tenth more than 14: the median lies where shares leap, and that of 61
-/// seeds has been from 1.7 to 4.1. So it is the lower quartile that is held to the limit, and the mean of all to a quarter of Reno's.
+/// seeds has been from 1.7 to 4.1. So it is the lower quartile that is held to a limit, and the mean of all to a quarter of Reno's.
 #[test]
 fn beside_cubic_it_gives_way_and_reno_does_not() {
     let share = |cc: &str, seed: u32| {
@@ -25,7 +25,7 @@ fn beside_cubic_it_gives_way_and_reno_does_not() {
     let (lp, lp_mean) = shares("{ kind = \"lp\", stamp_offset = \"none\" }");
     let (reno, reno_mean) = shares("\"reno\"");
     println!("lower quartile, mean: LP {lp} {lp_mean}, Reno {reno} {reno_mean}");
-    assert!(lp < 0.03, "{lp}");
+    assert!(lp < 0.015, "{lp}");
     assert!(reno > 0.25, "{reno}");
     assert!(lp_mean < reno_mean / 4.0, "{lp_mean} {reno_mean}");
 }
