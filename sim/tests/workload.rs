@@ -373,18 +373,18 @@ fn a_video_above_its_path_stalls_for_the_difference() {
 
 #[test]
 fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
+    // Upwards, beside the ACKs of what comes down, it has 1.44 to 1.60 Mbit/s in a minute and 1.51 to 1.57 in four.
     let beside = |cc: &str| {
         run(&format!(
-            "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"300p\"\n[path.reverse]\nrate = \"2Mbit\"\n\
+            "duration = \"240s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"300p\"\n[path.reverse]\nrate = \"2Mbit\"\n\
              buffer = \"100p\"\n[[flow]]\nworkload = {{ kind = \"torrent\", down = 10, up = 3 }}\ncc = \"{cc}\"\n[[flow]]\ncc = \"cubic\"\n"
         ))
     };
     let (polite, greedy) = (beside("ledbat"), beside("cubic"));
     let down = |run: &Run| of(run).number("down_mbit");
     assert_eq!(of(&polite).number("peers"), 13.0);
-    // Upwards 1.44 to 1.60 with thirty seeds, the ACKs of what comes down beside it.
     assert!(
-        of(&greedy).number("up_mbit") > 1.4 && down(&greedy) > 6.0,
+        of(&greedy).number("up_mbit") > 1.5 && down(&greedy) > 6.0,
         "{:?}",
         of(&greedy)
     );
