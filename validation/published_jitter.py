@@ -1,17 +1,20 @@
-"""Published paths whose round trips vary by microseconds, as those of real machines do: what becomes of BBR?
+"""Published paths whose round trips vary by microseconds, as those of real machines do: what becomes of BBR and CUBIC?
 
     python -m validation.published_jitter          the tables of evidence/published-jitter.md
 
 In virtual time a round trip is the same to the microsecond as long as no queue stands. Here the way behind the queue
 varies, normally distributed with a spread that is named, in order. How much the machines of the testbed varied is not
 published, so nothing of this is in the set-up of the maps. Nor is what they add to the round trip that was asked for:
-the second table has some cells with longer ones.
+the second table has some cells with longer ones. Nor is how many segments cross the path at once: all that the sender
+sends at once where nothing cuts it up, and otherwise what the router puts together again as it comes from its card; the
+third table has some cells with fewer.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from narrows._parallel import everywhere
 from narrows.published import Cell, cells, received_mbit, sent_again
@@ -23,6 +26,14 @@ SPREADS = (None, "10us", "50us", "200us", "500us")
 SEEDS = 3
 
 ODD = {
+    ("4.15", "cubic", 100): ((500, 75), *((750, ms) for ms in (5, 75, 100)), *((1000, ms) for ms in (5, 75, 100, 200))),
+    ("4.15", "cubic", 10000): ((10, 50),),
+    ("5.15", "cubic", 100): (
+        *((250, ms) for ms in (150, 200)),
+        *((500, ms) for ms in (75, 100, 150, 200)),
+        *((750, ms) for ms in (10, 25, 50, 75, 100)),
+        *((1000, ms) for ms in (5, 10, 25, 50, 75, 200)),
+    ),
     ("4.15", "bbr", 100): (
         *((rate, 200) for rate in (50, 100, 250, 500, 750, 1000)),
         *((1000, 150), (10, 75), (50, 10), (50, 25), (250, 5), (750, 5), (750, 25), (1000, 5), (1000, 10)),
@@ -35,22 +46,41 @@ ODD = {
 """Cells that disagree without it, by Linux, congestion control and buffer in KB: Mbit/s, ms."""
 
 LONGER_MS = (0, 0.5, 1, 1.5, 2, 3)
-STEPS = {("4.15", "bbr", 100): ((10, 75), (50, 10)), ("5.13.12", "bbr2", 100): ((250, 10),)}
-"""Cells on which no spread tells."""
+STEPS = {
+    ("4.15", "bbr", 100): ((10, 75), (50, 10)),
+    ("4.15", "cubic", 10000): ((10, 50),),
+    ("5.13.12", "bbr2", 100): ((250, 10),),
+}
+"""Cells on which no spread tells, and one that any spread tells on."""
+
+PIECES = (None, "32p", "24p", "17p", "12p", "8p", "4p")
+PIECED = {("5.13.12", "bbr2", 100): ((250, 5), (250, 10), (500, 5))}
+"""Cells whose losses hang on how many segments are lost at once."""
 
 Places = Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]
-Job = tuple[Cell, str | None, float, int]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a cell, and what is otherwise than in the map."""
+
+    cell: Cell
+    seed: int
+    spread: str | None = None
+    longer_ms: float = 0
+    pieces: str | None = None
 
 
 def play(job: Job, keep_on: Progress) -> tuple[float, int]:
     """Goodput of one run, and what it sent again."""
-    cell, spread, longer_ms, seed = job
-    tree = dict(cell.scenario().tree())
-    tree["path"] = {**tree["path"], "rtt": f"{cell.rtt_ms + longer_ms}ms"}
-    if spread is not None:
-        tree["path"] = {**tree["path"], "delay_forward": "1ms", "jitter": {"kind": "normal", "spread": spread}}
-    run_ = run(from_tree(tree), seed=seed, sample_interval="1s", progress=keep_on)
-    rtt_ms = cell.rtt_ms + longer_ms
+    tree = dict(job.cell.scenario().tree())
+    rtt_ms = job.cell.rtt_ms + job.longer_ms
+    tree["path"] = {**tree["path"], "rtt": f"{rtt_ms}ms"}
+    if job.spread is not None:
+        tree["path"] = {**tree["path"], "delay_forward": "1ms", "jitter": {"kind": "normal", "spread": job.spread}}
+    if job.pieces is not None:
+        tree["host"] = {**tree["host"], "gso": job.pieces}
+    run_ = run(from_tree(tree), seed=job.seed, sample_interval="1s", progress=keep_on)
     return received_mbit(run_.flows[0]["series"], rtt_ms), sent_again(run_.samples, rtt_ms)
 
 
@@ -69,9 +99,20 @@ def name(cell: Cell) -> str:
     return f"{cell.kernel}-{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
 
 
+def goodputs(runs: Sequence[tuple[float, int]]) -> str:
+    """What runs brought, sorted."""
+    return ", ".join(f"{mbit:.4g}" for mbit in sorted(mbit for mbit, _ in runs))
+
+
 def again(runs: Sequence[tuple[float, int]]) -> str:
     """What runs sent again, sorted."""
     return ", ".join(str(n) for n in sorted(n for _, n in runs))
+
+
+def table(first: str, others: Sequence[str]) -> None:
+    """Prints its heads: the cell, then these."""
+    print(f"| cell | {first} | {' | '.join(others)} |")
+    print("|---" * (2 + first.count("|") + len(others)) + "|")
 
 
 def main() -> None:
@@ -79,26 +120,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
     args = parser.parse_args()
-    odd, steps, seeds = among(ODD), among(STEPS), range(1, SEEDS + 1)
-    todo: list[Job] = [(cell, spread, 0, seed) for cell in odd for spread in SPREADS for seed in seeds]
-    todo += [(cell, None, longer, seed) for cell in steps for longer in LONGER_MS[1:] for seed in seeds]
-    found = everywhere(todo, play, cost=lambda job: job[0].rate_mbit, jobs=args.jobs)
+    odd, steps, pieced = among(ODD), among(STEPS), among(PIECED)
+    seeds = range(1, SEEDS + 1)
+    todo = [Job(cell, seed, spread=spread) for cell in odd for spread in SPREADS for seed in seeds]
+    todo += [Job(cell, seed, longer_ms=longer) for cell in steps for longer in LONGER_MS[1:] for seed in seeds]
+    todo += [Job(cell, seed, pieces=pieces) for cell in pieced for pieces in PIECES[1:] for seed in seeds]
+    found = everywhere(todo, play, cost=lambda job: job.cell.rate_mbit, jobs=args.jobs)
     got = dict(zip(todo, found, strict=True))
 
-    heads = ("none |" if s is None else f"{s.removesuffix('us')} µs |" for s in SPREADS)
-    print("| cell | figure | published |", *heads)
-    print("|---|---|---|" + "---|" * len(SPREADS))
+    table("figure | published", ["none" if s is None else f"{s.removesuffix('us')} µs" for s in SPREADS])
     for cell in odd:
-        by_spread = [[got[cell, spread, 0, seed] for seed in seeds] for spread in SPREADS]
-        goodputs = (", ".join(f"{g:.4g}" for g, _ in sorted(runs)) for runs in by_spread)
-        print(f"| `{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit} | {' | '.join(goodputs)} |")
+        by_spread = [[got[Job(cell, seed, spread=spread)] for seed in seeds] for spread in SPREADS]
+        print(f"| `{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit} | {' | '.join(map(goodputs, by_spread))} |")
         print(f"| | sent again | {cell.retransmits} | {' | '.join(map(again, by_spread))} |")
     print()
-    print("| cell | sent again, published |", *(f"{longer:g} ms longer |" for longer in LONGER_MS))
-    print("|---|---|" + "---|" * len(LONGER_MS))
+    table("figure | published", [f"{longer:g} ms longer" for longer in LONGER_MS])
     for cell in steps:
-        by_ms = [[got[cell, None, longer, seed] for seed in seeds] for longer in LONGER_MS]
-        print(f"| `{name(cell)}` | {cell.retransmits} | {' | '.join(map(again, by_ms))} |")
+        by_ms = [[got[Job(cell, seed, longer_ms=longer)] for seed in seeds] for longer in LONGER_MS]
+        print(f"| `{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit} | {' | '.join(map(goodputs, by_ms))} |")
+        print(f"| | sent again | {cell.retransmits} | {' | '.join(map(again, by_ms))} |")
+    print()
+    table("sent again, published", ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)])
+    for cell in pieced:
+        by_pieces = [[got[Job(cell, seed, pieces=pieces)] for seed in seeds] for pieces in PIECES]
+        print(f"| `{name(cell)}` | {cell.retransmits} | {' | '.join(map(again, by_pieces))} |")
 
 
 if __name__ == "__main__":
