@@ -309,11 +309,11 @@ impl Receiver {
         self.check_ack(now, many, wire);
         // The application reads everything.
         self.window.queued = self.holes.truesize;
-        if self.acks.scheduled
+        let due = self.acks.scheduled
             && (self.nxt - self.acks.acked > u64::from(self.window.segment())
-                || (self.acks.pushed && self.window.queued == 0)
-                || self.window.doubled(self.acks.acked, self.nxt, &mut self.acks.quick))
-        {
+                || (self.acks.pushed && self.window.queued == 0));
+        // Room for twice the window is told of even where nothing awaits its ACK.
+        if due || self.window.doubled(self.acks.acked, self.nxt, &mut self.acks.quick) {
             self.send_ack(wire);
         }
     }
@@ -520,5 +520,36 @@ mod tests {
         let beyond = (2..100).map(|n| arrives(n, 1000 + 2 * n, 650)).last();
         let again = arrives(1, 1500, 143);
         assert_eq!((in_order, beyond, again), (432, Some(650), 143));
+    }
+
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the segment that fills a hole before 24 others is acknowledged with a window
+    /// of 13 580 B, for all of them still wait, and the application, which reads them all, has it told of 37 032 B at once.
+    #[test]
+    fn reading_what_makes_room_for_twice_the_window_is_told_of() {
+        let mut receiver = Receiver::new(&Config {
+            rmem_default: crate::units::Bytes::new(60_000),
+            rmem_max: crate::units::Bytes::new(60_000),
+            ..Config::default()
+        });
+        receiver.accept(Time::ZERO, 24_000, EcnUse::default());
+        let mut now = Time::ZERO;
+        let mut arrives = |n: u64| {
+            now += Span::ms(2);
+            let seg = Segment {
+                seq: n * u64::from(MSS),
+                len: MSS,
+                ..Segment::default()
+            };
+            let mut windows = alloc::vec::Vec::new();
+            receiver.on_segment(now, &seg, &mut |ack| windows.push(ack.window));
+            windows
+        };
+        for n in 0..100 {
+            arrives(n);
+        }
+        for n in 101..125 {
+            arrives(n);
+        }
+        assert_eq!(arrives(100), [13_580, 37_032]);
     }
 }
