@@ -111,6 +111,33 @@ fn a_send_buffer_bounds_the_window() {
     assert!(large < bound(320.0) && large > 1.3 * small, "{large}");
 }
 
+/// Linux 6.12 in virtual time, H-TCP over 15.6 Mbit/s and 116 ms with at most 200 000 B of send buffer: slow start fills the window,
+/// 656 kB, and loses most of it. What is selected cannot be noted (`TCPWqueueTooBig` counts 174), so that a timeout ends it, and
+/// repairs leave one by one: after 3 s 729 792 B were acknowledged and 23 segments sent again, after 3.4 s as many as 31.
+#[test]
+fn a_small_send_buffer_has_no_memory_to_note_what_arrived() {
+    let after_slow_start = |like: &str| {
+        let mut s = one("htcp");
+        let hop = &mut s.path.hops[0];
+        hop.rate = Rate::bit(15_600_000);
+        (hop.rtt, hop.delay_forward) = (Span::ms(116), Span::ZERO);
+        hop.buffer = Some(Buffer::Bytes(Bytes::new(226_200)));
+        hop.link = Link::Tbf {
+            burst: Bytes::new(3080),
+            peak: None,
+        };
+        (s.host.wmem_max, s.host.like) = (Bytes::new(200_000), like.into());
+        let flows = play(&s).samples.flows;
+        [3.0, 3.4].map(|t| {
+            let row = flows.t_s.iter().position(|t_s| (t_s - t).abs() < 0.01).unwrap();
+            (flows.delivered_bytes[row], flows.retransmits[row])
+        })
+    };
+    assert_eq!(after_slow_start("linux-6.12"), [(729_792, 23), (738_480, 31)]);
+    let [before, _] = after_slow_start("linux-4.15");
+    assert!(before.0 > 2_500_000, "{before:?}");
+}
+
 /// RTTs that a coarse clock measures are whole milliseconds.
 #[test]
 fn a_clock_of_milliseconds_sees_no_more() {

@@ -623,6 +623,17 @@ impl Scoreboard {
     pub fn any_retransmitted(&self) -> bool {
         self.retrans_out > 0 || self.first().is_some_and(|s| s.is(EVER_RETRANS))
     }
+    /// Numbers of the segments that are in one super-packet with segment `i`.
+    pub fn buffer_of(&self, i: u64) -> core::ops::Range<u64> {
+        let (mut first, mut end) = (i, i + 1);
+        while first > self.head && self.at(first - 1).is(GLUED) {
+            first -= 1;
+        }
+        while end < self.tail && self.at(end - 1).is(GLUED) {
+            end += 1;
+        }
+        first..end
+    }
     /// Numbers of all segments in flight, by sequence.
     pub fn numbers(&self) -> core::ops::Range<u64> {
         self.head..self.tail

@@ -241,7 +241,7 @@ impl Sender {
             }
         }
         let (mut selected, mut n) = ([Range::default(); MAX_SACKS], 0);
-        let (mut new, mut n_new) = ([(0, 0); MAX_SACKS], 0);
+        let (mut new, mut n_new) = ([(0, Range::default()); MAX_SACKS], 0);
         for block in said {
             // What lies below the ACK itself says nothing of what is in flight.
             if block.start < una || block.start >= block.end || block.end > nxt {
@@ -251,21 +251,29 @@ impl Sender {
             n += 1;
             // Most of what an ACK selects, the one before it did: nothing has to be looked up for that.
             if let Some(from) = self.first_unknown(*block) {
-                new[n_new] = (from, block.end);
+                new[n_new] = (from, *block);
                 n_new += 1;
             }
         }
         self.selected = selected;
         let new = &mut new[..n_new];
         if n_new > 1 {
-            new.sort_unstable();
+            new.sort_unstable_by_key(|(from, _)| *from);
         }
         let fack = self.board.fack();
-        for (from, end) in new {
+        let spares = n_new > 0 && self.spares_memory();
+        for (from, block) in new {
             let mut at = *from;
-            while let Some(i) = self.board.next_unsacked(at, *end) {
+            if spares || self.spared {
+                at = self.looks_again(at, block.start);
+            }
+            while let Some(i) = self.board.next_unsacked(at, block.end) {
+                if spares && !self.can_select(i, block.start, block.end) {
+                    self.spared = true;
+                    break;
+                }
                 at = i + 1;
-                if self.take_sack(now, i, fack, news, times) == *end {
+                if self.take_sack(now, i, fack, news, times) == block.end {
                     break;
                 }
             }

@@ -23,10 +23,12 @@
 //! | `small_queue` | how much may lie in the host's own queue |
 //! | `below` | super-packets for the host's own interface, and what it tells of them |
 //! | `writer` | the application's writes and the socket buffer |
+//! | `cuts` | what of that which was sent may be cut in two |
 //! | `ecn` | marks: asked for, answered, told of |
 //! | `duplicates` | what duplicate ACKs tell where nothing is selected |
 
 mod below;
+mod cuts;
 mod duplicates;
 mod ecn;
 mod input;
@@ -153,6 +155,8 @@ pub struct Sender {
     reordering: u32,
     /// The blocks of the last ACK that selected: every segment in them is SACKed.
     selected: [Range; MAX_SACKS],
+    /// Some of what they hold was not taken note of, for want of memory.
+    spared: bool,
     dsack_dups: u64,
     probe: Option<TailProbe>,
     ecn: ecn::Ecn,
@@ -196,6 +200,7 @@ pub const RULES: &[Rule] = &[
     timers::TIMEOUT_SPARES_RECENT,
     pacing::EDT,
     output::DEFERS_BY_DEPARTURE,
+    cuts::CUTS_NEED_MEMORY,
     output::LIMITED_WITHOUT_SENDING,
     output::BURSTS_BY_RTT,
     output::LIMITED_FOR_A_WINDOW,
@@ -239,6 +244,7 @@ impl Sender {
             frto: false,
             reordering: REORDERING,
             selected: Default::default(),
+            spared: false,
             dsack_dups: 0,
             probe: None,
             ecn: ecn::Ecn::new(cfg.ecn),

@@ -25,6 +25,8 @@ const WRITE: u64 = 262_144;
 const OVERHEAD: u64 = 896;
 /// Kernel memory that the socket buffer reckons for one segment.
 const PER_SEGMENT: u64 = 2_304;
+/// And what two super-packets of 64 KiB take: so much beyond half of what waits may be cut at will.
+const CUT_ALLOWANCE: u64 = 2 * (65_536 + 576);
 /// The socket buffer holds windows of at least so many segments.
 const LEAST_SEGMENTS: u32 = 10;
 
@@ -126,6 +128,10 @@ impl Writer {
     /// Kernel memory of all that was written and not acknowledged.
     fn memory(&self, sent: &Scoreboard) -> u64 {
         self.written - sent.una() + OVERHEAD * (self.buffers() + sent.buffers())
+    }
+    /// Is that more than twice the buffer and an allowance?
+    pub fn overfull(&self, sent: &Scoreboard) -> bool {
+        self.memory(sent) / 2 > self.buffer + CUT_ALLOWANCE
     }
     /// How many wait.
     fn buffers(&self) -> u64 {
