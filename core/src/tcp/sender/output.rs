@@ -451,7 +451,8 @@ impl Sender {
             }
             let most = *most.get_or_insert_with(|| self.burst_segments());
             let room = self.w.cwnd - self.board.in_flight();
-            if together == 0 && self.spares_memory() && !self.leaves_whole(i, u64::from(most.min(room))) {
+            let room = most.min(self.w.cwnd - self.board.in_flight());
+            if together == 0 && self.spares_memory() && !self.leaves_whole(i, u64::from(room)) {
                 // As in Linux, without a look at the timer.
                 return;
             }
