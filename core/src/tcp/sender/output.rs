@@ -450,7 +450,6 @@ impl Sender {
                 break;
             }
             let most = *most.get_or_insert_with(|| self.burst_segments());
-            let room = self.w.cwnd - self.board.in_flight();
             let room = most.min(self.w.cwnd - self.board.in_flight());
             if together == 0 && self.spares_memory() && !self.leaves_whole(i, u64::from(room)) {
                 // As in Linux, without a look at the timer.
