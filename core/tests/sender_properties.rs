@@ -41,6 +41,7 @@ struct Hostile {
     ack: Place,
     window: u64,
     tsval: u32,
+    ace: u8,
     /// ms before now.
     tsecr_age: Option<u32>,
     n_sacks: u8,
@@ -65,14 +66,16 @@ prop_compose! {
         timer in prop::bool::weighted(0.8),
         ack in prop_oneof![Just(Place::Una(0)), place()],
         window in prop_oneof![6 => 1u64<<16..1<<22, 1 => Just(0u64), 2 => 0u64..5000, 1 => Just(u64::MAX), 1 => any::<u64>()],
-        tsval in any::<u32>(),
+        // Of a clock that stands at its end: what is older than that may be refused.
+        tsval in prop_oneof![6 => (0u32..4).prop_map(|age| u32::MAX - age), 1 => any::<u32>()],
+        ace in any::<u8>(),
         tsecr_age in prop::option::weighted(0.9, prop_oneof![4 => 0u32..100, 1 => any::<u32>()]),
         n_sacks in prop_oneof![8 => 0u8..=3, 1 => any::<u8>()],
         sacks in prop::array::uniform3((place(), place())),
         syn in prop::bool::weighted(0.02),
         ece in prop::bool::weighted(0.2),
     ) -> Hostile {
-        Hostile { wait_us, timer, ack, window, tsval, tsecr_age, n_sacks, sacks, syn, ece }
+        Hostile { wait_us, timer, ack, window, tsval, ace, tsecr_age, n_sacks, sacks, syn, ece }
     }
 }
 
@@ -159,7 +162,7 @@ impl Target {
             sacks,
             syn: h.syn,
             ece: h.ece,
-            marks: AckMarks::new(h.tsval as u8, Ecn::NotEct),
+            marks: AckMarks::new(h.ace, Ecn::NotEct),
             ..AckSegment::default()
         };
         let mut sent = Vec::new();
@@ -201,7 +204,8 @@ proptest! {
         if t.established {
             for _ in 0..30 {
                 t.wait(t.now + Span::ms(50));
-                let ack = AckSegment { ack: t.nxt, window: 1 << 20, tsecr: (t.now.as_us() / 1000) as u32, ..AckSegment::default() };
+                let tsecr = (t.now.as_us() / 1000) as u32;
+                let ack = AckSegment { ack: t.nxt, window: 1 << 20, tsval: u32::MAX, tsecr, ..AckSegment::default() };
                 let mut sent = Vec::new();
                 t.sender.on_segment(t.now, &ack, &mut |s| sent.push(s));
                 t.took(sent);

@@ -67,8 +67,9 @@ fn registry() -> Registry<Packet> {
     registry
 }
 
+/// BBR keeps the queue full, whatever overtakes.
 fn text(path: &str) -> String {
-    format!("duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \"reno\"\n")
+    format!("duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \"bbr\"\n")
 }
 
 fn play(path: &str) -> Run {

@@ -8,6 +8,7 @@
 //! | [`scoreboard`] | what the sender knows of every segment in flight |
 //! | [`flight`] | and what more, for laws that ask |
 //! | [`rack`] | which of them are lost |
+//! | `past` | what a timestamp shows to be too old |
 //! | [`prr`] | how the window comes down in recovery |
 //! | [`rtt`] | round-trip times and the timeout |
 //! | [`timer`] | the kernel's ticks |
@@ -15,6 +16,7 @@
 
 pub mod flight;
 pub mod options;
+mod past;
 pub mod prr;
 pub mod rack;
 pub mod receiver;

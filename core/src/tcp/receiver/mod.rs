@@ -12,6 +12,7 @@ mod ecn;
 mod sack;
 mod window;
 
+use super::past;
 use super::timer::Ticks;
 use super::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, EcnUse, MSS};
@@ -208,6 +209,10 @@ impl Receiver {
             }
             Phase::Established => {}
         }
+        if seg.len > 0 && past::is_past(self.ts_recent, seg.tsval) {
+            self.refuse(seg, wire);
+            return;
+        }
         self.acks.now |= self.marks.on_packet(seg.ecn);
         if seg.len > 0 {
             self.on_data(now, seg, wire);
@@ -215,6 +220,16 @@ impl Receiver {
             // An old segment without data asks how large the window is.
             self.send_ack(wire);
         }
+    }
+
+    /// Data from the past is not taken, only answered.
+    fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        if seg.seq < self.nxt {
+            let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
+            self.dsack = Some(Range { start: seg.seq, end });
+            self.acks.enter_quick(self.window.quick_acks(ack::MAX_QUICK));
+        }
+        self.send_ack(wire);
     }
 
     fn on_data(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {

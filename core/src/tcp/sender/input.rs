@@ -5,6 +5,7 @@ use super::rate::Newest;
 use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
 use crate::host::Fate;
+use crate::tcp::past;
 use crate::tcp::scoreboard::{Seg, EVER_RETRANS, LOST, RETRANS, SACKED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
@@ -90,6 +91,13 @@ impl SentTimes {
 }
 
 impl Sender {
+    /// Is it an answer to a SYN, or an ACK that says what the last one did?
+    pub(super) fn may_come_late(&self, ack: &AckSegment) -> bool {
+        let duplicate = ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
+        let timeout_us = self.ticks.to_us(self.rto_ticks);
+        ack.syn || duplicate && past::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
+    }
+
     /// Answers whether the timer is still to be set, should nothing be sent now (sending sets it anyway).
     pub(super) fn on_ack<R: Into<Fate>>(
         &mut self,

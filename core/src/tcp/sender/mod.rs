@@ -44,6 +44,7 @@ mod timers;
 mod writer;
 
 use super::flight::Flights;
+use super::past;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
@@ -317,6 +318,9 @@ impl Sender {
 
     /// Something arrives from the receiver.
     pub fn on_segment<R: Into<Fate>>(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment) -> R) {
+        if past::is_past(self.ts_recent, ack.tsval) && !self.may_come_late(ack) {
+            return;
+        }
         self.ts_recent = self.ts_recent.max(ack.tsval);
         match self.phase {
             Phase::SynSent if ack.syn => {
