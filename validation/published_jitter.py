@@ -7,7 +7,8 @@ varies, normally distributed with a spread that is named, in order. How much the
 published, so nothing of this is in the set-up of the maps. Nor is what they add to the round trip that was asked for:
 the second table has some cells with longer ones. Nor is how many segments cross the path at once: all that the sender
 sends at once where nothing cuts it up, and otherwise what the router puts together again as it comes from its card; the
-third table has some cells with fewer.
+third table has some cells with fewer. BBRv2 leaves Startup when enough ACKs of a round trip told of losses, and what is
+lost at once is told at once: the fourth has the same cells where fewer are enough.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ PIECES = (None, "32p", "24p", "17p", "12p", "8p", "4p")
 PIECED = {("5.13.12", "bbr2", 100): ((250, 5), (250, 10), (500, 5))}
 """Cells whose losses hang on how many segments are lost at once."""
 
+ENOUGH = (8, 6, 5, 4, 3, 2)
+"""ACKs of a round trip that tell of losses, after which BBRv2 leaves Startup: 8 in Linux."""
+
 Places = Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]
 
 
@@ -69,6 +73,7 @@ class Job:
     spread: str | None = None
     longer_ms: float = 0
     pieces: str | None = None
+    enough: int | None = None
 
 
 def play(job: Job, keep_on: Progress) -> tuple[float, int]:
@@ -80,6 +85,8 @@ def play(job: Job, keep_on: Progress) -> tuple[float, int]:
         tree["path"] = {**tree["path"], "delay_forward": "1ms", "jitter": {"kind": "normal", "spread": job.spread}}
     if job.pieces is not None:
         tree["host"] = {**tree["host"], "gso": job.pieces}
+    if job.enough is not None:
+        tree["flow"] = [{**flow, "cc": {"kind": flow["cc"], "startup_losses": job.enough}} for flow in tree["flow"]]
     run_ = run(from_tree(tree), seed=job.seed, sample_interval="1s", progress=keep_on)
     return received_mbit(run_.flows[0]["series"], rtt_ms), sent_again(run_.samples, rtt_ms)
 
@@ -125,6 +132,7 @@ def main() -> None:
     todo = [Job(cell, seed, spread=spread) for cell in odd for spread in SPREADS for seed in seeds]
     todo += [Job(cell, seed, longer_ms=longer) for cell in steps for longer in LONGER_MS[1:] for seed in seeds]
     todo += [Job(cell, seed, pieces=pieces) for cell in pieced for pieces in PIECES[1:] for seed in seeds]
+    todo += [Job(cell, seed, enough=enough) for cell in pieced for enough in ENOUGH for seed in seeds]
     found = everywhere(todo, play, cost=lambda job: job.cell.rate_mbit, jobs=args.jobs)
     got = dict(zip(todo, found, strict=True))
 
@@ -144,6 +152,11 @@ def main() -> None:
     for cell in pieced:
         by_pieces = [[got[Job(cell, seed, pieces=pieces)] for seed in seeds] for pieces in PIECES]
         print(f"| `{name(cell)}` | {cell.retransmits} | {' | '.join(map(again, by_pieces))} |")
+    print()
+    table("sent again, published", [f"{enough} ACKs" for enough in ENOUGH])
+    for cell in pieced:
+        by_acks = [[got[Job(cell, seed, enough=enough)] for seed in seeds] for enough in ENOUGH]
+        print(f"| `{name(cell)}` | {cell.retransmits} | {' | '.join(map(again, by_acks))} |")
 
 
 if __name__ == "__main__":
