@@ -28,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from narrows.published import TEST_S, Cell, cells, received_mbit, reproduce
+from validation.papers import TRIALS
 from validation.stored import HERE, Json
 
 DATA = HERE / "evidence/published-linux-6.12.csv"
@@ -138,7 +139,10 @@ def tables() -> str:
     paths = [n for n in every if n in linux]
     todo = [cell for n in paths for cell in every[n]]
     like = {
-        release: {(r.cell.kernel, name(r.cell)): (r.goodput_mbit, r.retransmits) for r in reproduce(todo, like=release)}
+        release: {
+            (r.cell.kernel, name(r.cell)): (r.goodput_mbit, r.retransmits)
+            for r in reproduce(todo, like=release, trials=TRIALS)
+        }
         for release in ("linux-4.15", "linux-5.15", "linux-6.12")
     }
     lines = []

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any
 
 from narrows._parallel import everywhere
@@ -122,7 +123,8 @@ class Cell:
         """The cell as it was set up: all the delay on the way back, buffers of the hosts that never limit.
 
         It lasts longer than the test, so that what iperf3's receiver still counts can be read off; see `received_mbit`.
-        The hosts are `like` this release of Linux, or what `LIKE` says.
+        The flow begins anywhere within a tick of the hosts' clocks, of which no trial knew. The hosts are `like` this
+        release of Linux, or what `LIKE` says.
         """
         waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
         return Scenario(
@@ -140,7 +142,7 @@ class Cell:
             host=Host(like=like or LIKE[self.kernel], hz=TICK_HZ, rmem="200MB…200MB"),
             duration=f"{math.ceil(TEST_S + 2 * self.rtt_ms / 1000 + waiting_s) + 1}s",
             warmup="0s",
-            start_jitter="0s",
+            start_jitter=f"{1000 // TICK_HZ}ms",
         )
 
 
@@ -390,18 +392,34 @@ def reproduce(
     done: Callable[[Cell], object] = lambda _: None,
     *,
     like: str | None = None,
+    trials: int = 1,
     jobs: int | None = None,
 ) -> list[Result]:
-    """Runs the cells on every core; `done` is told each that is finished. Ctrl-C stops all of them."""
+    """Runs the cells on every core; `done` is told each when one of its trials is finished. Ctrl-C stops all of them.
 
-    def one(cell: Cell, keep_on: Progress) -> Result:
-        run_ = run(cell.scenario(like=like), sample_interval="1s", progress=keep_on)
+    Of several trials goodput and RTT are the mean, and the segments sent again the median, as they were published; the
+    first has seed 1, the next 2.
+    """
+
+    def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:
+        cell, seed = job
+        run_ = run(cell.scenario(like=like), seed=seed, sample_interval="1s", progress=keep_on)
         flow = run_.flows[0]
-        return Result(
-            cell=cell,
-            goodput_mbit=received_mbit(flow["series"], cell.rtt_ms),
-            retransmits=sent_again(run_.samples, cell.rtt_ms),
-            rtt_ms=flow["rtt_ms"]["mean"],
-        )
+        goodput = received_mbit(flow["series"], cell.rtt_ms)
+        return goodput, sent_again(run_.samples, cell.rtt_ms), flow["rtt_ms"]["mean"]
 
-    return everywhere(todo, one, cost=lambda c: c.rate_mbit * 1e6 + c.buffer_kib, done=done, jobs=jobs)
+    everyone = [(cell, seed) for cell in todo for seed in range(1, trials + 1)]
+    found = everywhere(
+        everyone,
+        one,
+        cost=lambda job: job[0].rate_mbit * 1e6 + job[0].buffer_kib,
+        done=lambda job: done(job[0]),
+        jobs=jobs,
+    )
+    results = []
+    for i, cell in enumerate(todo):
+        goodputs, again, rtts = zip(*found[i * trials : (i + 1) * trials], strict=True)
+        results.append(
+            Result(cell=cell, goodput_mbit=fmean(goodputs), retransmits=median_low(again), rtt_ms=round(fmean(rtts), 3))
+        )
+    return results
