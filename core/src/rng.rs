@@ -24,6 +24,10 @@ impl Rng {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+    /// A stream of its own, which goes on from here.
+    pub fn fork(&mut self) -> Rng {
+        Rng(self.next_u64())
+    }
     /// Uniform in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64

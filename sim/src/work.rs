@@ -1,7 +1,8 @@
 //! Flows with a workload: their connections, their datagrams, and who is told of what.
 //!
 //! A connection is one or two halves, each a [`Sender`] and the [`Receiver`] of what it sends. The half of the side that opened
-//! has the handshake; where the other side answers, its half begins established, with the round trip of that handshake.
+//! has the handshake; where the other side answers, its half begins established, with the round trip of that handshake. What an
+//! end owes one half rides on what it writes to the other: the packet is the data's, the ACK is kept beside it until that arrives.
 //!
 //! Connections come and go by the thousand. Their places are used again, the longest free first, so memory is bounded by those
 //! that are open at once ([`MOST_OPEN`]). What a packet carries as its flow is the number of a half: a mark, how often the place was
@@ -126,6 +127,8 @@ struct Half {
     port: Port,
     /// Bytes of which the application was told.
     told: u64,
+    /// ACKs of what came the other way, and from which byte on they ride on data.
+    riding: VecDeque<(u64, AckSegment)>,
 }
 
 struct Connection {
@@ -154,6 +157,9 @@ struct Load {
     host: cc::Host,
     /// Of each connection's own seed.
     seeds: Rng,
+    /// And of when its applications read, so late at most.
+    readers: Rng,
+    read_latency: Span,
     /// Where the flow's data enters.
     server: Port,
     label: Label,
@@ -259,6 +265,8 @@ impl Works {
             },
             config: config.under(kind, flow.ecn).into(),
             seeds,
+            readers: Rng::named(scenario.seed, &format!("reader/{}", flow.id)),
+            read_latency: scenario.host.read_latency,
             server: match flow.direction {
                 Direction::Down => NEAR,
                 Direction::Up => FAR,
@@ -387,6 +395,11 @@ impl Works {
     /// Data arrives at the receiver of a half.
     fn data(&mut self, now: Time, place: usize, half: usize, packet: &Packet, net: &mut Net<'_>) {
         let segment = net.watch.headers.take(packet);
+        while let Some(ack) = self.riding_on(place, half, segment.seq) {
+            self.with_sender(now, place, half ^ 1, net, |sender, nic| {
+                sender.on_segment(now, &ack, &mut nic.wire())
+            });
+        }
         let uses = self.places[place].uses;
         let Some(connection) = self.places[place].open.as_deref_mut() else {
             return;
@@ -448,6 +461,13 @@ impl Works {
         }
     }
 
+    /// An ACK that rides on the data from `byte` on, which has arrived.
+    fn riding_on(&mut self, place: usize, half: usize, byte: u64) -> Option<AckSegment> {
+        let this = self.places[place].open.as_deref_mut()?.halves[half].as_mut()?;
+        let arrived = this.riding.front().is_some_and(|(first, _)| *first <= byte);
+        arrived.then(|| this.riding.pop_front())?.map(|(_, ack)| ack)
+    }
+
     /// An ACK arrives at the sender of a half.
     fn ack(&mut self, now: Time, place: usize, half: usize, packet: &Packet, net: &mut Net<'_>) {
         let ack = net.watch.acks.take(packet);
@@ -457,6 +477,9 @@ impl Works {
         let Some(connection) = self.places[place].open.as_deref_mut() else {
             return;
         };
+        if let Some(back) = &mut connection.halves[half ^ 1] {
+            back.receiver.on_own_acknowledged(ack.tsecr);
+        }
         let [Some(first), answer] = &mut connection.halves else {
             return;
         };
@@ -584,6 +607,7 @@ impl Works {
                 let by = self.places[place].open.as_deref().map(|c| c.by);
                 let half = usize::from(by != Some(from));
                 let more = Bytes::new(bytes);
+                self.writes(now, place, half, net);
                 self.with_sender(now, place, half, net, |sender, nic| {
                     sender.send_more(now, more, &mut nic.wire())
                 });
@@ -607,6 +631,29 @@ impl Works {
             }
             _ => {}
         }
+    }
+
+    /// An application writes to a half: what its end owes the other half rides on the data, if that leaves at once.
+    fn writes(&mut self, now: Time, place: usize, half: usize, net: &mut Net<'_>) {
+        let Some(connection) = self.places[place].open.as_deref_mut() else {
+            return;
+        };
+        let (first, answer) = connection.halves.split_at_mut(1);
+        let (Some(this), Some(back)) = (match half {
+            0 => (&mut first[0], &mut answer[0]),
+            _ => (&mut answer[0], &mut first[0]),
+        }) else {
+            return;
+        };
+        let Some(byte) = this.sender.would_send() else { return };
+        if let Some(ack) = back.receiver.on_write(now) {
+            this.riding.push_back((byte, ack));
+        }
+        let due = back.receiver.next_wakeup();
+        net.timers.set(
+            timer(self.first_timer, self.loads.len(), place, half ^ 1, RECEIVER),
+            due,
+        );
     }
 
     fn open(&mut self, now: Time, load: usize, name: Conn, by: Side, answers: bool, net: &mut Net<'_>) {
@@ -633,9 +680,10 @@ impl Works {
             };
             Half {
                 sender: Sender::new(of.config.clone(), (of.law)(&of.cc, &host), Some(Bytes::ZERO)),
-                receiver: Receiver::new(&of.config),
+                receiver: Receiver::new(&of.config).reading(of.read_latency, of.readers.fork()),
                 port,
                 told: 0,
+                riding: VecDeque::new(),
             }
         };
         let halves = [Some(half(port)), answers.then(|| half(other(port)))];

@@ -516,3 +516,21 @@ fn answers_use_ecn_as_the_handshake_agreed() {
         assert!(one.flows[0].goodput_mbit > 7.0, "{cc}: {}", one.flows[0].goodput_mbit);
     }
 }
+
+/// Linux 6.12 in virtual time, requests of 100 bytes each answered on one connection: rate, RTT, bytes of buffer, law, bytes of
+/// an answer, milliseconds from it to the next request, and the mean response in ms, the same in five runs.
+#[test]
+fn answers_take_as_long_as_linux_s() {
+    for (rate, rtt, buffer, cc, answer, think, response) in [
+        (20, 40, 50_000, "cubic", 300_000, 100, 294.6),
+        (10, 80, 30_000, "reno", 60_000, 20, 254.1),
+    ] {
+        let run = run(&format!(
+            "duration = \"36s\"\nwarmup = \"7.2s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"{rate}Mbit\"\nrtt = \"{rtt}ms\"\n\
+             delay_forward = \"0s\"\nbuffer = \"{buffer}B\"\nlink = \"tbf\"\n[path.reverse]\nrate = \"10Gbit\"\n\
+             [[flow]]\ncc = \"{cc}\"\nworkload = {{ kind = \"rpc\", answer = \"{answer}B\", think = \"{think}ms\" }}\n"
+        ));
+        let here = of(&run).quantiles("response_ms").unwrap().mean;
+        assert!((here - response).abs() < 0.3, "{cc}: {here} ms, Linux {response}");
+    }
+}

@@ -6,7 +6,11 @@
 //! half the old value plus the gap, bounded by the round trip. While something is missing: the first three duplicates
 //! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at most 44 in one.
 //! Without SACK nothing is compressed.
-//! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`.
+//!
+//! An end that sends within the delay of an ACK after data came is in a dialogue: its own data will carry what is owed, so no ACK
+//! is quick and PSH hurries none, until an ACK had to leave by the timer after all or something was seen twice. (Three such
+//! answers make a dialogue in Linux 5.1 to 5.18, one before and since.)
+//! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::timer::Ticks;
@@ -57,6 +61,10 @@ pub(super) struct Acks {
     pub scheduled: bool,
     /// Was a write's end (PSH) or a short segment among what it is owed for?
     pub pushed: bool,
+    /// Was there one before a short segment?
+    pushed_twice: bool,
+    /// Own data answers what comes (`pingpong`).
+    dialogue: bool,
     /// Is it owed at once?
     pub now: bool,
     /// Duplicates held back.
@@ -84,6 +92,8 @@ impl Acks {
             quick: 0,
             scheduled: false,
             pushed: false,
+            pushed_twice: false,
+            dialogue: false,
             now: false,
             compressed: 0,
             ato: 0,
@@ -106,14 +116,22 @@ impl Acks {
     pub fn enter_quick(&mut self, most: u32) {
         self.quick = self.quick.max(most);
         self.ato = self.ato_min;
+        self.dialogue = false;
+    }
+    /// Data of this end's own leaves.
+    pub fn own_data(&mut self, tick: u64) {
+        self.dialogue |= tick.saturating_sub(self.last_data) < self.ato;
     }
 
     /// Data arrived in order: the delay follows the gap since the data before. The last two are seldom asked for.
-    pub fn data_arrived(&mut self, tick: u64, pushed: bool, quick: impl Fn() -> u32, rto: impl Fn() -> u64) {
+    pub fn data_arrived(&mut self, tick: u64, seg: (bool, bool), quick: impl Fn() -> u32, rto: impl Fn() -> u64) {
+        let (pushed, short) = seg;
         self.scheduled = true;
-        self.pushed |= pushed;
+        self.pushed_twice |= self.pushed && short;
+        self.pushed |= pushed || short;
         if self.ato == 0 {
-            self.enter_quick(quick());
+            self.quick = self.quick.max(quick());
+            self.ato = self.ato_min;
         } else {
             let gap = tick.saturating_sub(self.last_data);
             if gap <= self.ato_min / 2 {
@@ -129,7 +147,11 @@ impl Acks {
 
     /// Is an ACK owed that must leave now, holes or not? `many`: more than a segment awaits it.
     pub fn at_once(&self, many: bool) -> bool {
-        many || self.quick > 0 || self.now
+        many || (self.quick > 0 && !self.dialogue) || self.now
+    }
+    /// Is one owed that leaves as soon as all has been read?
+    pub fn once_read(&self) -> bool {
+        self.pushed_twice || (self.pushed && !self.dialogue)
     }
 
     /// The last hole was filled.
@@ -162,7 +184,7 @@ impl Acks {
     pub fn delay(&mut self, now: Time, ticks: Ticks, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
-            let mut most = if self.pushed {
+            let mut most = if self.pushed || self.dialogue {
                 self.delay_max
             } else {
                 self.delay_max * 5 / 2
@@ -205,8 +227,13 @@ impl Acks {
             if self.compressed > 0 {
                 due = Some(Due::Delayed);
             } else if self.delayed_owed && self.scheduled {
-                // The delay was too short for this sender: double it.
-                self.ato = (self.ato * 2).min(rto);
+                // The delay was too short for this sender: double it. Or nothing answered.
+                self.ato = if self.dialogue {
+                    self.ato_min
+                } else {
+                    (self.ato * 2).min(rto)
+                };
+                self.dialogue = false;
                 due = Some(Due::Delayed);
             }
             self.delayed_owed = false;
@@ -238,6 +265,7 @@ impl Acks {
         self.acked = nxt;
         self.scheduled = false;
         self.pushed = false;
+        self.pushed_twice = false;
         self.now = false;
         self.delayed_owed = false;
         self.compressed = 0;
@@ -256,6 +284,22 @@ mod tests {
             (0..6).filter(|_| acks.compress(Time::ZERO, 0, 40_000)).count()
         };
         assert_eq!([Kernel(4, 17), Kernel(4, 18)].map(at_once), [6, UNCOMPRESSED as usize]);
+    }
+
+    /// As Linux 6.12 does with answers of 60 kB to requests 20 ms after the last: each second segment of all but the first.
+    #[test]
+    fn in_a_dialogue_no_ack_is_quick_until_one_had_to_wait() {
+        let mut acks = Acks::new(1000, Kernel(6, 12));
+        let arrives = |acks: &mut Acks, tick| acks.data_arrived(tick, (true, false), || MAX_QUICK, || 200);
+        arrives(&mut acks, 100);
+        assert!(acks.at_once(false) && acks.once_read());
+        acks.own_data(100 + acks.ato);
+        assert!(acks.at_once(false), "too late for an answer");
+        acks.own_data(99 + acks.ato);
+        assert!(!acks.at_once(false) && !acks.once_read() && acks.at_once(true));
+        acks.delay(Time::ZERO + Span::ms(100), Ticks::new(1000), 30_000);
+        assert_eq!(acks.timer_fired(Time::ZERO + Span::ms(200), 200), Some(Due::Delayed));
+        assert!(acks.at_once(false) && acks.ato == 40);
     }
 
     #[test]

@@ -288,7 +288,7 @@ impl Receiver {
         let unread = segments + self.holes.truesize;
         self.acks.data_arrived(
             self.ticks.at(now),
-            seg.psh || seg.len < self.window.segment(),
+            (seg.psh, seg.len < self.window.segment()),
             || self.window.quick_acks(ack::MAX_QUICK),
             || rto_ticks(self.ticks, self.rtt_us),
         );
@@ -326,7 +326,7 @@ impl Receiver {
         self.window.queued = self.holes.truesize;
         let due = self.acks.scheduled
             && (self.nxt - self.acks.acked > u64::from(self.window.segment())
-                || (self.acks.pushed && self.window.queued == 0));
+                || (self.acks.once_read() && self.window.queued == 0));
         // Room for twice the window is told of even where nothing awaits its ACK.
         if due || self.window.doubled(self.acks.acked, self.nxt, &mut self.acks.quick) {
             self.send_ack(wire);
@@ -428,6 +428,25 @@ impl Receiver {
         } else {
             rtt_us
         }
+    }
+
+    /// The application of this end writes, and its data leaves: the ACK that it carries, where one is owed.
+    pub fn on_write(&mut self, now: Time) -> Option<AckSegment> {
+        if self.phase != Phase::Established {
+            return None;
+        }
+        let mut rides = None;
+        if self.acks.scheduled {
+            self.clock = now;
+            self.send_ack(&mut |ack| rides = Some(ack));
+        }
+        self.acks.own_data(self.ticks.at(now));
+        rides
+    }
+
+    /// What this end sent was acknowledged by a packet of its own, which echoed this stamp.
+    pub fn on_own_acknowledged(&mut self, tsecr: u32) {
+        self.window.heard(tsecr);
     }
 
     /// A time that `next_wakeup` named has come (coming early does no harm).

@@ -222,6 +222,11 @@ impl Window {
         }
     }
 
+    /// An ACK without data echoed this stamp of this end's own: data that echoes it again tells nothing.
+    pub fn heard(&mut self, tsecr: u32) {
+        self.last_tsecr = tsecr;
+    }
+
     /// The round trip, from the echo of this end's own timestamps.
     pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment) {
         if seg.tsecr == 0 || seg.tsecr == self.last_tsecr || seg.len < self.segment {

@@ -408,6 +408,12 @@ impl Sender {
         self.writer.size.is_some_and(|size| self.board.una() >= size)
     }
 
+    /// The first byte of what its application would write now, if that would leave at once.
+    pub fn would_send(&self) -> Option<u64> {
+        let at_once = self.is_established() && self.writer.is_empty() && self.board.in_flight() < self.w.cwnd;
+        at_once.then(|| self.board.nxt())
+    }
+
     /// What TCP_INFO would show.
     pub fn info(&self) -> Info {
         let (delivery_rate, delivery_rate_app_limited) = self.delivered.shown();
