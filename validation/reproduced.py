@@ -87,9 +87,10 @@ def share(lab: Lab) -> Table:
             duration="240s",
             warmup="0s",
         )
-        for depth, some, others in ((16, 10, 1), (64, 2, 1), (32, 1, 16))
+        for depth, some, others in ((16, 2, 1), (16, 10, 1), (64, 2, 1), (32, 1, 16))
     }
     said = {
+        (16, 2, 1): ("50", "many-16-2"),
         (16, 10, 1): ("55", "many-16-10"),
         (64, 2, 1): ("37", "many-64-2"),
         (32, 1, 16): ("about 40", "share-32-16"),
