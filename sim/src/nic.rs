@@ -10,12 +10,14 @@ use narrows_core::host::Fate;
 use narrows_core::net::access::Access;
 use narrows_core::net::{Port, NEAR};
 use narrows_core::packet::Packet as _;
+use narrows_core::param::Params;
+use narrows_core::queue::fq::{self, Fq};
 use narrows_core::queue::{Place, Why};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Link, Scenario};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::units::Time;
+use narrows_core::units::{Rate, Time};
 
 /// What has come out of the interface, and what became of it there.
 #[derive(Debug)]
@@ -46,6 +48,11 @@ impl Departures {
     /// All is told.
     pub fn told(&mut self) {
         self.since = Time::MAX;
+    }
+    /// The newest of this flow that has left is not to be told. Was there one?
+    fn forget(&mut self, flow: u32) -> bool {
+        let newest = self.of.iter().rposition(|of| *of == flow);
+        newest.map(|i| self.of.remove(i)).is_some()
     }
     fn tell(&mut self, now: Time, packet: &Packet) {
         self.since = self.since.min(now);
@@ -88,15 +95,33 @@ impl Cut for Packet {
 pub(crate) struct Device {
     pub interface: Interface<Packet>,
     pub departures: Departures,
+    /// It keeps no rate, only times: no flow waits for another, and so it stands for those of both ends.
+    pub free: bool,
 }
 
 /// How the host's own queue is called among the hops'.
 const HOST: &str = "host";
 
 impl Device {
-    /// As the scenario has it, if its interface has a rate.
+    /// As the scenario has it, if its interface has a rate or paces.
     pub fn of(scenario: &Scenario, registry: &Registry<Packet>) -> Result<Option<Box<Device>>, SimError> {
-        let Some(nic) = &scenario.host.nic else { return Ok(None) };
+        let cuts = !scenario.path.offload;
+        let seed = Rng::named(scenario.seed, HOST).next_u64();
+        let Some(nic) = &scenario.host.nic else {
+            return Ok(scenario.host.paces_below().then(|| {
+                let place = Place {
+                    limit: None,
+                    rate: Rate::bit(0),
+                    hz: scenario.host.hz,
+                    seed,
+                };
+                Box::new(Device {
+                    interface: Interface::free(Box::new(Fq::new(&Params::defaults(fq::PARAMS), &place)), cuts),
+                    departures: Departures::new("fq", Time::ZERO + scenario.warmup),
+                    free: true,
+                })
+            }));
+        };
         let kind = registry
             .queue(&nic.qdisc.kind)
             .ok_or_else(|| SimError::UnknownQueue(nic.qdisc.kind.clone()))?;
@@ -104,16 +129,16 @@ impl Device {
             limit: nic.buffer.map(|buffer| scenario.path.resolve(buffer, nic.rate)),
             rate: nic.rate,
             hz: scenario.host.hz,
-            seed: Rng::named(scenario.seed, HOST).next_u64(),
+            seed,
         };
         let queue = (kind.make)(&nic.qdisc.params, &place);
-        let cuts = !scenario.path.offload;
         Ok(Some(Box::new(Device {
             interface: match nic.link {
                 Link::Htb { burst } => Interface::behind_htb(nic.rate, burst, queue, cuts),
                 _ => Interface::new(nic.rate, queue, nic.ring, nic.bql, cuts),
             },
             departures: Departures::new(&nic.qdisc.kind, Time::ZERO + scenario.warmup),
+            free: false,
         })))
     }
     /// When it has something to do or to tell.
@@ -122,14 +147,19 @@ impl Device {
     }
     /// A super-packet is handed down; what leaves at once goes onto the path.
     fn push(&mut self, now: Time, packet: Packet, departs: Time, path: &mut Medium, watch: &mut Watch) -> Fate {
+        let flow = packet.flow();
         let fate = self.interface.push(now, packet, departs, &mut self.departures);
         self.let_out(now, path, watch);
+        let had_come = departs > Time::ZERO && departs <= now;
+        if self.free && had_come && fate == Fate::Sent && self.departures.forget(flow) {
+            return Fate::Gone;
+        }
         fate
     }
     /// What has left it goes onto the path.
     pub fn let_out(&mut self, now: Time, path: &mut Medium, watch: &mut Watch) {
         for packet in self.departures.packets.drain(..) {
-            path.push(now, NEAR, packet, watch);
+            path.push(now, packet.port(), packet, watch);
         }
     }
     /// Each figure interval: what waits.
@@ -170,8 +200,8 @@ impl<'a> Nic<'a> {
             label,
             offload,
             held: None,
-            // A scenario's interface is the one at its near end.
-            device: device.filter(|_| port == NEAR),
+            // A scenario's interface with a rate is the one at its near end.
+            device: device.filter(|device| port == NEAR || device.free),
             path,
             watch,
         }

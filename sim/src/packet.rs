@@ -4,7 +4,7 @@
 //! places back as ACKs arrive: in the steady state nothing is allocated. Of data with a congestion header the sequence number
 //! and the timestamps lie in another: the header takes their room, where routers find it.
 
-use narrows_core::net::{Port, FAR};
+use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
 use narrows_core::tcp::MSS;
@@ -196,6 +196,14 @@ impl Packet {
         Packet {
             entered: self.entered & !(0xff << HOST) | u64::from(host) << HOST,
             ..self.of_class(label.dscp)
+        }
+    }
+    /// The end that it came from.
+    pub fn port(&self) -> Port {
+        if (self.entered >> HOST) as u8 & SOURCE != 0 {
+            FAR
+        } else {
+            NEAR
         }
     }
     /// The number of the host at the far end, if it is one of several and the source, or not the source. `behind`: though

@@ -79,7 +79,8 @@ pub fn run_recorded(
     world.path.counted(&mut world.watch.queues);
     let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
     let queue = queues[scenario.path.narrowest()].clone();
-    let host_queue = world.device.as_ref().map(|device| device.departures.meter.figures());
+    let device = world.device.as_ref().filter(|device| !device.free);
+    let host_queue = device.map(|device| device.departures.meter.figures());
     let queues: Vec<_> = queues.into_iter().chain(host_queue).collect();
     if options.sample_interval.is_some() {
         for (number, queue) in (0..).zip(&world.watch.queues) {
@@ -239,7 +240,7 @@ pub(crate) struct World {
     pub path: Medium,
     pub access: Access<Packet>,
     pub offload: bool,
-    /// The sender's own, where it has a rate.
+    /// The sender's own, where it has a rate or paces.
     pub device: Option<Box<Device>>,
     pub watch: Watch,
     pub flows: Vec<Flow>,

@@ -221,6 +221,34 @@ fn pings_wait_in_the_host_too() {
     assert!(ping.received <= ping.sent);
 }
 
+/// One Reno flow over 18 Mbit/s, 60 ms and 54 kB, 36 s: Linux 6.12 in virtual time with `fq` at the sender.
+#[test]
+fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
+    const LINE: &str = "rate = \"18Mbit\"\nbuffer = \"54000B\"\nlink = { kind = \"tbf\", burst = \"3080B\" }\n";
+    for direction in ["down", "up"] {
+        let text = format!(
+            "duration = \"36s\"\nwarmup = \"7.2s\"\nstart_jitter = \"0s\"\n[path]\n{LINE}rtt = \"60ms\"\n[path.reverse]\n{LINE}\
+             [host]\npacing = \"fq\"\n[[flow]]\ncc = \"reno\"\nstart = \"17.39ms\"\ndirection = \"{direction}\"\n"
+        );
+        let run = play(&Scenario::from_toml(&text, "fq", &common::registry()).unwrap_or_else(|e| panic!("{e}")));
+        let f = &run.flows[0];
+        assert!((f.goodput_mbit - 16.22).abs() < 0.01, "{direction} {}", f.goodput_mbit);
+        assert!((f.rtt_ms.mean - 68.44).abs() < 0.05, "{direction} {}", f.rtt_ms.mean);
+        assert!(
+            (f.cwnd_packets.mean - 96.75).abs() < 0.05,
+            "{direction} {}",
+            f.cwnd_packets.mean
+        );
+        assert!(
+            (f.retransmit_rate - 0.002467).abs() < 0.00003,
+            "{direction} {}",
+            f.retransmit_rate
+        );
+        // It keeps times and no rate: it is no queue of the scenario's.
+        assert_eq!(run.queues.len(), 2);
+    }
+}
+
 /// What a release of Linux did otherwise shows: 4.15 paced BBR by IP packets, 3.6 % faster than it thought, so that a small
 /// buffer is always full; and a slow start that counted in milliseconds is another one. Nothing else changes, and what the
 /// path could carry is carried.

@@ -79,6 +79,8 @@ impl<P, B: Below<P>> Sink<P> for Entering<'_, P, B> {
 enum Server {
     Wire(Serial),
     Htb(TokenBucket),
+    /// Nothing does.
+    Free,
 }
 
 /// One interface.
@@ -128,6 +130,13 @@ impl<P: Cut> Interface<P> {
         Interface {
             server: Server::Htb(TokenBucket::owing(rate, burst)),
             ..Interface::new(rate, queue, 1, false, cuts)
+        }
+    }
+    /// The same before a device that takes no time and keeps no rate: what `queue` lets go has left.
+    pub fn free(queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
+        Interface {
+            server: Server::Free,
+            ..Interface::new(Rate::bit(0), queue, 1, false, cuts)
         }
     }
     /// Super-packets in the ring, the one on the wire included, and above it.
@@ -182,7 +191,7 @@ impl<P: Cut> Interface<P> {
     fn flush(&mut self, now: Time, below: &mut impl Below<P>) {
         match self.server {
             Server::Wire(_) => self.fill_ring(now, below),
-            Server::Htb(_) => self.pay(now, below),
+            Server::Htb(_) | Server::Free => self.let_go(now, below),
         }
         // A discipline that asks again for the instant it was just given would stop the clock.
         self.wake = self
@@ -190,19 +199,24 @@ impl<P: Cut> Interface<P> {
             .next_wakeup()
             .map_or(Time::MAX, |at| at.max(now + Span::ns(1)));
     }
-    /// Whatever is paid for leaves.
-    fn pay(&mut self, now: Time, below: &mut impl Below<P>) {
-        let Server::Htb(bucket) = &mut self.server else { return };
+    /// Whatever is paid for leaves at once.
+    fn let_go(&mut self, now: Time, below: &mut impl Below<P>) {
+        let mut bucket = match &mut self.server {
+            Server::Htb(bucket) => Some(bucket),
+            _ => None,
+        };
         self.due = Time::MAX;
         while self.queue.backlog().packets > 0 {
-            if let Err(later) = bucket.ready(now) {
+            if let Some(Err(later)) = bucket.as_mut().map(|bucket| bucket.ready(now)) {
                 self.due = later;
                 return;
             }
             let Some(mut packet) = self.queue.dequeue(now, &mut Leaving(below)) else {
                 return;
             };
-            bucket.charge(now, packet.size());
+            if let Some(bucket) = &mut bucket {
+                bucket.charge(now, packet.size());
+            }
             below.completed(now, &packet);
             while let Some(segment) = Some(&mut packet).filter(|_| self.cuts).and_then(Cut::cut) {
                 below.left(now, segment);
@@ -483,6 +497,27 @@ mod tests {
         assert_eq!(log.left, [100, 5110, 10_110]);
         // Nobody waited before the time that it had chosen itself.
         assert_eq!(log.waited_from, [0, 5000, 10_000]);
+    }
+
+    /// Before a device that takes no time `fq` alone says when something leaves, all its segments at once.
+    #[test]
+    fn a_free_device_takes_what_may_leave_and_fq_keeps_the_rest_until_its_time() {
+        let mut log = Log::default();
+        let mut i = Interface::free((fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &PLACE), true);
+        for ms in [0, 3, 5] {
+            let frame = Frame {
+                flow: 1,
+                segments: 2,
+                entered: Time::ZERO,
+            };
+            i.push(Time::ZERO, frame, Time::ZERO + Span::ms(ms), &mut log);
+        }
+        assert_eq!((log.left.len(), log.completed.len()), (2, 1));
+        while i.next() < Time::MAX {
+            i.poll(i.next(), &mut log);
+        }
+        assert_eq!(log.left, [0, 0, 3010, 3010, 5010, 5010]);
+        assert_eq!(log.completed, [0, 3010, 5010]);
     }
 
     /// A discipline that wants to be woken at 1, 2 and 3 ms, and counts.

@@ -33,6 +33,8 @@ pub enum Fate {
     Congested,
     /// It was not taken: it was never sent, and the sender reduces its window (`NET_XMIT_DROP`).
     Refused,
+    /// It has left already: nothing of it lies below TCP.
+    Gone,
 }
 
 /// Who hands down without asking has sent.

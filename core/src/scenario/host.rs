@@ -140,6 +140,11 @@ impl HostSpec {
         Kernel::named(&self.like).unwrap_or_default()
     }
 
+    /// Does `fq` pace above interfaces without a rate of their own?
+    pub fn paces_below(&self) -> bool {
+        self.nic.is_none() && self.pacing == Pacing::Fq
+    }
+
     /// What a sender and a receiver are told of it.
     pub fn config(&self) -> Config {
         Config {
@@ -155,10 +160,16 @@ impl HostSpec {
             },
             sack: true,
             slow_start_after_idle: self.slow_start_after_idle,
-            device: self.nic.as_ref().map(|nic| Device {
-                tsq: nic.tsq,
-                paces: nic.paces(),
-            }),
+            device: match &self.nic {
+                Some(nic) => Some(Device {
+                    tsq: nic.tsq,
+                    paces: nic.paces(),
+                }),
+                None => self.paces_below().then_some(Device {
+                    tsq: SmallQueues::ByRate,
+                    paces: true,
+                }),
+            },
             autosize: self.autosize,
             pacing_shift: self.pacing_shift,
             clock: self.clock,

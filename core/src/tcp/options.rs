@@ -121,7 +121,7 @@ pub enum SmallQueues {
     Off,
 }
 
-/// An interface of its own rate.
+/// An interface with a queue of its own: one that has a rate, or one whose discipline paces.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Device {
     /// TCP small queues.

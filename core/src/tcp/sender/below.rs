@@ -6,8 +6,9 @@
 //! timeout later and from then on every half second. A retransmission that was not taken stays lost; after a timeout it is
 //! tried again in half a second, without backing off.
 //!
-//! Where the host's discipline paces (`fq`), a super-packet is handed down before its time, with its time, and TCP waits only
-//! for its small queue.
+//! Where the host's discipline paces (`fq`), a super-packet is handed down before its time, with its time, which is what its
+//! timestamp says, and TCP waits only for its small queue. So up to two wait there, in flight already: what may leave, and whether
+//! that waits for the next ACK, is settled one or two gaps earlier than where TCP paces itself.
 //!
 //! Without an interface of its own rate segments go onto the path one by one, and nothing is ever refused. So they do with
 //! routers that write into each segment, which no device may cut.
@@ -71,19 +72,22 @@ impl Sender {
         self.told(now, fate)
     }
     fn super_packet(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
+        let departs = if self.pacer.below {
+            self.pacer.wstamp.max(now)
+        } else {
+            Time::ZERO
+        };
         Segment {
-            departs: if self.pacer.below {
-                self.pacer.wstamp.max(now)
-            } else {
-                Time::ZERO
-            },
-            ..self.data(now, seq, len, psh)
+            departs,
+            ..self.data(self.pacer.stamped(now), seq, len, psh)
         }
     }
     /// What is told of a super-packet; answers whether it counts as sent.
     fn told(&mut self, now: Time, fate: Fate) -> bool {
-        if fate != Fate::Sent {
-            self.enter_cwr(now, Cause::Mark);
+        match fate {
+            Fate::Sent => {}
+            Fate::Gone => self.small_queue.iter_mut().for_each(|queue| queue.passes()),
+            Fate::Congested | Fate::Refused => self.enter_cwr(now, Cause::Mark),
         }
         fate != Fate::Refused
     }

@@ -414,7 +414,7 @@ impl Sender {
         self.bytes_sent += u64::from(seg.len);
         self.bytes_retrans += u64::from(seg.len);
         if counted {
-            self.retrans_stamp.get_or_insert(stamp(now));
+            self.retrans_stamp.get_or_insert(stamp(self.pacer.stamped(now)));
             if let Some(undo) = &mut self.undo {
                 undo.retransmissions = Some(undo.retransmissions.unwrap_or(0) + 1);
             }

@@ -54,7 +54,8 @@ impl Pacer {
     pub fn ask(&mut self, cfg: &Config, cc: &dyn CongestionControl) {
         let host_paces = cfg.device.as_ref().is_some_and(|device| device.paces);
         self.on = cfg.pacing.paces(cc) || (host_paces && cfg.pacing == Pacing::Auto);
-        self.below = self.on && host_paces;
+        // What is not handed down whole bears no time.
+        self.below = self.on && host_paces && !cc.needs_feedback();
     }
     fn of(on: bool, kernel: Kernel) -> Pacer {
         Pacer {
@@ -116,6 +117,14 @@ impl Pacer {
         if self.segments >= UNPACED {
             let gap = self.bytes * 1_000_000_000 / bytes_per_s;
             self.wstamp += Span::ns(gap - (gap / 2).min(self.late.as_ns()));
+        }
+    }
+    /// What a timestamp of now says: the departure, where that is kept below; before departure times were, now.
+    pub fn stamped(&self, now: Time) -> Time {
+        if self.below && !self.by_gaps {
+            self.wstamp.max(now)
+        } else {
+            now
         }
     }
     /// How far the next departure lies ahead.

@@ -29,6 +29,8 @@ pub(super) struct SmallQueue {
     below: VecDeque<u64>,
     bytes: u64,
     waits: bool,
+    /// The one that is being handed down has left already.
+    passed: bool,
 }
 
 impl SmallQueue {
@@ -55,8 +57,15 @@ impl SmallQueue {
         self.waits |= holds;
         holds
     }
+    /// The super-packet that was handed down just now has left already.
+    pub fn passes(&mut self) {
+        self.passed = true;
+    }
     /// A super-packet was handed down.
     pub fn sent(&mut self, payload: u64) {
+        if core::mem::take(&mut self.passed) {
+            return;
+        }
         self.below.push_back(payload + OVERHEAD);
         self.bytes += payload + OVERHEAD;
     }
@@ -99,6 +108,17 @@ mod tests {
         );
         assert!(q.departed() && !q.departed());
         assert!(!q.holds(2896, slow, false, false, false));
+    }
+
+    #[test]
+    fn what_has_left_already_takes_no_room() {
+        let mut q = by_rate(10);
+        for _ in 0..5 {
+            assert!(!q.holds(2896, Rate::mbit(8), true, false, false));
+            q.passes();
+            q.sent(2896);
+        }
+        assert!(q.is_empty());
     }
 
     #[test]
