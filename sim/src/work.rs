@@ -152,6 +152,8 @@ struct Load {
     flow: u32,
     app: Box<dyn Workload>,
     config: Arc<Config>,
+    /// Of an end that is the far one.
+    far_config: Arc<Config>,
     law: fn(&Params, &cc::Host) -> Box<dyn CongestionControl>,
     cc: Params,
     host: cc::Host,
@@ -243,7 +245,7 @@ impl Works {
         owners.loads.push(number);
         let unknown = || SimError::UnknownWorkload(choice.kind.clone());
         let work = workload::find(&choice.kind).ok_or_else(unknown)?;
-        let config = scenario.host.config();
+        let (config, far_config) = (scenario.host.config(), scenario.host.far_config());
         let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
         let end = flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
         let start = Time::ZERO + flow.start;
@@ -264,6 +266,7 @@ impl Works {
                 seed: 0,
             },
             config: config.under(kind, flow.ecn).into(),
+            far_config: far_config.under(kind, flow.ecn).into(),
             seeds,
             readers: Rng::named(scenario.seed, &format!("reader/{}", flow.id)),
             read_latency: scenario.host.read_latency,
@@ -674,13 +677,14 @@ impl Works {
             other(of.server)
         };
         let mut half = |port: Port| {
+            let config = if port == NEAR { &of.config } else { &of.far_config };
             let host = cc::Host {
                 seed: of.seeds.next_u64(),
                 ..of.host
             };
             Half {
-                sender: Sender::new(of.config.clone(), (of.law)(&of.cc, &host), Some(Bytes::ZERO)),
-                receiver: Receiver::new(&of.config).reading(of.read_latency, of.readers.fork()),
+                sender: Sender::new(config.clone(), (of.law)(&of.cc, &host), Some(Bytes::ZERO)),
+                receiver: Receiver::new(config).reading(of.read_latency, of.readers.fork()),
                 port,
                 told: 0,
                 riding: VecDeque::new(),

@@ -266,7 +266,7 @@ impl World {
         let (path, queues) = Medium::new(scenario, registry)?;
 
         let host = &scenario.host;
-        let config = host.config();
+        let (config, far_config) = (host.config(), host.far_config());
         let mut access = Access::default();
         let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
         let mut flows = on_large_pages(scenario.flows.len());
@@ -284,8 +284,12 @@ impl World {
                 gso: config.gso,
                 seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
             };
+            let own = match spec.direction {
+                Direction::Down => &config,
+                Direction::Up => &far_config,
+            };
             let sender = Sender::new(
-                shared(&mut configs, config.under(kind, spec.ecn)),
+                shared(&mut configs, own.under(kind, spec.ecn)),
                 (kind.make)(&spec.cc.params, &law),
                 spec.size,
             );

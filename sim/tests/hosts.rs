@@ -249,6 +249,21 @@ fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
     }
 }
 
+/// The far end has no interface with a rate: what goes up, goes as if there were none.
+#[test]
+fn what_goes_up_knows_nothing_of_the_near_interface() {
+    let [with, without] = ["nic = \"1Gbit\"", ""].map(|nic| {
+        let text = format!(
+            "duration = \"5s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"30ms\"\n[path.reverse]\nrate = \"20Mbit\"\n[host]\n{nic}\n\
+             [[flow]]\ncc = \"cubic\"\ndirection = \"up\"\n"
+        );
+        let scenario = Scenario::from_toml(&text, "up", &common::registry()).unwrap_or_else(|e| panic!("{e}"));
+        play(&scenario).flows.remove(0)
+    });
+    assert_eq!(with.goodput_mbit, without.goodput_mbit);
+    assert!(with.goodput_mbit > 18.0, "{}", with.goodput_mbit);
+}
+
 /// What a release of Linux did otherwise shows: 4.15 paced BBR by IP packets, 3.6 % faster than it thought, so that a small
 /// buffer is always full; and a slow start that counted in milliseconds is another one. Nothing else changes, and what the
 /// path could carry is carried.

@@ -181,6 +181,15 @@ impl HostSpec {
         }
     }
 
+    /// The same at the far end of the path: an interface with a rate is the near one's.
+    pub fn far_config(&self) -> Config {
+        let config = self.config();
+        Config {
+            device: config.device.filter(|_| self.nic.is_none()),
+            ..config
+        }
+    }
+
     /// Reads the section.
     pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<HostSpec> {
         let d = HostSpec::default();
