@@ -124,8 +124,14 @@ impl Acks {
     }
 
     /// Data arrived in order: the delay follows the gap since the data before. The last two are seldom asked for.
-    pub fn data_arrived(&mut self, tick: u64, seg: (bool, bool), quick: impl Fn() -> u32, rto: impl Fn() -> u64) {
-        let (pushed, short) = seg;
+    pub fn data_arrived(
+        &mut self,
+        tick: u64,
+        pushed: bool,
+        short: bool,
+        quick: impl Fn() -> u32,
+        rto: impl Fn() -> u64,
+    ) {
         self.scheduled = true;
         self.pushed_twice |= self.pushed && short;
         self.pushed |= pushed || short;
@@ -290,7 +296,7 @@ mod tests {
     #[test]
     fn in_a_dialogue_no_ack_is_quick_until_one_had_to_wait() {
         let mut acks = Acks::new(1000, Kernel(6, 12));
-        let arrives = |acks: &mut Acks, tick| acks.data_arrived(tick, (true, false), || MAX_QUICK, || 200);
+        let arrives = |acks: &mut Acks, tick| acks.data_arrived(tick, true, false, || MAX_QUICK, || 200);
         arrives(&mut acks, 100);
         assert!(acks.at_once(false) && acks.once_read());
         acks.own_data(100 + acks.ato);

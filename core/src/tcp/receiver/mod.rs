@@ -288,7 +288,8 @@ impl Receiver {
         let unread = segments + self.holes.truesize;
         self.acks.data_arrived(
             self.ticks.at(now),
-            (seg.psh, seg.len < self.window.segment()),
+            seg.psh,
+            seg.len < self.window.segment(),
             || self.window.quick_acks(ack::MAX_QUICK),
             || rto_ticks(self.ticks, self.rtt_us),
         );
