@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from narrows._parallel import everywhere
 from narrows.published import Cell, cells, received_mbit, sent_again
@@ -69,7 +69,7 @@ class Job:
     """One run: a cell, and what is otherwise than in the map."""
 
     cell: Cell
-    seed: int
+    seed: int = 1
     spread: str | None = None
     longer_ms: float = 0
     pieces: str | None = None
@@ -118,8 +118,19 @@ def again(runs: Sequence[tuple[float, int]]) -> str:
 
 def table(first: str, others: Sequence[str]) -> None:
     """Prints its heads: the cell, then these."""
-    print(f"| cell | {first} | {' | '.join(others)} |")
+    row(f"cell | {first}", others)
     print("|---" * (2 + first.count("|") + len(others)) + "|")
+
+
+def row(first: str, others: Sequence[str]) -> None:
+    """Prints a row."""
+    print(f"| {first} | {' | '.join(others)} |")
+
+
+def both(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
+    """Prints a row for each figure."""
+    row(f"`{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit}", [goodputs(runs) for runs in columns])
+    row(f"| sent again | {cell.retransmits}", [again(runs) for runs in columns])
 
 
 def main() -> None:
@@ -136,27 +147,24 @@ def main() -> None:
     found = everywhere(todo, play, cost=lambda job: job.cell.rate_mbit, jobs=args.jobs)
     got = dict(zip(todo, found, strict=True))
 
+    def runs(job: Job) -> list[tuple[float, int]]:
+        return [got[replace(job, seed=seed)] for seed in seeds]
+
     table("figure | published", ["none" if s is None else f"{s.removesuffix('us')} µs" for s in SPREADS])
     for cell in odd:
-        by_spread = [[got[Job(cell, seed, spread=spread)] for seed in seeds] for spread in SPREADS]
-        print(f"| `{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit} | {' | '.join(map(goodputs, by_spread))} |")
-        print(f"| | sent again | {cell.retransmits} | {' | '.join(map(again, by_spread))} |")
+        both(cell, [runs(Job(cell, spread=spread)) for spread in SPREADS])
     print()
     table("figure | published", [f"{longer:g} ms longer" for longer in LONGER_MS])
     for cell in steps:
-        by_ms = [[got[Job(cell, seed, longer_ms=longer)] for seed in seeds] for longer in LONGER_MS]
-        print(f"| `{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit} | {' | '.join(map(goodputs, by_ms))} |")
-        print(f"| | sent again | {cell.retransmits} | {' | '.join(map(again, by_ms))} |")
+        both(cell, [runs(Job(cell, longer_ms=longer)) for longer in LONGER_MS])
     print()
     table("sent again, published", ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)])
     for cell in pieced:
-        by_pieces = [[got[Job(cell, seed, pieces=pieces)] for seed in seeds] for pieces in PIECES]
-        print(f"| `{name(cell)}` | {cell.retransmits} | {' | '.join(map(again, by_pieces))} |")
+        row(f"`{name(cell)}` | {cell.retransmits}", [again(runs(Job(cell, pieces=pieces))) for pieces in PIECES])
     print()
     table("sent again, published", [f"{enough} ACKs" for enough in ENOUGH])
     for cell in pieced:
-        by_acks = [[got[Job(cell, seed, enough=enough)] for seed in seeds] for enough in ENOUGH]
-        print(f"| `{name(cell)}` | {cell.retransmits} | {' | '.join(map(again, by_acks))} |")
+        row(f"`{name(cell)}` | {cell.retransmits}", [again(runs(Job(cell, enough=enough))) for enough in ENOUGH])
 
 
 if __name__ == "__main__":
