@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import Run, __version__, _core, output
+from narrows import Run, __version__, _core, output, untrusted_input
 from narrows.advise.command import advise, from_, record
 from narrows.errors import NarrowsError, reason
 from narrows.latency_command import latency
@@ -600,7 +600,7 @@ def remy(file: str, out: str) -> None:
     Example: narrows remy delta1.dna -o delta1.remy
     """
     try:
-        dna = Path(file).read_bytes()
+        dna = untrusted_input.read(file)
     except OSError as error:
         raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
     text, rules = _core.remy_from_dna(dna, name_of(file))

@@ -64,7 +64,8 @@ def reason(error: OSError) -> str:
     >>> reason(FileNotFoundError(2, "No such file or directory"))
     'no such file or directory'
     """
-    return (error.strerror or str(error)).lower()
+    told = error.strerror or str(error)
+    return told[:1].lower() + told[1:]
 
 
 class EngineError(NarrowsError):

@@ -14,10 +14,10 @@ from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from narrows import __version__, live
+from narrows import __version__, live, untrusted_input
 from narrows.errors import NarrowsError, OutputError
 from narrows.pictures import Line, Picture
-from narrows.scenario import name_of
+from narrows.scenario import name_of, unread
 from narrows.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -101,8 +101,10 @@ def read(file: str | PathLike[str]) -> Json:
         NarrowsError: If it is none.
     """
     try:
-        told = json.loads(FilePath(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        told = json.loads(untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES))
+    except OSError as error:
+        raise NarrowsError(unread(file, error)) from error
+    except (ValueError, RecursionError) as error:
         raise NarrowsError(f"{name_of(file)}: no outcome of narrows latency ({error})") from error
     if not isinstance(told, dict) or told.get("kind") != "latency":
         raise NarrowsError(f"{name_of(file)}: no outcome of narrows latency")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from narrows import output
+from narrows import output, untrusted_input
 from narrows.errors import NarrowsError, OutputError
 
 if TYPE_CHECKING:
@@ -341,8 +341,7 @@ def are_measurements(named: Sequence[str]) -> bool:
     if file.suffix == ".toml":
         return False
     try:
-        with file.open("rb") as raw:
-            begin = raw.read(4096)
+        begin = untrusted_input.head(file, 4096)
     except OSError:
         # Neither: an id of the history has no dot.
         return not file.exists() and "." not in file.name and "/" not in named[0]

@@ -284,9 +284,15 @@ def parse(text: str | bytes, name: str) -> object:
         MeasurementError: If it is not JSON.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_finite, parse_constant=lambda _name: None)
     except (ValueError, RecursionError) as error:
         raise MeasurementError(f"{name}: not JSON: {error}") from error
+
+
+def _finite(digits: str) -> float | None:
+    """A number such as 1e999 has no finite value: it was not measured, as with NaN."""
+    value = float(digits)
+    return value if math.isfinite(value) else None
 
 
 class _Check:

@@ -13,7 +13,7 @@ from os.path import isfile
 from pathlib import Path as FilePath
 from typing import Any, ClassVar, cast
 
-from narrows import _core, cc, queue
+from narrows import _core, cc, queue, untrusted_input
 from narrows._choice import Choice, Chosen, Value
 from narrows.errors import NarrowsError, reason
 
@@ -431,11 +431,12 @@ def text_of(file: str | PathLike[str]) -> str:
         NarrowsError: If it cannot be read.
     """
     try:
-        return FilePath(file).read_text(encoding="utf-8")
+        text = untrusted_input.read(file).decode()
     except UnicodeDecodeError as error:
         raise NarrowsError(f"{name_of(file)}: not UTF-8 text, so not a scenario") from error
     except OSError as error:
         raise NarrowsError(unread(file, error)) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read(file: str | PathLike[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import importlib.util
@@ -312,3 +313,31 @@ def test_classes_keep_their_names_in_flents_test_of_classes(measured: Measuremen
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "TCP download EF" in done.stdout
+
+
+def test_a_number_beyond_any_float_was_not_measured(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"measurement": 1, "other": [1e999, -1e999, NaN, Infinity], "flows": [{"id": "a", "direction": "up", '
+        '"from_s": 0, "to_s": 1, "goodput_mbit": 1e999, "columns": ["t_s", "rtt_ms"], "samples": [[0.5, 1e999]]}]}'
+    )
+    for ending in files.WRITTEN:
+        files.write(files.read(tmp_path / "a.json"), tmp_path / f"b{ending}")
+    read = files.read(tmp_path / "b.json")
+    assert read.flows[0].goodput_mbit is None
+    assert read.flows[0].columns["rtt_ms"] == [None]
+    assert read.json["other"] == [None] * 4
+
+
+def test_a_small_packed_file_does_not_become_a_large_one(tmp_path: Path) -> None:
+    text = b'{"measurement": 1, "x": [' + b"[]," * 10_000_000 + b"[]]}"
+    for name, pack in (("a.flent.gz", gzip.compress), ("a.flent.bz2", bz2.compress)):
+        (tmp_path / name).write_bytes(pack(text))
+        assert (tmp_path / name).stat().st_size < 65_000
+        with pytest.raises(MeasurementError, match=r"bytes unpack to more than 4194304 bytes"):
+            files.read(tmp_path / name)
+
+
+def test_packed_files_of_ours_are_far_from_the_limit(measured: Measurement, tmp_path: Path) -> None:
+    files.write(measured, tmp_path / "a.flent.gz")
+    packed = (tmp_path / "a.flent.gz").read_bytes()
+    assert len(gzip.decompress(packed)) < files.MOST_RATIO / 2 * len(packed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import _core, output
+from narrows import _core, output, untrusted_input
 from narrows.errors import NarrowsError, reason
 from narrows.scenario import name_of, unread
 
@@ -178,7 +178,7 @@ def _from_file(
 
     name = name_of(file)
     try:
-        raw = FilePath(file).read_bytes()
+        raw = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
     except OSError as error:
         raise NarrowsError(unread(file, error)) from error
     if FilePath(file).suffix == ".toml":
@@ -356,8 +356,7 @@ def _config(config: str) -> tuple[str, str]:
     elif not any(sign in config for sign in " \n\0") and os.path.exists(config):  # noqa: PTH110 - no error for any name
         name = name_of(config)
         try:
-            with FilePath(config).open("rb") as file:
-                raw = file.read(2_000_000)
+            raw = untrusted_input.read(config)
         except OSError as error:
             raise NarrowsError(f"{name}: {reason(error)}") from error
     else:

@@ -1,7 +1,8 @@
 """Measurements in files: our own JSON, flent's, iperf's, tables, histograms.
 
-What a file is, is told by what is in it and not by its name; what is written, by the name. A file may come from
-anybody, so it is bounded: no more than `MOST_BYTES` of it, unpacked, are read.
+The content decides what a file is read as; the name decides what is written. A file may come from anybody, so it is
+bounded: it is read up to `MOST_BYTES`, and a compressed one unpacks to `MOST_RATIO` times its size at most. JSON takes
+some twenty times its text in memory, so that without the ratio 60 kB of gzip become more than a gigabyte.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ import json
 import zlib
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 
-from narrows import output
+from narrows import output, untrusted_input
 from narrows.errors import OutputError
 from narrows.measurement import Measurement, MeasurementError, parse
 from narrows.scenario import kind_of, name_of, unread
 
-MOST_BYTES = 512 * 1024 * 1024
+MOST_BYTES = untrusted_input.MOST_DATA_BYTES
 """Of a file, unpacked."""
+
+MOST_RATIO = 50
+"""Of a compressed file: flent's files have a ratio of 5 to 20."""
+
+ALWAYS_BYTES = 4 * 1024 * 1024
+"""A compressed file may unpack to this much whatever its ratio."""
 
 WRITTEN = (".json", ".flent.gz", ".flent", ".csv", ".jsonl", ".hlog", ".parquet")
 """How the name of a file may end that is written."""
@@ -35,13 +41,11 @@ def read(file: str | PathLike[str]) -> Measurement:
     """
     name = name_of(file)
     try:
-        raw = _unpacked(Path(file))
+        raw = _unpacked(untrusted_input.read(file, MOST_BYTES), name)
     except OSError as error:
         raise MeasurementError(unread(file, error)) from error
     except (EOFError, zlib.error) as error:
         raise MeasurementError(f"{name}: {str(error).lower()}") from error
-    if len(raw) > MOST_BYTES:
-        raise MeasurementError(f"{name}: more than {MOST_BYTES >> 20} MiB")
     return of_text(raw, name)
 
 
@@ -95,14 +99,21 @@ def writer_of(file: str | PathLike[str]) -> Callable[[Measurement], bytes]:
     return _WRITERS[ending]
 
 
-def _unpacked(file: Path) -> bytes:
-    with file.open("rb") as raw:
-        magic = raw.read(3)
-        raw.seek(0)
-        packed = (
-            gzip.GzipFile(fileobj=raw) if magic[:2] == b"\x1f\x8b" else bz2.BZ2File(raw) if magic == b"BZh" else raw
+def _unpacked(raw: bytes, name: str) -> bytes:
+    if raw[:2] == b"\x1f\x8b":
+        packed: gzip.GzipFile | bz2.BZ2File = gzip.GzipFile(fileobj=io.BytesIO(raw))
+    elif raw[:3] == b"BZh":
+        packed = bz2.BZ2File(io.BytesIO(raw))
+    else:
+        return raw
+    most = min(MOST_BYTES, max(ALWAYS_BYTES, MOST_RATIO * len(raw)))
+    content = packed.read(most + 1)
+    if len(content) > most:
+        raise MeasurementError(
+            f"{name}: {len(raw)} bytes unpack to more than {most} bytes, the most that is read; "
+            "if that is right, unpack it yourself and name the unpacked file"
         )
-        return packed.read(MOST_BYTES + 1)
+    return content
 
 
 def _json(measured: Measurement) -> bytes:

@@ -45,8 +45,12 @@ def csv_text(measured: Measurement) -> str:
 def json_lines(measured: Measurement) -> str:
     """The measurement without its samples on the first line, then a sample each; what is unknown is left out."""
     top = {k: v for k, v in measured.json.items() if k not in {"flows", "pings"}}
-    top["flows"] = [{k: v for k, v in f.items() if k not in {"columns", "samples"}} for f in measured.json["flows"]]
-    top["pings"] = [{k: v for k, v in p.items() if k not in {"columns", "samples"}} for p in measured.json["pings"]]
+    top["flows"] = [
+        {k: v for k, v in f.items() if k not in {"columns", "samples"}} for f in measured.json.get("flows") or ()
+    ]
+    top["pings"] = [
+        {k: v for k, v in p.items() if k not in {"columns", "samples"}} for p in measured.json.get("pings") or ()
+    ]
     lines: list[dict[str, Any]] = [{"kind": "measurement", **top}]
     lines += [{k: v for k, v in row.items() if v is not None} for row in rows(measured)]
     return "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)

@@ -7,6 +7,7 @@ import subprocess
 from importlib import resources
 from pathlib import Path
 
+from narrows import untrusted_input
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.tune.facts import Facts, parse
 
@@ -86,7 +87,7 @@ def facts(
     """
     if file is not None:
         try:
-            return parse(Path(file).read_text(encoding="utf-8", errors="replace"), file)
+            return parse(untrusted_input.read(file).decode(errors="replace"), file)
         except OSError as error:
             raise NarrowsError(f"{file}: {reason(error)}") from error
     return parse(collect(ssh=ssh, netns=netns, root=root), ssh or netns or root or "the collector's text")

@@ -1,0 +1,59 @@
+"""Files that anybody may have written, read with a ceiling; `output` is the counterpart.
+
+Every reader of a user's file uses `read` or `head`. Only regular files are read: a pipe could block for ever and a
+device need never end. The file type is checked before the file is opened, because opening a device can have effects,
+and once more on the open file, because the name may have been replaced between the two.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from os import PathLike
+
+MOST_TEXT_BYTES = 8 * 1024 * 1024
+"""Size limit of a text that is written by hand: a scenario, a sweep, a configuration."""
+
+MOST_DATA_BYTES = 512 * 1024 * 1024
+"""Size limit of what programs write: measurements, latency results."""
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def read(file: str | PathLike[str], most: int = MOST_TEXT_BYTES) -> bytes:
+    """The whole content of a regular file of at most `most` bytes.
+
+    Raises:
+        OSError: If it cannot be read, is not a regular file, or is larger.
+    """
+    content = head(file, most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"Larger than {most >> 20} MiB, the most that is read")
+    return content
+
+
+def head(file: str | PathLike[str], count: int) -> bytes:
+    """The first `count` bytes of a regular file, fewer where it is shorter.
+
+    Raises:
+        OSError: If it cannot be read, or is not a regular file.
+    """
+    _check(os.stat(file).st_mode)  # noqa: PTH116 - the same call as below, on a name
+    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(opened, "rb") as source:
+        _check(os.fstat(opened).st_mode)
+        return source.read(count)
+
+
+def _check(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise OSError(errno.EINVAL, f"Not a regular file but {kind}; write its content to a file first")
