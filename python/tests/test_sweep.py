@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -253,9 +255,130 @@ def test_a_part_that_cannot_be_read_is_told_with_what_to_do(held: bytes, tmp_pat
     assert sweep.run().equals(rows)
 
 
+def flipped(whole: bytes, chance: random.Random) -> bytes:
+    """The same with one bit changed."""
+    held = bytearray(whole)
+    held[chance.randrange(len(held))] ^= 1 << chance.randrange(8)
+    return bytes(held)
+
+
+def test_a_part_with_one_bit_changed_is_told_and_never_read(tmp_path: Path) -> None:
+    nw.sweep(SCENARIO, OVER, into=tmp_path).run()
+    [part] = (tmp_path / "runs").iterdir()
+    whole, chance = part.read_bytes(), random.Random(1)
+    for _ in range(400):
+        part.write_bytes(flipped(whole, chance))
+        with pytest.raises(OutputError, match=rf"{part.name}: cannot be read .*; take it away"):
+            Store(tmp_path).runs()
+    part.write_bytes(whole)
+    assert Store(tmp_path).runs().num_rows == 12
+
+
+def test_cases_with_one_bit_changed_are_told_or_read_as_they_were(tmp_path: Path) -> None:
+    sweep = nw.sweep(SCENARIO, OVER, into=tmp_path)
+    rows = sweep.run()
+    [file] = (tmp_path / "cases").iterdir()
+    whole, chance, told = file.read_bytes(), random.Random(1), 0
+    for _ in range(400):
+        file.write_bytes(flipped(whole, chance))
+        try:
+            assert sweep.frame().equals(rows)
+        except OutputError as error:
+            told += f"{file.name}: cannot be read" in str(error)
+    assert told > 200  # The others hit statistics, which nothing here reads.
+
+
+def test_a_part_of_an_earlier_version_is_read_without_a_digest(tmp_path: Path) -> None:
+    nw.sweep(SCENARIO, OVER, into=tmp_path).run()
+    [part] = (tmp_path / "runs").iterdir()
+    part.rename(part.with_name("part-0123456789abcdef0123456789abcdef.parquet"))
+    assert Store(tmp_path).runs().num_rows == 12
+
+
+def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    sync, rename = os.fsync, Path.replace
+
+    def noted_sync(handle: int) -> None:
+        done.append("directory" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "file")
+        sync(handle)
+
+    def noted_rename(self: Path, target: Path) -> Path:
+        done.append("name")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Path, "replace", noted_rename)
+    Store(tmp_path).add([{"key": "k", "cc": "bbr"}])
+    assert done == ["file", "name", "directory"]
+
+
 def test_what_was_never_run_has_no_table(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="was not run into"):
         nw.sweep(SCENARIO, {"path.rate": ["5Mbit"]}, into=tmp_path).frame()
+
+
+# Several at once
+
+
+def test_three_sweeps_at_once_run_each_case_once(whole: pa.Table, tmp_path: Path) -> None:
+    begin = threading.Barrier(3)
+    crews = [Together(begin) for _ in range(3)]
+    sweeps = [nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path) for _ in crews]
+    found: list[pa.Table] = []
+    threads = [
+        threading.Thread(target=lambda s=s, c=c: found.append(s.run(on=c))) for s, c in zip(sweeps, crews, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(len(crew.ran) for crew in crews) == 24
+    assert len({key for crew in crews for key in crew.ran}) == 24
+    assert len(found) == 3
+    assert all(table.equals(whole) for table in found)
+    assert not list((tmp_path / "claims").glob("*.keys"))
+
+
+class Together(Counting):
+    """Begins when all the others do, and so looked into an empty store."""
+
+    def __init__(self, begin: threading.Barrier) -> None:
+        """At this barrier."""
+        super().__init__()
+        self._begin = begin
+
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        """Each alone, and fewer than there were where another sweep has some."""
+        if not self.ran:
+            self._begin.wait()
+        for case in cases:
+            self.ran.append(case[0])
+            yield work([case])
+
+
+def test_what_a_killed_sweep_had_claimed_is_run_by_the_other(whole: pa.Table, tmp_path: Path) -> None:
+    """One that claims three cases and is killed; the other one is at work already and has been refused them."""
+    ended = threading.Event()
+    dying = Store(tmp_path).claims()
+    dying.__enter__()
+
+    class First(Counting):
+        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+            for case in cases:
+                self.ran.append(case[0])
+                yield work([case])
+            if not ended.is_set():
+                ended.set()
+                dying.__exit__(None, None, None)
+
+    sweep = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path)
+    keys = [key for case in range(6) for _, key in sweep._keys_of(case)]
+    assert all(dying.take(key) for key in keys[:3])
+    crew = First()
+    assert sweep.run(on=crew).equals(whole)
+    assert crew.ran[-3:] == keys[:3]
+    assert len(crew.ran) == 24
 
 
 def test_medians_are_those_of_the_table(whole: pa.Table, tmp_path: Path) -> None:
@@ -275,6 +398,32 @@ def test_duckdb_and_pandas_read_the_files_as_they_are(whole: pa.Table, tmp_path:
     tables = [pq.read_table(part) for part in (tmp_path / "runs").iterdir()]
     assert sum(table.num_rows for table in tables) == 12
     assert {"key", "cc", "goodput_mbit"} <= set(tables[0].column_names)
+
+
+def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit", buffer="1bdp"))
+    kinds = ["web", "video", "voip", "rpc", "poisson", "torrent", "udp"]
+    flows = [nw.Flow(workload=kind, id=kind) for kind in kinds]
+    scenario = nw.Scenario(path, flows=flows, duration="8s", warmup="1s")
+    rows = {row["flow"]: row for row in nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run().to_pylist()}
+    assert [rows[kind]["workload"] for kind in kinds] == kinds
+    seen = {flow["id"]: flow["workload"] for flow in nw.run(scenario).flows}
+    for which in ("mean", "p50", "p95", "p99"):
+        assert rows["web"][f"page_load_{which}_s"] == seen["web"]["page_load_s"][which]
+        assert rows["rpc"][f"response_{which}_ms"] == seen["rpc"]["response_ms"][which]
+        assert rows["poisson"][f"completion_{which}_ms"] == seen["poisson"]["completion_ms"][which]
+    assert (
+        rows["poisson"]["completion_to_100kB_p99_ms"] == seen["poisson"]["by_size"]["to_100kB"]["completion_ms"]["p99"]
+    )
+    for name in ("stalls", "stalled_s", "startup_delay_s", "mean_bitrate_mbit"):
+        assert rows["video"][name] == seen["video"][name]
+    assert rows["torrent"]["up_mbit"] == seen["torrent"]["up_mbit"] > 0
+    call = seen["voip"]["ways"].values()
+    assert rows["voip"]["mos"] == seen["voip"]["mos"]
+    assert rows["voip"]["udp_loss"] == max(way["loss"] for way in call)
+    assert rows["voip"]["udp_delay_p95_ms"] == max(way["delay_ms"]["p95"] for way in call)
+    assert rows["udp"]["udp_loss"] == seen["udp"]["loss"]
+    assert rows["web"]["mos"] is None
 
 
 # Failures
@@ -381,6 +530,35 @@ def test_what_ends_early_keeps_what_is_finished(tmp_path: Path) -> None:
     assert not [child for child in _children(os.getpid()) if b"sweeps" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
+class SlowRay:
+    """Stands in for Ray where a node does not start in time: Ray then raises a bare `Exception`."""
+
+    __spec__ = None
+
+    @staticmethod
+    def is_initialized() -> bool:
+        """No."""
+        return False
+
+    @staticmethod
+    def init(**_: object) -> None:
+        """As Ray 2.x says it."""
+        raise Exception("The current node timed out during startup. This could happen because some of\nthe processes")
+
+
+@pytest.mark.parametrize("on", ["ray", "ray://127.0.0.1:1"])
+def test_a_ray_cluster_that_does_not_start_is_one_sentence(
+    on: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SlowRay)  # type: ignore[arg-type]
+    said = CliRunner().invoke(main, ["sweep", str(file), "--on", on])
+    assert said.exit_code == 2
+    assert said.output == (
+        f"{on}: no Ray cluster answers there (The current node timed out during startup); "
+        "to run on this machine's own cores: --on local\n"
+    )
+
+
 # The command
 
 FILE = """
@@ -429,6 +607,35 @@ def test_a_sweep_file_that_is_not_right_says_so(file: Path, text: str, said: str
         load(file)
 
 
+def test_every_mistake_of_a_sweep_file_is_reported_at_once(file: Path) -> None:
+    file.write_text(
+        'scenario = "base.toml"\nseed = 3\nseeds = "3"\n[over]\n"path rate" = ["1Mbit"]\n'
+        '"path.rtt" = { from = "1ms", to = "2s" }\n"flow.cc" = []\n'
+    )
+    with pytest.raises(NarrowsError) as told:
+        load(file)
+    lines = str(told.value).splitlines()
+    assert all("sweep.toml: " in line for line in lines)
+    for said in ("has no `seed`", "seeds is how many", "`path rate` is no key", "use one unit", "needs a list"):
+        assert sum(said in line for line in lines) == 1, said
+
+
+def test_every_wrong_value_is_reported_at_once_and_once(file: Path) -> None:
+    file.write_text(
+        'scenario = "base.toml"\n[over]\n"path.rate" = ["5 apples", "1Mbit", "6 pears"]\n'
+        '"flow[0].cc" = ["bbrr", "cubic"]\n"flow[5].cc" = ["reno"]\n'
+    )
+    said = CliRunner().invoke(main, ["sweep", str(file)])
+    assert said.exit_code == 2
+    for part in (
+        'path.rate = "5 apples" has',
+        'path.rate = "6 pears" has',
+        'flow[0].cc = "bbrr" is',
+        "`flow[5].cc`: the",
+    ):
+        assert said.output.count(part) == 1, part
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "sweeps").iterdir()), ids=lambda file: file.stem)
 def test_the_sweeps_that_come_with_narrows_are_right(file: Path, tmp_path: Path) -> None:
     assert file.read_text().startswith("# ")
@@ -460,6 +667,16 @@ def test_cases_that_are_read_in_pieces_are_not_kept(tmp_path: Path) -> None:
         for _ in range(20):
             writer.write_table(piece)
     before = pa.total_allocated_bytes()
-    kept = [pa.total_allocated_bytes() - before for _ in store.cases("many").iter_batches(batch_size=10_000)]
+    pieces = store.cases_in_pieces("many", piece.schema.names, 10_000, schema=piece.schema, rows=200_000)
+    kept = [pa.total_allocated_bytes() - before for _ in pieces]
     assert len(kept) == 20
     assert max(kept) < 5 * piece.nbytes
+
+
+def test_every_column_is_on_the_page() -> None:
+    text = (ROOT / "docs/how-to/sweep.md").read_text(encoding="utf-8")
+    told = set()
+    for pattern in re.findall(r"`([a-z0-9_{},A-Z]+)`", text):
+        parts = [part.split(",") for part in re.split(r"[{}]", pattern)]
+        told |= {"".join(one) for one in itertools.product(*parts)}
+    assert set(SCHEMA.names) <= told

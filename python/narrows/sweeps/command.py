@@ -25,7 +25,18 @@ _FEW = 5
 
 _FIGURES = (("goodput_mbit", "goodput Mbit/s", 2), ("queue_delay_p95_ms", "queue p95 ms", 1))
 
-_SHOWN = [*(name for name, _, _ in _FIGURES), "retransmit_rate"]
+_APPLICATION = (
+    ("page_load_p95_s", "page load p95 s", 2),
+    ("completion_p99_ms", "completion p99 ms", 0),
+    ("fct_s", "completion s", 2),
+    ("response_p95_ms", "response p95 ms", 1),
+    ("mos", "MOS", 2),
+    ("stalled_s", "stalled s", 2),
+    ("udp_loss", "datagrams lost", None),
+)
+"""What applications saw, for those sweeps whose flows have one; None: a share."""
+
+_SHOWN = [*(name for name, _, _ in _FIGURES), "retransmit_rate", *(name for name, _, _ in _APPLICATION)]
 
 
 class Count:
@@ -161,12 +172,14 @@ def summary(medians: Medians) -> Table:
     from narrows import tables  # noqa: PLC0415
     from narrows.words import number, percent  # noqa: PLC0415
 
+    seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
     for cc, of in medians.items():
         figures = [number(of[name], digits) for name, _, digits in _FIGURES]
-        cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"])]
+        also = [percent(of[name]) if digits is None else number(of[name], digits) for name, _, digits in seen]
+        cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"]), *also]
         lines.append([tables.Cell(cell) for cell in cells])
-    heads = ("rows", *(head for _, head, _ in _FIGURES), "sent again")
+    heads = ("rows", *(head for _, head, _ in _FIGURES), "retransmitted", *(head for _, head, _ in seen))
     return tables.Table("Medians", ("cc",), heads, lines)
 
 

@@ -172,6 +172,22 @@ class _Hand:
 
 _DIED = "the process that ran it died"
 
+_GOES_ON = "what had landed is kept, and the same command goes on with the rest"
+
+_HINT = "to run on this machine's own cores: --on local"
+
+
+def _first_line(error: BaseException) -> str:
+    """What an exception says, up to its first full stop or line break.
+
+    >>> _first_line(Exception("The current node timed out during startup. This could happen because …"))
+    'The current node timed out during startup'
+    >>> _first_line(TimeoutError())
+    'TimeoutError'
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0].split(". ")[0].rstrip(".") if lines else type(error).__name__
+
 
 class Ray:
     """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
@@ -190,16 +206,20 @@ class Ray:
         self._ray: Any = ray
         if not ray.is_initialized():
             try:
-                try:
-                    ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
-                except (ConnectionError, OSError, RuntimeError):
-                    if address is not None:
-                        raise
-                    # Ray keeps a note of the cluster that this machine belonged to last; that one may be gone.
-                    ray.init(address="local", log_to_driver=False, include_dashboard=False)
-            except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-                raise EngineError(f"{address or 'ray'}: no Ray cluster answers there") from error
+                self._join(address)
+            except Exception as error:  # Ray raises bare exceptions, too: of a node that starts too slowly, for one.
+                where = "ray" if address is None else address
+                raise EngineError(f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}") from error
         self._work = ray.remote(num_cpus=1, max_retries=5)(_timed)
+
+    def _join(self, address: str | None) -> None:
+        try:
+            self._ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
+        except (ConnectionError, OSError, RuntimeError):
+            if address is not None:
+                raise
+            # Ray keeps a note of the cluster that this machine belonged to last; that one may be gone.
+            self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
     @property
     def hands(self) -> int:
@@ -223,13 +243,16 @@ class Ray:
                     try:
                         outcomes, seconds = self._ray.get(one)
                     except self._ray.exceptions.RayError as error:
-                        reason = f"{_DIED}: {str(error).splitlines()[0]}"
+                        reason = f"{_DIED}: {_first_line(error)}"
                         outcomes, seconds = [(key, [], reason) for key, _, _ in batch], BATCH_S
                     batches.took(len(batch), seconds)
                     yield outcomes
+        except self._ray.exceptions.RayError as error:
+            raise EngineError(f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}") from error
         finally:
             for one in waiting:
-                self._ray.cancel(one, force=True)
+                with suppress(Exception):  # A cluster that has gone has nothing left to cancel.
+                    self._ray.cancel(one, force=True)
 
 
 def _timed(batch: list[Case]) -> tuple[list[Outcome], float]:

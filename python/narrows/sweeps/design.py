@@ -11,7 +11,8 @@ import math
 import random
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,15 @@ def _number(key: str, value: object) -> tuple[float, str]:
     return float(match[1]), match[2] or ""
 
 
+@contextmanager
+def _noted(wrong: dict[str, None]) -> Iterator[None]:
+    """Keeps a mistake, so that the others are reported with it."""
+    try:
+        yield
+    except NarrowsError as error:
+        wrong[str(error)] = None
+
+
 class Design:
     """The cases, by number.
 
@@ -118,24 +128,30 @@ class Design:
         self._rows: list[dict[str, Any]] = []
         if isinstance(axes, Mapping) == (kind == "list"):
             raise NarrowsError('a list of cases is design = "list", and keys with their values are any of the others')
+        wrong: dict[str, None] = {}  # Every mistake, once, in order.
+        self._axes: dict[str, list[Any] | Range] = {}
         if not isinstance(axes, Mapping):
             self._rows = [dict(row) for row in axes]
-            self._axes: dict[str, list[Any] | Range] = {}
             for key in dict.fromkeys(key for row in self._rows for key in row):
-                steps(key)
+                with _noted(wrong):
+                    steps(key)
             self._len = len(self._rows)
         else:
-            self._axes = {key: self._axis(key, values) for key, values in axes.items()}
+            for key, values in axes.items():
+                with _noted(wrong):
+                    self._axes[key] = self._axis(key, values)
             if kind == "grid":
                 self._len = math.prod(len(values) for values in self._axes.values() if isinstance(values, list))
             elif cases is None or cases < 1:
-                raise NarrowsError(f"a {kind} design needs the number of its cases: cases = 200")
+                wrong[f"a {kind} design needs the number of its cases: cases = 200"] = None
             else:
                 self._len = cases
         if kind in {"grid", "list"} and cases is not None:
-            raise NarrowsError(f"a {kind} design has as many cases as it has; `cases` is a sample's")
-        if not 0 < self._len <= _MOST:
-            raise NarrowsError(f"{self._len} cases: a sweep has from 1 to {_MOST}")
+            wrong[f"a {kind} design has as many cases as it has; `cases` is a sample's"] = None
+        if not wrong and not 0 < self._len <= _MOST:
+            wrong[f"{self._len} cases: a sweep has from 1 to {_MOST}"] = None
+        if wrong:
+            raise NarrowsError("\n".join(wrong))
 
     @property
     def keys(self) -> list[str]:

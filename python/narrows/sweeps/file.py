@@ -15,12 +15,15 @@ A list has its cases as `[[case]]`, each with its keys.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from narrows import _core
-from narrows.errors import NarrowsError
-from narrows.scenario import kind_of, name_of, text_of
+from narrows.errors import NarrowsError, ScenarioError
+from narrows.scenario import Flow, Scenario, kind_of, name_of, text_of
+from narrows.scenario import Path as NetworkPath
 from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 
@@ -38,36 +41,71 @@ def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
     given = _core.toml_tables(text, name)
     if kind_of(text, name) == "scenario":
         raise NarrowsError(f"{name}: a scenario, not a sweep: narrows run {name}")
-    if unknown := [key for key in given if key not in _KEYS]:
-        raise NarrowsError(f"{name}: a sweep has no `{unknown[0]}`; it has {', '.join(_KEYS)}")
-    if not isinstance(given.get("scenario"), str):
-        raise NarrowsError(f'{name}: a sweep needs the file of its scenario: scenario = "base.toml"')
+    # Every mistake is reported at once.
+    wrong = [f"a sweep has no `{key}`; it has {', '.join(_KEYS)}" for key in given if key not in _KEYS]
+    named = isinstance(given.get("scenario"), str)
+    if not named:
+        wrong.append('a sweep needs the file of its scenario: scenario = "base.toml"')
     kind = given.get("design", "list" if "case" in given else "grid")
-    if kind not in KINDS:
-        raise NarrowsError(f"{name}: there is no design `{kind}`; there are {', '.join(KINDS)}")
-    over = given.get("case" if kind == "list" else "over")
-    wanted = list if kind == "list" else dict
-    if not isinstance(over, wanted) or not over:
-        raise NarrowsError(f"{name}: a {kind} design needs {'[[case]], one or more' if kind == 'list' else '[over]'}")
-    seeds = given.get("seeds", 1)
-    if not (_whole(seeds) or (isinstance(seeds, list) and all(map(_whole, seeds)))):
-        raise NarrowsError(f"{name}: seeds is how many, or which: seeds = 5, or seeds = [1, 2, 7]")
-    for key in ("cases", "design_seed"):
-        if key in given and not _whole(given[key]):
-            raise NarrowsError(f"{name}: {key} is a whole number")
+    over = _over(given, kind, wrong)
+    seeds, cases, design_seed = (_number(given, key, usual, wrong) for key, usual in _NUMBERS.items())
+    if over is None:
+        raise NarrowsError(_placed(name, wrong))
     try:
-        return sweep(
-            Path(file).parent / given["scenario"],
+        found = sweep(
+            # What is missing has a stand-in, so that the mistakes in the rest are found, too.
+            Path(file).parent / given["scenario"] if named else _ANY,
             over,
             seeds=seeds,
             design=kind,
-            cases=given.get("cases"),
-            design_seed=given.get("design_seed", 1),
+            cases=cases,
+            design_seed=design_seed,
             title=str(given.get("title", Path(file).stem)),
             into=into,
         )
+        if named:
+            found.check()
+    except ScenarioError as error:
+        raise ScenarioError(_placed(name, [*wrong, *str(error).split("\n")]), error.errors) from None
     except NarrowsError as error:
-        raise type(error)(f"{name}: {error}", *error.args[1:]) from None
+        wrong += str(error).split("\n")
+    if wrong:
+        raise NarrowsError(_placed(name, wrong))
+    return found
+
+
+_ANY = Scenario(NetworkPath(rate="10Mbit", rtt="20ms"), flows=[Flow("reno")], duration="1s")
+"""A scenario in place of one that a file does not name."""
+
+_NUMBERS: dict[str, int | None] = {"seeds": 1, "cases": None, "design_seed": 1}
+
+
+def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa: ANN401 - a list or a table
+    """What varies; None where the file does not say."""
+    if kind not in KINDS:
+        wrong.append(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
+        return None
+    over = given.get("case" if kind == "list" else "over")
+    if isinstance(over, list if kind == "list" else dict) and over:
+        return over
+    wrong.append(f"a {kind} design needs {'[[case]], one or more' if kind == 'list' else '[over]'}")
+    return None
+
+
+def _number(given: Mapping[str, Any], key: str, usual: int | None, wrong: list[str]) -> Any:  # noqa: ANN401
+    value = given.get(key, usual)
+    listed = key == "seeds" and isinstance(value, list) and all(map(_whole, value))
+    if key not in given or _whole(value) or listed:
+        return value
+    wrong.append(
+        "seeds is how many, or which: seeds = 5, or seeds = [1, 2, 7]" if key == "seeds" else f"{key} is a whole number"
+    )
+    return usual
+
+
+def _placed(name: str, lines: Sequence[str]) -> str:
+    """Lines of errors with the file in front; a line that says what to write belongs to the one above."""
+    return "\n".join(line if line.startswith(" ") else f"{name}: {line}" for line in lines)
 
 
 def _whole(value: object) -> bool:

@@ -15,10 +15,36 @@ SPREADS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """Figures of a flow that are several, what their columns are called, and which there are."""
 
 DATAGRAMS = ("udp_loss", "udp_delay_p95_ms", "udp_jitter_ms")
-"""What is said of a flow of datagrams."""
+"""What is said of a flow of datagrams; of a call that goes both ways, the worse way's."""
 
 WAITS = ("mean", "p50", "p95", "p99")
 """What is said of a delay."""
+
+SIZES = ("to_10kB", "to_100kB", "to_1MB", "above_1MB")
+"""The classes of size that transfers of the workload `poisson` are counted in."""
+
+APPLICATION: dict[str, tuple[str, ...]] = {
+    **{f"page_load_{which}_s": ("page_load_s", which) for which in WAITS},
+    "startup_delay_s": ("startup_delay_s",),
+    "stalls": ("stalls",),
+    "stalled_s": ("stalled_s",),
+    "mean_bitrate_mbit": ("mean_bitrate_mbit",),
+    "switches": ("switches",),
+    "mos": ("mos",),
+    "r": ("r",),
+    **{f"response_{which}_ms": ("response_ms", which) for which in WAITS},
+    "answers_per_s": ("answers_per_s",),
+    "completed": ("completed",),
+    **{f"completion_{which}_ms": ("completion_ms", which) for which in WAITS},
+    **{
+        f"completion_{size}_{which}_ms": ("by_size", size, "completion_ms", which)
+        for size in SIZES
+        for which in ("p50", "p99")
+    },
+    "down_mbit": ("down_mbit",),
+    "up_mbit": ("up_mbit",),
+}
+"""The columns of what a flow's application saw, and where each stands in `flows[].workload` of a run's JSON."""
 
 
 def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
@@ -42,9 +68,26 @@ def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
     for number, flow in enumerate(figures["flows"]):
         own = {name.format(which): flow[spread][which] for spread, name, of in SPREADS for which in of}
         own |= {name: flow[name] for name in ("cc", "goodput_mbit", "retransmits", "retransmit_rate", "fct_s")}
-        own |= _datagrams(flow.get("workload", {}))
+        own |= _application(flow.get("workload", {}))
         found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
     return found or [whole | {"flow_number": None}]
+
+
+def _application(workload: Mapping[str, Any]) -> Row:
+    """The columns of what a flow's application saw.
+
+    >>> row = _application({"kind": "web", "page_load_s": {"mean": 2.0, "p50": 1.9, "p95": 3.0, "p99": 3.0}})
+    >>> row["workload"], row["page_load_p95_s"], row["mos"], row["udp_loss"]
+    ('web', 3.0, None, None)
+    """
+    found = {name: _at(workload, place) for name, place in APPLICATION.items()}
+    return {"workload": workload.get("kind"), **_datagrams(workload), **found}
+
+
+def _at(tree: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
+    for key in place:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
 
 
 def _datagrams(workload: Mapping[str, Any]) -> Row:
@@ -52,8 +95,13 @@ def _datagrams(workload: Mapping[str, Any]) -> Row:
 
     >>> _datagrams({"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5})
     {'udp_loss': 0.1, 'udp_delay_p95_ms': 12.0, 'udp_jitter_ms': 0.5}
+    >>> ways = [{"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5}, {"loss": 0.0, "delay_ms": {"p95": 30.0}}]
+    >>> _datagrams({"kind": "voip", "ways": dict(zip(("to_client", "to_server"), ways))})
+    {'udp_loss': 0.1, 'udp_delay_p95_ms': 30.0, 'udp_jitter_ms': 0.5}
     >>> _datagrams({"kind": "web"})
     {'udp_loss': None, 'udp_delay_p95_ms': None, 'udp_jitter_ms': None}
     """
-    told = (workload.get("loss"), (workload.get("delay_ms") or {}).get("p95"), workload.get("jitter_ms"))
-    return dict(zip(DATAGRAMS, told if "jitter_ms" in workload else (None,) * len(told), strict=True))
+    ways = list(workload["ways"].values()) if "ways" in workload else [workload] if "jitter_ms" in workload else []
+    places = (("loss",), ("delay_ms", "p95"), ("jitter_ms",))
+    told = [[value for way in ways if (value := _at(way, place)) is not None] for place in places]
+    return {name: max(values, default=None) for name, values in zip(DATAGRAMS, told, strict=True)}

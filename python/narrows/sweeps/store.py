@@ -3,19 +3,28 @@
     runs/part-*.parquet    a row per flow of each finished run, by the run's key
     cases/NAME.parquet     a sweep's cases: number, seed, key, and what was varied
     failures/KEY.toml      a scenario that could not be run, with the reason
+    claims/*.keys          the runs that each sweep at work has begun (`claims`)
 
 A run's key is the hash of the scenario, the files it names, its seed, and the version and build of narrows: a sweep
 runs what it does not find here, whoever put the rest there. A part appears whole, by renaming, or not at all; so
-whatever ends a sweep, all that had landed stays right. Parts are merged when there are many, under a lock; should that
-be cut short, some rows are there twice: readers take the first, and the next sweep takes the others away.
+whatever ends a sweep, all that had landed stays right. It is on the disk before it has its name, and the name after it
+(fsync of the file, then of the directory). Parts are merged when there are many, under a lock; should that be cut
+short, some rows are there twice: readers take the first, and the next sweep takes the others away.
+
+A damaged file is never read as other data. The name of a part holds the SHA-256 of its bytes, which is compared before
+the part is read; the table of cases has a checksum for each page (Parquet's CRC-32), and its columns and the number of
+its rows are compared with the sweep's. Page checksums alone let one flipped bit in forty through: they do not cover the
+footer.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +34,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from narrows.errors import OutputError, reason
-from narrows.sweeps.rows import DATAGRAMS, SPREADS, WAITS, Row
+from narrows.sweeps.claims import Claims
+from narrows.sweeps.rows import APPLICATION, DATAGRAMS, SPREADS, WAITS, Row
 
 SCHEMA = pa.schema(
     [
@@ -48,10 +58,13 @@ SCHEMA = pa.schema(
         *((f"ping_{which}_ms", pa.float64()) for which in WAITS),
         ("jain", pa.float64()),
         *((name, pa.float64()) for name in DATAGRAMS),
+        ("workload", pa.string()),
+        *((name, pa.float64()) for name in APPLICATION),
         ("version", pa.string()),
     ]
 )
-"""The columns of `runs`: figures of a flow, then of its whole run (`queue_…`: the bottleneck; `ping_…`: a probe)."""
+"""The columns of `runs`: figures of a flow, then of its whole run (`queue_…`: the bottleneck; `ping_…`: a probe), then
+of the flow's application."""
 
 Read = TypeVar("Read")
 """What is made of parts."""
@@ -62,6 +75,14 @@ Medians = dict[str, dict[str, float | None]]
 _MANY = 64
 _TRIES = 100
 _SMALL_BYTES = 4 << 20
+_DIGEST = re.compile(r"part-[0-9a-f]+-sha256-([0-9a-f]{40})")
+_DIGITS = 40
+"""160 bits of SHA-256 in the name of a part; parts that an earlier version wrote have none."""
+
+_PIECE = 1 << 20
+
+_DAMAGED = (OSError, pa.ArrowException, ValueError)
+"""What reading a damaged file raises; names that are not UTF-8 any more are a `ValueError`."""
 
 
 class Store:
@@ -72,6 +93,7 @@ class Store:
         self.directory = Path(directory)
         self._runs = self.directory / "runs"
         self._grown = 0  # Parts that were too large to be merged when they were last looked at.
+        self._sound: set[str] = set()  # Parts whose digest was compared; a part never changes.
 
     def keys(self) -> pa.Array:
         """Every run that is here, once.
@@ -131,22 +153,54 @@ class Store:
             OutputError: If it cannot be written.
         """
         file = self.directory / "cases" / f"{name}.parquet"
-        with _told(self.directory), _whole(file) as part, pq.ParquetWriter(part, schema) as writer:
+        with (
+            _told(self.directory),
+            _whole(lambda _: file, file.parent) as part,
+            pq.ParquetWriter(part, schema, write_page_checksum=True) as writer,
+        ):
             yield writer
 
-    def cases(self, name: str) -> pq.ParquetFile:
-        """The cases of a sweep.
+    def cases(self, name: str, columns: Sequence[str] | None = None, *, schema: pa.Schema, rows: int) -> pa.Table:
+        """The cases of a sweep, of all columns or of these, as a table.
 
         Raises:
-            OutputError: If it was never run into this directory.
+            OutputError: If it was never run into this directory, or if the file is damaged.
+        """
+        names = schema.names if columns is None else columns
+        pieces = list(self.cases_in_pieces(name, names, rows, schema=schema, rows=rows))
+        wanted = pa.schema([schema.field(column) for column in names])
+        return pa.Table.from_batches(pieces, wanted)
+
+    def cases_in_pieces(
+        self, name: str, columns: Sequence[str], size: int, *, schema: pa.Schema, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns of the cases of a sweep, so many rows at once.
+
+        Args:
+            name: Of the sweep.
+            columns: Which.
+            size: Rows at once, at most.
+            schema: The columns that the table has,
+            rows: and how many rows; a file that has others is damaged, or is another sweep's.
+
+        Raises:
+            OutputError: If it was never run into this directory, or if the file is damaged.
         """
         file = self.directory / "cases" / f"{name}.parquet"
         try:
             # What is read in pieces must not be kept whole meanwhile.
-            return pq.ParquetFile(file, pre_buffer=False)
+            held = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+            if not held.schema_arrow.equals(schema) or held.metadata.num_rows != rows:
+                raise OutputError(_unreadable(file, "its columns or its number of rows are not this sweep's"))
+            left = rows
+            for piece in held.iter_batches(batch_size=size, columns=list(columns)):
+                left -= piece.num_rows
+                yield piece
+            if left:
+                raise OutputError(_unreadable(file, f"{abs(left)} of its rows are missing or too many"))
         except FileNotFoundError:
             raise OutputError(f"{file}: no such file; this sweep was not run into {self.directory} yet") from None
-        except (OSError, pa.ArrowException) as error:
+        except _DAMAGED as error:
             raise OutputError(_unreadable(file, error)) from error
 
     def failed(self, key: str, scenario: str, reason: str) -> Path:
@@ -157,27 +211,49 @@ class Store:
         """
         file = self.directory / "failures" / f"{key}.toml"
         comment = "".join(f"# {line}\n" for line in reason.splitlines())
-        with _told(self.directory), _whole(file) as part:
+        with _told(self.directory), _whole(lambda _: file, file.parent) as part:
             part.write_text(comment + scenario, encoding="utf-8")
         return file
 
-    def forgive(self, keys: Iterable[str]) -> None:
-        """Forgets that these failed: they are to be tried again."""
-        for key in keys:
-            (self.directory / "failures" / f"{key}.toml").unlink(missing_ok=True)
+    def claims(self) -> Claims:
+        """The claims of a sweep that is at work in this directory: a context manager, for as long as it is."""
+        return Claims(self.directory)
+
+    def parts(self) -> frozenset[str]:
+        """The names of the parts that are here; another set of names means that something has landed."""
+        return frozenset(part.name for part in self._parts())
 
     def _parts(self) -> list[Path]:
         return sorted(self._runs.glob("part-*.parquet"))
 
     def _write(self, table: pa.Table) -> None:
-        with _whole(self._runs / f"part-{uuid.uuid4().hex}.parquet") as part:
-            pq.write_table(table, part)
+        # The random part of the name keeps apart two parts that hold the same.
+        unique = uuid.uuid4().hex[:12]
+        with _whole(lambda part: self._runs / f"part-{unique}-sha256-{_digest(part)}.parquet", self._runs) as part:
+            pq.write_table(table, part, write_page_checksum=True)
+
+    def _checked(self, parts: list[Path]) -> list[Path]:
+        """The same parts, each compared with the digest in its name, once."""
+        for part in parts:
+            named = _DIGEST.fullmatch(part.stem)
+            if named is None or part.name in self._sound:
+                continue
+            try:
+                digest = _digest(part)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise OutputError(_unreadable(part, reason(error))) from error
+            if digest != named[1]:
+                raise OutputError(_unreadable(part, "it is damaged: its SHA-256 is not the one in its name"))
+            self._sound.add(part.name)
+        return parts
 
     def _settled(self, read: Callable[[list[Path]], Read]) -> Read:
         """What is read of all parts; anew where another sweep merged some of them meanwhile."""
         for _ in range(_TRIES):
             try:
-                return read(self._parts())
+                return read(self._checked(self._parts()))
             except FileNotFoundError as error:
                 gone = error
         raise OutputError(f"{self.directory}: its parts go away while they are read: {gone}") from gone
@@ -202,7 +278,7 @@ class Store:
             small = [part for part in parts if part.stat().st_size < _SMALL_BYTES]
             self._grown = len(parts) - len(small)
             if len(small) > 1:
-                self._write(pa.concat_tables([table for _, table in _each_once(small, SCHEMA.names)]))
+                self._write(pa.concat_tables([table for _, table in _each_once(self._checked(small), SCHEMA.names)]))
                 for part in small:
                     part.unlink()
 
@@ -211,7 +287,7 @@ class Store:
         with self._alone() as alone:
             if not alone:
                 return
-            for part, table in _each_once(self._parts(), SCHEMA.names):
+            for part, table in _each_once(self._checked(self._parts()), SCHEMA.names):
                 if table.num_rows < pq.read_metadata(part).num_rows:
                     if table.num_rows:
                         self._write(table)
@@ -267,10 +343,12 @@ def _read(part: Path, columns: list[str]) -> pa.Table:
         there = set(pq.read_schema(part).names)
         if "key" not in there:
             raise OutputError(_unreadable(part, "it has no column `key`"))
-        table = pq.read_table(part, columns=[name for name in columns if name in there])
+        known = [name for name in columns if name in there]
+        table = pq.read_table(part, columns=known, page_checksum_verification=True)
+        table = table.select(known).cast(pa.schema([SCHEMA.field(name) for name in known]))
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException) as error:
+    except _DAMAGED as error:
         raise OutputError(_unreadable(part, error)) from error
     for name in columns:
         if name not in there:
@@ -279,16 +357,39 @@ def _read(part: Path, columns: list[str]) -> pa.Table:
     return table.select(columns)
 
 
+def _digest(file: Path) -> str:
+    """What the name of a part has of the SHA-256 of its bytes."""
+    digest = hashlib.sha256()
+    with file.open("rb") as held:
+        while piece := held.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()[:_DIGITS]
+
+
 @contextmanager
-def _whole(file: Path) -> Iterator[Path]:
-    """A name to write under; it gets its own when all is written, and a write that is cut short leaves no such file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+def _whole(name: Callable[[Path], Path], directory: Path) -> Iterator[Path]:
+    """A file in this directory to write into. When all is written and on the disk it gets the name that `name` returns.
+
+    A write that is cut short leaves no file of that name, whether a process or the machine ends.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    part = directory / f".{uuid.uuid4().hex}"
     try:
         yield part
-        part.replace(file)
+        _sync(part)
+        part.replace(name(part))
+        _sync(directory)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _sync(file: Path) -> None:
+    """Waits until a file, or the names in a directory, are on the disk."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _unreadable(file: Path, why: object) -> str:

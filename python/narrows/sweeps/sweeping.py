@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows import _core
-from narrows.errors import NarrowsError, ScenarioError
+from narrows.errors import NarrowsError, Problem, ScenarioError
 from narrows.scenario import Scenario, load
 from narrows.sweeps import keys as scenario_keys
+from narrows.sweeps.claims import Claims
 from narrows.sweeps.crews import Crew
 from narrows.sweeps.crews import crew as crew_of
 from narrows.sweeps.design import Design, Values
@@ -51,12 +52,31 @@ class Failure:
         seed: Its seed.
         reason: Why.
         file: A scenario that shows it, with `narrows run FILE`.
+        key: Of the run.
     """
 
     case: int
     seed: int
     reason: str
     file: Path
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pass:
+    """What is to be run when the store holds so much.
+
+    Attributes:
+        here: The runs that are in the store.
+        failed: Those that have failed already.
+        doubled: The marks of those that several cases share.
+        wanting: How many are neither here nor failed.
+    """
+
+    here: pa.Array
+    failed: set[str]
+    doubled: set[int]
+    wanting: int
 
 
 @dataclass
@@ -104,19 +124,36 @@ class Sweep:
         return tree
 
     def check(self) -> None:
-        """Tries the values of each key, without running any.
+        """Tries the values of each key, without running any; every mistake is reported at once.
 
         Raises:
-            ScenarioError: If one is not right.
+            ScenarioError: If values are not right.
             NarrowsError: If a key has no place in the scenario.
         """
+        said: dict[str, None] = {}
+        nowhere = False
+        found: dict[tuple[str, str | None, str], Problem] = {}
         for values in self.design.ends():
-            tree = self._with(values)
+            tree: dict[str, Any] = json.loads(self._text)
+            for key, value in values.items():
+                try:
+                    scenario_keys.put(tree, key, copy.deepcopy(value))
+                except NarrowsError as error:
+                    nowhere = True
+                    said[str(error)] = None
             try:
                 _core.scenario_to_toml(tree)
             except ScenarioError as error:
-                where = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
-                raise ScenarioError(f"the case of {where}:\n{error}", error.errors) from None
+                new = {(one.key, one.value, one.problem): one for one in error.errors}
+                told = [one.message for at, one in new.items() if at not in found]
+                found |= new
+                if told:
+                    where = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
+                    said["\n".join([f"the case of {where}:", *told])] = None
+        if nowhere:
+            raise NarrowsError("\n".join(said))
+        if said:
+            raise ScenarioError("\n".join(said), list(found.values()))
 
     def run(self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None) -> pa.Table:
         """`finish` and `frame` at once."""
@@ -141,14 +178,31 @@ class Sweep:
         crew = crew_of(on, jobs) if isinstance(on, str) else on
         store = Store(self.into)
         self.failures = []
-        here = store.keys()
-        wanting, doubled = self._plan(store, here)
-        planned = len(self)
-        numbers: dict[str, tuple[int, int]] = {}
-        done, rows, landed = planned - wanting, [], time.monotonic()
         tell = progress or (lambda *_: None)
-        tell(done, 0, planned)
-        outcomes = crew.outcomes(self._todo(store, here, doubled, numbers), wanting)
+        planned = False
+        with store.claims() as claims:
+            while True:
+                # In this order: what a sweep made that has ended since is found in the store.
+                claims.renew()
+                here = store.keys()
+                if not planned:
+                    self._plan(store)
+                    planned = True
+                elsewhere = self._pass(store, crew, self._wanting(store, here), claims, tell)
+                if not elsewhere:
+                    return
+                self._wait(store, claims, elsewhere, tell)
+
+    def _pass(self, store: Store, crew: Crew, todo: _Pass, claims: Claims, tell: Progress) -> set[str]:
+        """Runs what nobody else is running; the keys of what somebody is."""
+        planned = len(self)
+        done, rows, landed = planned - todo.wanting, [], time.monotonic()
+        elsewhere: set[str] = set()
+        numbers: dict[str, tuple[int, int]] = {}
+        tell(done, len(self.failures), planned)
+        if not todo.wanting:
+            return elsewhere
+        outcomes = crew.outcomes(self._todo(store, todo, claims, numbers, elsewhere), todo.wanting)
         try:
             for batch in outcomes:
                 for key, found, error in batch:
@@ -167,6 +221,23 @@ class Sweep:
             close = getattr(outcomes, "close", None)
             if close is not None:
                 close()
+        return elsewhere
+
+    def _wait(self, store: Store, claims: Claims, elsewhere: set[str], tell: Progress) -> None:
+        """Waits until what others run has landed, or they have ended."""
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        seen: frozenset[str] = frozenset()
+        while elsewhere := claims.in_work(elsewhere):
+            now = store.parts()
+            if now == seen:
+                time.sleep(_LAND_S / 2)
+                continue
+            seen = now
+            keys = pa.array(sorted(elsewhere), pa.string())
+            elsewhere = set(keys.filter(pc.invert(pc.is_in(keys, value_set=store.keys()))).to_pylist())
+            tell(len(self) - len(elsewhere), len(self.failures), len(self))
 
     def frame(self, columns: Sequence[str] | None = None) -> pa.Table:
         """A row per case, seed and flow: what was varied, then the figures, all or these; of what is finished.
@@ -177,7 +248,7 @@ class Sweep:
         import pyarrow.compute as pc  # noqa: PLC0415
 
         store = Store(self.into)
-        cases = store.cases(self._name()).read()
+        cases = store.cases(self._name(), schema=self._columns(), rows=len(self))
         runs = store.runs(None if columns is None else ["flow_number", *columns])
         runs = runs.filter(pc.is_in(runs["key"], value_set=pc.unique(cases["key"])))
         joined = cases.join(runs, "key", join_type="inner").sort_by(
@@ -195,48 +266,62 @@ class Sweep:
         import pyarrow.compute as pc  # noqa: PLC0415
 
         store = Store(self.into)
-        keys = pc.unique(store.cases(self._name()).read(["key"])["key"])
+        keys = pc.unique(store.cases(self._name(), ["key"], schema=self._columns(), rows=len(self))["key"])
         rows, found = store.medians(keys, "cc", columns)
         return rows, dict(sorted(found.items()))
 
-    def _plan(self, store: Store, here: pa.Array) -> tuple[int, set[int]]:
-        """Writes the table of cases; how many runs are wanting, and the marks of those that several cases share."""
+    def _plan(self, store: Store) -> None:
+        """Writes the table of cases."""
         import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.compute as pc  # noqa: PLC0415
 
         schema = self._columns()
-        missing = array("Q")  # Eight bytes for each.
         chunk: list[dict[str, Any]] = []
         with store.writing_cases(self._name(), schema) as writer:
             for case in range(len(self.design)):
                 values = {key: _shown(schema, key, value) for key, value in self.design[case].items()}
                 chunk += [{"case": case, _SEED: seed, "key": key, **values} for seed, key in self._keys_of(case)]
                 if len(chunk) >= _CHUNK or case == len(self.design) - 1:
-                    table = pa.Table.from_pylist(chunk, schema=schema)
-                    writer.write_table(table)
-                    new = table["key"].filter(pc.invert(pc.is_in(table["key"], value_set=here)))
-                    missing.extend(map(_mark, new.to_pylist()))
+                    writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
                     chunk = []
+
+    def _pieces(self, store: Store, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The table of cases in pieces."""
+        return store.cases_in_pieces(self._name(), columns, _CHUNK, schema=self._columns(), rows=len(self))
+
+    def _wanting(self, store: Store, here: pa.Array) -> _Pass:
+        """What is to be run when these are in the store."""
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        missing = array("Q")  # Eight bytes for each.
+        for batch in self._pieces(store, ["key"]):
+            new = batch["key"].filter(pc.invert(pc.is_in(batch["key"], value_set=here)))
+            missing.extend(map(_mark, new.to_pylist()))
         marks = pa.Array.from_buffers(pa.uint64(), len(missing), [None, pa.py_buffer(missing)])
         counted = pc.value_counts(marks)
         twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
-        return len(counted), set(twice.to_pylist())
+        failed = {failure.key for failure in self.failures}
+        return _Pass(here=here, failed=failed, doubled=set(twice.to_pylist()), wanting=len(counted) - len(failed))
 
     def _todo(
-        self, store: Store, here: pa.Array, doubled: set[int], numbers: dict[str, tuple[int, int]]
+        self, store: Store, todo: _Pass, claims: Claims, numbers: dict[str, tuple[int, int]], elsewhere: set[str]
     ) -> Iterator[Case]:
-        """What was not in the store, each once, by the table of cases; `numbers` is told of each that is handed out."""
+        """What was not in the store and nobody else runs, each once; `numbers` is told of each that is handed out."""
         import pyarrow.compute as pc  # noqa: PLC0415
 
         handed: set[int] = set()
-        for batch in store.cases(self._name()).iter_batches(batch_size=_CHUNK, columns=["case", _SEED, "key"]):
-            for row in batch.filter(pc.invert(pc.is_in(batch["key"], value_set=here))).to_pylist():
-                mark = _mark(row["key"])
-                if mark not in handed:
-                    if mark in doubled:
-                        handed.add(mark)
-                    numbers[row["key"]] = (row["case"], row[_SEED])
-                    yield row["key"], self.scenario(row["case"]), row[_SEED]
+        for batch in self._pieces(store, ["case", _SEED, "key"]):
+            for row in batch.filter(pc.invert(pc.is_in(batch["key"], value_set=todo.here))).to_pylist():
+                mark, key = _mark(row["key"]), row["key"]
+                if mark in handed or key in todo.failed:
+                    continue
+                if mark in todo.doubled:
+                    handed.add(mark)
+                if claims.take(key):
+                    numbers[key] = (row["case"], row[_SEED])
+                    yield key, self.scenario(row["case"]), row[_SEED]
+                else:
+                    elsewhere.add(key)
 
     def _keys_of(self, case: int) -> Iterator[tuple[int, str]]:
         tree = self.scenario(case)
@@ -267,7 +352,8 @@ class Sweep:
             text = _core.scenario_to_toml(tree | {_SEED: seed})
         except NarrowsError:
             text = "".join(f"# {line}\n" for line in json.dumps(tree, indent=1).splitlines())
-        self.failures.append(Failure(case=case, seed=seed, reason=reason, file=store.failed(key, text, reason)))
+        file = store.failed(key, text, reason)
+        self.failures.append(Failure(case=case, seed=seed, reason=reason, file=file, key=key))
 
     def _name(self) -> str:
         """The title, and what tells this sweep from another of the same title."""
@@ -328,15 +414,30 @@ def sweep(
     Raises:
         NarrowsError: If that makes no sense.
     """
-    base = (scenario if isinstance(scenario, Scenario) else load(scenario)).tree()
+    wrong: list[str] = []
+    base: dict[str, Any] = {}
+    plan: Design | None = None
+    try:
+        base = (scenario if isinstance(scenario, Scenario) else load(scenario)).tree()
+    except NarrowsError as error:
+        wrong.append(str(error))
+        if isinstance(scenario, Scenario):
+            raise
     kind = design or ("grid" if isinstance(over, Mapping) else "list")
     numbers = range(1, seeds + 1) if isinstance(seeds, int) else seeds
     if not numbers:
-        raise NarrowsError("a sweep needs a seed: seeds = 1")
-    for seed in numbers:
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= _LARGEST_SEED:
-            raise NarrowsError(f"{seed!r} is no seed; seeds are whole numbers from 0: seeds = [1, 2, 3]")
-    plan = Design(kind, over, cases=cases, seed=design_seed)
-    if _SEED in plan.keys:
-        raise NarrowsError("`seed` is no key to vary; every case is run with each seed: seeds = [1, 2, 3]")
+        wrong.append("a sweep needs a seed: seeds = 1")
+    wrong += [
+        f"{seed!r} is no seed; seeds are whole numbers from 0: seeds = [1, 2, 3]"
+        for seed in numbers
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= _LARGEST_SEED
+    ]
+    try:
+        plan = Design(kind, over, cases=cases, seed=design_seed)
+    except NarrowsError as error:
+        wrong.append(str(error))
+    if plan is not None and _SEED in plan.keys:
+        wrong.append("`seed` is no key to vary; every case is run with each seed: seeds = [1, 2, 3]")
+    if wrong or plan is None:
+        raise NarrowsError("\n".join(wrong))
     return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into))
