@@ -28,13 +28,14 @@ from narrows.advise import (
     search,
     stated,
 )
-from narrows.advise.candidates import LINUX, Candidate, here
-from narrows.advise.edges import rule
+from narrows.advise.candidates import LINUX, Candidate, here, lacking
+from narrows.advise.edges import boundary, rule
+from narrows.advise.edges import sentences as edge_sentences
 from narrows.advise.search import Found
-from narrows.advise.show import headline
+from narrows.advise.show import headline, path_line, sentences
 from narrows.advise.trial import Trial
 from narrows.advise.utility import utility
-from narrows.advise.verdict import Advice, claim, decide, surely
+from narrows.advise.verdict import Advice, claim, commands, decide, surely
 from narrows.errors import NarrowsError
 from narrows.scenario import Path as NetworkPath
 from narrows.simulated import Plan, measure
@@ -135,19 +136,122 @@ def test_the_kernel() -> None:
         assert "reno" in found.ccs
 
 
+def host(root: Path, *, system: str, modules: str, config: str = "") -> Path:
+    """The tree of a host with Linux 6.1."""
+    (root / "proc/sys/net/ipv4").mkdir(parents=True)
+    (root / "proc/sys/kernel").mkdir(parents=True)
+    (root / "etc").mkdir()
+    there = root / "lib/modules/6.1.0"
+    there.mkdir(parents=True)
+    (root / "proc/sys/kernel/osrelease").write_text("6.1.0\n")
+    (root / "proc/sys/net/ipv4/tcp_available_congestion_control").write_text("reno cubic\n")
+    (root / "proc/sys/net/ipv4/tcp_congestion_control").write_text("cubic\n")
+    (root / "etc/os-release").write_text(f"ID={system}\n")
+    (there / "modules.dep").write_text("".join(f"kernel/net/{name}.ko.xz:\n" for name in modules.split()))
+    (there / "modules.builtin").write_text("")
+    (there / "config").write_text(config)
+    return root
+
+
 def test_a_kernel_s_modules_are_read(tmp_path: Path) -> None:
-    ipv4, modules = tmp_path / "proc/sys/net/ipv4", tmp_path / "lib/modules/6.1.0/kernel/net/ipv4"
-    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
-    for folder in (ipv4, modules):
-        folder.mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/osrelease").write_text("6.1.0\n")
-    (ipv4 / "tcp_available_congestion_control").write_text("reno cubic\n")
-    (ipv4 / "tcp_congestion_control").write_text("cubic\n")
-    (modules / "tcp_bbr.ko.xz").touch()
-    found = here(tmp_path)
+    found = here(host(tmp_path, system="debian", modules="ipv4/tcp_bbr sched/sch_codel sched/sch_tbf sched/sch_fq"))
     assert found is not None
     assert (found.ccs, found.default) == (("cubic", "bbr", "reno"), "cubic")
+    assert found.missing["sch_cake"] == ""
+    assert not {"sch_codel", "sch_tbf", "sch_fq"} & set(found.missing)
     assert here(tmp_path / "nowhere") is None
+
+
+def test_nothing_is_recommended_that_the_kernel_cannot_load(tmp_path: Path) -> None:
+    found = here(host(tmp_path, system="debian", modules="sched/sch_codel sched/sch_tbf sched/sch_fq_codel"))
+    assert found is not None
+    forwarder, receiver = asked(role="forwarder"), asked(role="receiver")
+    shaped = [f"fq_codel at {share}%" for share in (95, 90, 80)]
+    assert [c.key for c in candidates(forwarder, found)] == ["as it is", "fq_codel", "codel", *shaped]
+    # What comes in needs ifb and its companions, too.
+    assert [c.key for c in candidates(receiver, found)] == ["as it is"]
+    assert lacking(forwarder, found)["cake at 90%"] == ["sch_cake"]
+    assert lacking(receiver, found)["fq_codel at 90%"] == ["ifb", "sch_ingress", "cls_u32", "act_mirred"]
+    left = answer(receiver, found)
+    assert left.leave
+    assert headline(left) == "Leave it as it is: the kernel can load nothing else for this role."
+    assert any(line.startswith("Not tried: cake at 95%") for line in sentences(left))
+
+
+def test_a_package_that_brings_what_the_kernel_lacks_is_named(tmp_path: Path) -> None:
+    found = here(host(tmp_path, system="ubuntu", modules="sched/sch_tbf sched/sch_fq_codel"))
+    assert found is not None
+    install = "apt-get install linux-modules-extra-6.1.0"
+    by = {c.key: c.needs for c in candidates(asked(role="forwarder"), found)}
+    assert (by["cake"], by["fq_codel"]) == (install, "")
+    (choice,) = [c for c in candidates(asked(role="forwarder"), found) if c.key == "cake"]
+    assert commands(asked(role="forwarder"), choice, found) == [install, "narrows tune plan --qdisc cake --dev DEV"]
+    assert "bbr" in found.ccs
+    (bbr,) = [c for c in candidates(asked(), found) if c.key == "bbr"]
+    # The kernel lacks the discipline fq as well; Linux 6.1 paces without it.
+    assert commands(asked(), bbr, found) == [install, "narrows tune plan --cc bbr"]
+
+
+def test_a_release_lacks_what_came_later() -> None:
+    old = kernel("4.4")
+    assert "cake" not in [c.key for c in candidates(asked(role="forwarder"), old)]
+    assert not old.paces
+    assert not kernel("6.12").missing
+
+
+def test_every_candidate_is_shown_with_its_price_and_the_fastest_apart() -> None:
+    found = answer(asked(rate="20Mbit", buffer="0.5bdp", loss="0.5%", cares=("bulk", "fairness")))
+    assert {row.key for row in found.rows} == set(FEW.ccs)
+    assert [row.key for row in found.rows if "recommended" in row.marks] == [found.choice.key]
+    assert [row.key for row in found.rows if "in use" in row.marks] == ["cubic"]
+    (fast,) = [row for row in found.rows if "fastest" in row.marks]
+    assert fast.key == found.fastest == "bbr"
+    assert fast.key in found.found.finalists
+    most = max(row.figures["goodput_mbit"] or 0.0 for row in found.rows)
+    assert fast.figures["goodput_mbit"] == most
+    for row in found.rows:
+        assert row.price.share_pct is not None
+        assert row.price.kept_pct is not None
+        assert (row.figures["utility"] is None) is (row.runs == 0)
+    assert found.choice.key != "bbr"
+    (said,) = [line for line in sentences(found) if line.startswith("Fastest: bbr, ")]
+    assert "It is not recommended: takes" in said
+    told = found.json()
+    assert told["fastest"] == "bbr"
+    assert [row["key"] for row in told["candidates"]] == [row.key for row in found.rows]
+
+
+def test_a_boundary_is_one_only_where_everything_beyond_it_is_flipped_too() -> None:
+    assert boundary([2.0, 4.0, 8.0], {2.0, 4.0, 8.0}, beyond=True) == 2.0
+    assert boundary([2.0, 4.0, 8.0], {2.0, 8.0}, beyond=True) == 8.0
+    assert boundary([2.0, 4.0, 8.0], {2.0, 4.0}, beyond=True) is None
+    assert boundary([0.1, 0.5], {0.1, 0.5}, beyond=False) == 0.5
+    assert boundary([], {1.0}, beyond=True) is None
+
+
+def test_boundaries_within_the_noise_are_not_stated() -> None:
+    """Two that differ by chance alone: the same control under two names."""
+    question = asked(rate="4Mbit", buffer="1bdp", loss="0.5%", cares=("bulk",))
+    one, other = (Candidate(key=key, says=key, cc="reno") for key in ("reno", "reno's double"))
+    assert edge_sentences(question, one, other) == []
+    # One that differs by more than chance where losses are more.
+    bbr = Candidate(key="bbr", says="bbr", cc="bbr")
+    clean = asked(rate="4Mbit", buffer="1bdp", cares=("bulk",))
+    assert any("of loss or more" in line for line in edge_sentences(clean, one, bbr))
+
+
+def test_what_is_known_of_a_measured_path_is_used_and_shown() -> None:
+    path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "98kB"}
+    way = {
+        "loss": {"value": 0.0, "low": 0.0, "high": 0.01},
+        "buffer_bytes": {"value": 98_000, "low": 60_000, "high": 130_000},
+    }
+    place = measured({"path": path, "up": way}, role="sender", source="x")
+    assert "a buffer of 1.96 BDP (98 kB); also tried: a buffer of 60 kB" in path_line(place)
+    sure = measured({"path": path, "up": way}, role="sender", source="x", known={"buffer": "200kB", "loss": "0.1%"})
+    assert len(sure.variants) == 1
+    assert sure.open == ()
+    assert path_line(sure) == "Path (x): 10 Mbit/s, 40 ms, a buffer of 4 BDP (200 kB), 0.1 % lost by chance."
 
 
 def made(utilities: dict[str, float], *, only: str = "") -> Found:
@@ -248,6 +352,7 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
     assert shown.returncode == 0
     for part in ("Leave it as it is", "Rests on", "Path (stated)"):
         assert part in shown.stdout
+    assert "Role: sender. Goal: bulk transfer. Kernel: as specified (cubic, bbr)." in shown.stdout
     assert len(shown.stdout.splitlines()) <= 30
 
 

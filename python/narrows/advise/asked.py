@@ -218,7 +218,9 @@ def path_of(tree: Mapping[str, Any]) -> Path:
     return Path(**rest)
 
 
-def measured(twin: Mapping[str, Any], *, role: str, source: str, lone: bool = False) -> Place:
+def measured(
+    twin: Mapping[str, Any], *, role: str, source: str, lone: bool = False, known: Mapping[str, str] | None = None
+) -> Place:
     """The place of a twin's JSON, with its intervals as variants.
 
     A sender's data goes up, everybody else's down, where both ways were measured.
@@ -228,6 +230,7 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str, lone: bool = Fa
         role: Who asks.
         source: What it is called.
         lone: It was also measured with one flow; if not, and that would tell more, this is said.
+        known: What is known otherwise and need not be inferred: `buffer`, `queue`, `loss`, as a scenario has them.
 
     Raises:
         NarrowsError: If it is not a twin's JSON.
@@ -238,13 +241,16 @@ def measured(twin: Mapping[str, Any], *, role: str, source: str, lone: bool = Fa
         raise NarrowsError(f"{source}: not a twin\n    write: narrows twin FILE --json")
     way = told[0] if role == "sender" else told[-1]
     ahead = _turned(dict(tree)) if way == "up" and "reverse" in tree else dict(tree)
-    path = path_of(ahead)
-    left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way])]
-    guesses = [(path, ""), *_other_buffers(path, twin[way])]
+    known = known or {}
+    path = replace(path_of(ahead), **cast("dict[str, Any]", known))
+    left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way]) if name not in known]
+    if twin[way].get("sure") == "cannot tell" and "queue" not in known:
+        left.append("what kind of queue it is: no kind that is known looks like the measurement")
+    guesses = [(path, ""), *([] if {"buffer", "queue"} & set(known) else _other_buffers(path, twin[way]))]
     of = _numbers(path)
     rounds = of["rate_mbit"] * 1e6 / 8 * min(of["rtts_ms"]) / 1000 / FRAME
     losses = _other_losses(of["loss"], twin[way], least=min(LOSSY, RENO / max(1.0, rounds) ** 2))
-    if losses and (path.loss is None or isinstance(path.loss, dict)):
+    if losses and "loss" not in known and (path.loss is None or isinstance(path.loss, dict)):
         # A queue that fills hides what chance takes.
         could = " or ".join(f"{100 * loss:.2g} %" for loss in [of["loss"], *losses])
         ask = "" if lone or role != "sender" else "; a measurement with --streams 1, given as --lone, tells more"

@@ -7,20 +7,24 @@
 | receiver | shapers behind the queue, on what comes in |
 | operator | a policer or a shaper, bursts, limits and disciplines (`contract`) |
 
-A congestion control that this kernel has not, or that narrows has no model of, is no candidate.
+A congestion control that this kernel has not, or that narrows has no model of, is no candidate; nor is a queue
+discipline or a shaper whose modules the kernel neither has nor can load. Where a package of the host's distribution
+brings the modules, it is a candidate, and the command that installs the package comes first.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
 from narrows.advise.asked import Asked
-from narrows.errors import NarrowsError
+from narrows.errors import EngineError, NarrowsError
 from narrows.scenario import Hop, Path
+from narrows.tune import collect, kernels, shaper
+from narrows.tune.facts import Facts
+from narrows.tune.facts import release as release_of
 
 LINUX = (
     "cubic", "bbr", "reno", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable",
@@ -62,6 +66,7 @@ class Candidate:
         behind: The shaper stands behind the narrowest hop, not before it.
         present: It is what there is.
         only: Where else it may be recommended, where that is not everywhere.
+        needs: The command that installs what the kernel lacks; empty where it lacks nothing.
     """
 
     key: str
@@ -72,6 +77,7 @@ class Candidate:
     behind: bool = False
     present: bool = False
     only: str = ""
+    needs: str = ""
 
     def on(self, path: Path, rate_mbit: float) -> Path:
         """The path with it switched on.
@@ -107,37 +113,75 @@ class Kernel:
         ccs: Congestion controls.
         says: Whose they are, in words.
         default: The one in use; None where that is not known.
+        missing: The modules that it neither has nor can load, with the command that installs the package of each; empty
+            where no package is known.
+        paces: Do flows pace themselves without the discipline fq (Linux 4.13)?
     """
 
     ccs: tuple[str, ...]
     says: str
     default: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    paces: bool = True
+
+    def lacks(self, modules: Sequence[str]) -> list[str]:
+        """Which of these modules are missing and come with no package that is known."""
+        return [module for module in modules if self.missing.get(module) == ""]
+
+    def install(self, modules: Sequence[str]) -> str:
+        """The command that installs those of these modules that are missing; empty where none is."""
+        return " && ".join(dict.fromkeys(self.missing[module] for module in modules if self.missing.get(module)))
+
+
+_SHAPER = tuple(dict.fromkeys(module for kind in SHAPED for module in shaper.modules(kind, incoming=True)))
+_MODULES = tuple(dict.fromkeys([*(f"sch_{queue}" for queue in QUEUES), *_SHAPER]))
+"""The modules of all queue disciplines and shapers that are candidates."""
 
 
 def here(root: FilePath = HERE) -> Kernel | None:
     """What this host's kernel has or could load, without loading it; None where that cannot be read."""
-    ipv4 = root / "proc/sys/net/ipv4"
     try:
-        loaded = (ipv4 / "tcp_available_congestion_control").read_text(encoding="ascii").split()
-        now = (ipv4 / "tcp_congestion_control").read_text(encoding="ascii").strip()
-        release = (root / "proc/sys/kernel/osrelease").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
+        facts = collect.facts() if root == HERE else collect.facts(root=str(root))
+    except (EngineError, NarrowsError):
         return None
-    modules = root / "lib/modules" / release / "kernel/net/ipv4"
-    try:
-        names = [re.match(r"tcp_(\w+)\.ko", entry.name) for entry in os.scandir(modules)]
-        files = [found.group(1) for found in names if found]
-    except OSError:
-        files = []
-    able = {*loaded, *files}
-    return Kernel(ccs=tuple(cc for cc in LINUX if cc in able), says=f"this host's kernel, {release}", default=now)
+    return None if not facts.available else _of(facts)
+
+
+def _of(facts: Facts) -> Kernel:
+    able = {cc for cc in LINUX if facts.has_cc(cc) in _THERE}
+    missing = {name: _package(facts, name) for name in _MODULES if facts.has_module(name) not in _THERE}
+    wanted = {f"tcp_{cc}": _package(facts, f"tcp_{cc}") for cc in KNOWN if cc not in able}
+    return Kernel(
+        ccs=tuple(cc for cc in LINUX if cc in able or wanted.get(f"tcp_{cc}")),
+        says=f"this host's kernel, {facts.release}",
+        default=facts.default_cc,
+        missing=missing | {name: command for name, command in wanted.items() if command},
+        paces=kernels.has(facts.kernel, "pacing") is not False,
+    )
+
+
+_THERE = ("builtin", "loaded", "loadable")
+
+KNOWN = ("cubic", "bbr", "reno")
+"""Congestion controls that are worth a package."""
+
+
+def _package(facts: Facts, module: str) -> str:
+    """The command that installs the package of a module; empty where none is known."""
+    feature = module.removeprefix("sch_").removeprefix("tcp_")
+    if feature in kernels.FEATURES and kernels.has(facts.kernel, feature) is False:
+        return ""
+    cure = kernels.module_package(facts.distribution[0], module, facts.release, apk="/usr/bin/apk" in facts.there)
+    return "" if cure is None else " ".join(cure.command)
 
 
 def kernel(told: str | None) -> Kernel:
-    """The kernel that was told: `here`, a release (`6.12`: all that its sources have), or a list of names.
+    """The kernel that was named: `here`, a release (`6.12`: all that its sources have), or a list of names.
 
     >>> kernel("reno,cubic,bbr").ccs
     ('reno', 'cubic', 'bbr')
+    >>> sorted(kernel("4.4").missing)
+    ['sch_cake', 'sch_fq_pie']
 
     Raises:
         NarrowsError: If it is none of these.
@@ -147,15 +191,18 @@ def kernel(told: str | None) -> Kernel:
         if found is not None:
             return found
         if told == "here":
-            raise NarrowsError("this host's kernel cannot be asked\n    write: --kernel 6.12")
+            raise NarrowsError("--kernel here: the kernel of this host cannot be read\n    write: --kernel 6.12")
         told = "6.12"
     assert told is not None
-    release = re.fullmatch(r"(\d{1,2})\.(\d{1,3})(?:[.\-+].*)?", told)
-    if release:
-        # BBR came with Linux 4.9, New Vegas and CDG before; the others are older.
-        since = (int(release[1]), int(release[2]))
-        ccs = tuple(cc for cc in LINUX if cc != "bbr" or since >= (4, 9))
-        return Kernel(ccs=ccs, says=f"Linux {told}")
+    if re.fullmatch(r"(\d{1,2})\.(\d{1,3})(?:[.\-+].*)?", told):
+        # New Vegas and CDG came before BBR; the others are older.
+        since = release_of(told)
+        ccs = tuple(cc for cc in LINUX if cc not in kernels.FEATURES or kernels.has(since, cc))
+        missing = {
+            f"sch_{queue}": "" for queue in QUEUES if queue in kernels.FEATURES and kernels.has(since, queue) is False
+        }
+        paces = kernels.has(since, "pacing") is not False
+        return Kernel(ccs=ccs, says=f"Linux {told}", missing=missing, paces=paces)
     names = tuple(name.strip() for name in told.split(",") if name.strip())
     unknown = [name for name in names if name not in LINUX]
     if unknown or not names:
@@ -163,31 +210,51 @@ def kernel(told: str | None) -> Kernel:
             f"no congestion control of Linux is called `{unknown[0] if unknown else told}`; known: {', '.join(LINUX)}\n"
             "    write: --kernel 6.12, or --kernel reno,cubic,bbr"
         )
-    return Kernel(ccs=names, says="as told")
+    return Kernel(ccs=names, says=f"as specified ({', '.join(names)})")
 
 
 def candidates(asked: Asked, has: Kernel) -> list[Candidate]:
-    """Everything that who asks could switch on, what there is first."""
+    """Everything that could be switched on in this role with this kernel, what there is first."""
+    return [one for one, lacks in _all(asked, has) if not lacks]
+
+
+def lacking(asked: Asked, has: Kernel) -> dict[str, list[str]]:
+    """What would be a candidate if the kernel could load it, and the modules that are missing."""
+    return {one.key: lacks for one, lacks in _all(asked, has) if lacks}
+
+
+def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
+    """Candidates, and of each the modules that cannot be had."""
     if asked.role == "sender":
         present = Candidate(key=asked.now, says=f"{asked.now}, as it is", cc=asked.now, present=True)
         others: Sequence[str] = [cc for cc in has.ccs if cc != asked.now]
         enclosed = {} if asked.data_centre else ENCLOSED
-        return [present, *(Candidate(key=cc, says=cc, cc=cc, only=enclosed.get(cc, "")) for cc in others)]
+        return [
+            (present, []),
+            *(
+                (Candidate(key=cc, says=cc, cc=cc, only=enclosed.get(cc, ""), needs=has.install([f"tcp_{cc}"])), [])
+                for cc in others
+            ),
+        ]
     present = Candidate(key="as it is", says="the queue as it is", present=True)
     behind = asked.role == "receiver"
     where = "on what comes in, " if behind else ""
-    shapers = [
-        Candidate(
-            key=f"{queue} at {share:.0%}",
-            says=f"a shaper {where}at {share:.0%} of the rate, with {queue}",
-            queue=queue,
-            share=share,
-            behind=behind,
-        )
-        for queue in SHAPED
-        for share in SHARES
-    ]
-    if behind:
-        return [present, *shapers]
-    own = [Candidate(key=queue, says=f"{queue} in the narrow queue itself", queue=queue) for queue in QUEUES]
-    return [present, *own, *shapers]
+    found: list[tuple[Candidate, list[str]]] = [(present, [])]
+    if not behind:
+        for queue in QUEUES:
+            modules = [f"sch_{queue}"]
+            says = f"{queue} in the narrow queue itself"
+            found.append((Candidate(key=queue, says=says, queue=queue, needs=has.install(modules)), has.lacks(modules)))
+    for queue in SHAPED:
+        modules = shaper.modules(queue, incoming=behind)
+        for share in SHARES:
+            shaped = Candidate(
+                key=f"{queue} at {share:.0%}",
+                says=f"a shaper {where}at {share:.0%} of the rate, with {queue}",
+                queue=queue,
+                share=share,
+                behind=behind,
+                needs=has.install(modules),
+            )
+            found.append((shaped, has.lacks(modules)))
+    return found

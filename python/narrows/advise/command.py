@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _ROLES = ("sender", "forwarder", "receiver", "operator")
 
+_KNOWN = ("buffer", "queue", "loss")
+"""What may be said of a measured path that the measurement leaves open."""
+
 _WITHIN_S = 10.0
 
 
@@ -34,9 +37,9 @@ _WITHIN_S = 10.0
 )
 @click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit --rtt 40ms")
 @click.option("--rtt", help="Two-way propagation. Example: --rate 50Mbit --rtt 40ms")
-@click.option("--buffer", help="What its queue holds; several are tried without. Example: --buffer 100kB")
-@click.option("--queue", help="Its discipline; fifo without. Example: --queue fq_codel")
-@click.option("--loss", help="By chance. Example: --loss 0.1%")
+@click.option("--buffer", help="What its queue holds, of a measured path, too. Example: --buffer 100kB")
+@click.option("--queue", help="Its discipline, of a measured path, too. Example: --queue fq_codel")
+@click.option("--loss", help="Random loss, of a measured path, too. Example: --loss 0.1%")
 @click.option("--up", help="The rate of the way back; no limit without. Example: --up 10Mbit")
 @click.option("--as", "role", type=click.Choice(_ROLES), help="Who asks; the sender without. Example: --as forwarder")
 @click.option("--for", "cares", help="bulk, pages, calls, fairness, retransmissions. Example: --for bulk,calls")
@@ -93,11 +96,13 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
     measured: Measurement | None = None
     if file is not None:
-        wrong = next((name for name, value in given.items() if value is not None), None)
+        stated = {name: value for name, value in given.items() if value is not None}
+        # A measurement leaves open what its owner may know; a scenario says all of it.
+        wrong = next((name for name in stated if file.endswith(".toml") or name not in _KNOWN), None)
         if wrong is not None:
             raise click.BadParameter("the file says it already", param_hint=f"--{wrong}")
         with _Bar(quiet=quiet or as_json, of="the twin") as bar:
-            place, measured = _from_file(file, role or "sender", seed, bar, lone)
+            place, measured = _from_file(file, role or "sender", seed, bar, lone=lone, known=stated)
     else:
         if lone is not None:
             raise click.BadParameter("goes with a measurement FILE", param_hint="--lone")
@@ -169,9 +174,11 @@ def _from_file(
     role: str,
     seed: int,
     bar: Any,  # noqa: ANN401
+    *,
     lone: str | None,
+    known: Mapping[str, str],
 ) -> tuple[Place, Measurement | None]:
-    """The place of a file, and the measurement if it is one."""
+    """The place of a file, with what is `known` otherwise, and the measurement if it is one."""
     from narrows import _core, files, twin  # noqa: PLC0415
     from narrows.advise import from_scenario  # noqa: PLC0415
     from narrows.advise import measured as place_of  # noqa: PLC0415
@@ -192,11 +199,12 @@ def _from_file(
         except (ValueError, RecursionError) as error:
             raise NarrowsError(f"{name}: not JSON: {error}") from error
         if "measurement" not in tree and "path" in tree:
-            return place_of(tree, role=role, source=name), None
+            return place_of(tree, role=role, source=name, known=known), None
     measured = files.read(file)
     alone = None if lone is None else files.read(lone)
     inferred = twin.infer(measured, seed=seed, lone=alone, chance=True, progress=bar)
-    return place_of(inferred.json(), role=role, source=f"measured, {name}", lone=alone is not None), measured
+    source = f"measured, {name}"
+    return place_of(inferred.json(), role=role, source=source, lone=alone is not None, known=known), measured
 
 
 def _ask(

@@ -7,7 +7,8 @@ decision-tree`: rules over rate, round trip, buffer and random loss, of goodput 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as FilePath
@@ -16,7 +17,7 @@ from typing import Any
 from narrows._parallel import everywhere
 from narrows.advise.asked import Asked, place
 from narrows.advise.candidates import Candidate
-from narrows.advise.search import Found
+from narrows.advise.search import Found, surely
 from narrows.advise.trial import OF_CARE, RIVAL, Trial, play, side
 from narrows.errors import NarrowsError
 from narrows.runs import Progress
@@ -26,7 +27,10 @@ TREE = FilePath(__file__).parents[1] / "data" / "tree.json"
 """The rules of the decision tree."""
 
 CLEARLY = 0.05
-"""By so much of the utility the other one must be better."""
+"""By so much of the utility the other one must be better, at the nearer end of the 90 % interval over the seeds."""
+
+SEEDS = 4
+"""Seeds of a path whose first seed has the other one ahead."""
 
 SECONDS = 30
 """Of a trial."""
@@ -74,20 +78,40 @@ def rule(asked: Asked) -> str:
 
 
 def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
-    """When `other` would be clearly better than the choice, nearest first along each thing that may be otherwise."""
+    """Where `other` would be clearly better than the choice, along each thing that may be otherwise.
+
+    A boundary is stated only where the other one is better there and on every path that was tried beyond it, on each
+    by more than chance: what one path shows and its neighbour does not is noise.
+    """
     if choice.key == other.key:
         return []
-    flipped = _flips(asked, choice, other)
+    tried, flipped = _flips(asked, choice, other)
     here = {"buffer": asked.place.buffer_bdp or 0.0, "loss": asked.place.loss, "round trip": asked.place.rtt_ms}
     out = []
     for what, say in _SAYS.items():
         for beyond, word in ((True, "or more"), (False, "or less")):
-            found = [v for w, v in flipped if w == what and (v > here[what]) is beyond and v != here[what]]
-            if found:
-                nearest = min(found) if beyond else max(found)
+            side_ = [v for w, v in tried if w == what and (v > here[what]) is beyond and v != here[what]]
+            nearest = boundary(side_, {v for w, v in flipped if w == what}, beyond=beyond)
+            if nearest is not None:
                 known = f"here {say(here[what])}" if here[what] or what == "loss" else "not known here"
                 out.append(f"with {say(nearest)} {word} ({known}), {other.key} would be better")
     return out
+
+
+def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
+    """The value nearest to the path from which on every value that was tried is flipped; None where there is none.
+
+    >>> boundary([2.0, 4.0, 8.0], {4.0, 8.0}, beyond=True)
+    4.0
+    >>> boundary([0.1, 0.2, 0.5], {0.5}, beyond=False) is None
+    True
+    """
+    nearest = None
+    for value in sorted(tried, reverse=beyond):
+        if value not in flipped:
+            break
+        nearest = value
+    return nearest
 
 
 _SAYS: dict[str, Callable[[float], str]] = {
@@ -117,7 +141,10 @@ def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
     return changed if bdp is None else replace(changed, buffer=f"{bdp / times:.6g}bdp")
 
 
-def _flips(asked: Asked, choice: Candidate, other: Candidate) -> list[tuple[str, float]]:
+def _flips(
+    asked: Asked, choice: Candidate, other: Candidate
+) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+    """What was tried, and where of these the other one is better by more than chance."""
     of = side(asked)
     settings = sorted({setting for care in asked.cares for setting in OF_CARE[of][care]})
     seconds = max(5, round(SECONDS * min(1.0, MOST_MBIT / asked.place.rate_mbit)))
@@ -128,12 +155,11 @@ def _flips(asked: Asked, choice: Candidate, other: Candidate) -> list[tuple[str,
             where = place([(step.path, "")], source="beside")
         except NarrowsError:
             continue  # Such a path there is not: a buffer of less than a packet.
+        # The choice is first: what `surely` compares the other one with.
         worlds[len(plans)] = Found(replace(asked, place=where), {c.key: c for c in (choice, other)})
         plans.append(step)
     keys = [choice.key, other.key]
-    todo = [(n, Trial(key, setting, 0, asked.seed, seconds)) for n in worlds for key in keys for setting in settings]
-    if of == "sender" and "beside" in settings and RIVAL not in keys:
-        todo += [(n, Trial(RIVAL, "beside", 0, asked.seed, seconds)) for n in worlds]
+    rivals = [RIVAL] if of == "sender" and "beside" in settings and RIVAL not in keys else []
     reference = Candidate(key=RIVAL, says=RIVAL, cc=RIVAL)
 
     def one(item: tuple[int, Trial], keep_on: Progress) -> None:
@@ -141,10 +167,25 @@ def _flips(asked: Asked, choice: Candidate, other: Candidate) -> list[tuple[str,
         world = worlds[n]
         world.trials[trial] = play(world.asked, world.candidates.get(trial.key, reference), trial, keep_on)
 
-    everywhere(todo, one, cost=lambda item: item[1].seconds)
-    out = []
-    for n, step in enumerate(plans):
+    def tried(where: Sequence[int], seeds: Sequence[int]) -> None:
+        todo = [
+            *(
+                (n, Trial(k, setting, 0, s, seconds))
+                for n in where
+                for s in seeds
+                for k in keys
+                for setting in settings
+            ),
+            *((n, Trial(rival, "beside", 0, s, seconds)) for n in where for s in seeds for rival in rivals),
+        ]
+        everywhere(todo, one, cost=lambda item: item[1].seconds)
+
+    def ahead(n: int) -> bool:
         mine, its = worlds[n].utility(choice.key), worlds[n].utility(other.key)
-        if mine is not None and its is not None and its > (1 + CLEARLY) * mine:
-            out.append((step.what, step.value))
-    return out
+        return mine is not None and its is not None and its > (1 + CLEARLY) * mine
+
+    tried(range(len(plans)), [asked.seed])
+    perhaps = [n for n in range(len(plans)) if ahead(n)]
+    tried(perhaps, range(asked.seed + 1, asked.seed + SEEDS))
+    sure = [n for n in perhaps if surely(worlds[n], other.key) > CLEARLY]
+    return [(s.what, s.value) for s in plans], [(plans[n].what, plans[n].value) for n in sure]

@@ -37,6 +37,9 @@ GUARDED = 2.0
 SPARED = 2 / 3
 """unless CUBIC keeps so much of what it has among its own: then most of that it could not use."""
 
+T_90 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78)
+"""Student's t that nine of ten lie within, by degrees of freedom; the last one for more."""
+
 Values = dict[str, float | None]
 
 
@@ -128,11 +131,53 @@ class Found:
         """May it be recommended?"""
         return not self.candidates[key].only and (self.candidates[key].present or self.greedy(key) is None)
 
+    def goodput(self, key: str) -> float | None:
+        """Its mean goodput over all variants by their weights, Mbit/s; None where it was not tried."""
+        return self.mean(key, "goodput_mbit")
+
+    def mean(self, key: str, name: str) -> float | None:
+        """The mean of a figure over all variants by their weights; None where it was not seen."""
+        by_variant: dict[int, list[float]] = {}
+        for (variant, _), values in self.draws(key).items():
+            if (value := values.get(name)) is not None:
+                by_variant.setdefault(variant, []).append(value)
+        if not by_variant:
+            return None
+        weights = {variant: self.asked.place.variants[variant].weight for variant in by_variant}
+        whole = math.fsum(weights.values())
+        return math.fsum(weights[v] * fmean(values) for v, values in by_variant.items()) / whole
+
+    def fastest(self, among: Sequence[str] | None = None) -> str | None:
+        """Which of these has the highest goodput, whatever else it does; None where nothing is known."""
+        known = {key: got for key in among or self.candidates if (got := self.goodput(key)) is not None}
+        return max(known, key=lambda key: known[key], default=None)
+
     def ranking(self, among: Sequence[str] | None = None) -> list[str]:
         """Keys from the best; who was not tried is not in it."""
         known = [(value, key) for key in among or self.candidates if (value := self.utility(key)) is not None]
         order = list(self.candidates)
         return [key for _, key in sorted(known, key=lambda item: (-item[0], order.index(item[1])))]
+
+
+def surely(found: Found, key: str) -> float:
+    """The nearer end of the 90 % interval of a candidate's gain, as chance has it; the gain where one seed is all."""
+    mine, its = found.utilities(found.present), found.utilities(key)
+    by_variant: dict[int, list[float]] = {}
+    for at in its:
+        if at in mine:
+            by_variant.setdefault(at[0], []).append(math.log(its[at] / mine[at]))
+    if not by_variant:
+        return 0.0
+    weights = {variant: found.asked.place.variants[variant].weight for variant in by_variant}
+    whole = math.fsum(weights.values())
+    gain = math.fsum(weights[v] * fmean(of) for v, of in by_variant.items()) / whole
+    free = sum(len(of) - 1 for of in by_variant.values())
+    if not free:
+        return math.expm1(gain)
+    # Variants are what may be, no sample of it: only what differs within one is chance.
+    spread = math.fsum((x - fmean(of)) ** 2 for of in by_variant.values() for x in of) / free
+    error = math.sqrt(spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items()))
+    return math.expm1(gain - T_90[min(free, len(T_90)) - 1] * error)
 
 
 Tell = Callable[[str, float, float], object]
@@ -225,13 +270,13 @@ def _player(asked: Asked, found: Found, known: Mapping[Trial, Values]) -> Callab
 
 
 def _kept(found: Found, keys: Sequence[str], *, last: bool) -> list[str]:
-    """Who goes on: the best, what there is, what everybody knows; nobody who may not be recommended anyway."""
+    """Who goes on: the best, the fastest, what there is, what everybody knows."""
     ranking = [key for key in found.ranking(keys) if not found.candidates[key].only or not last]
     fair = [key for key in ranking if found.allowed(key)] if last else ranking
     count = LAST if last else max(LAST + 2, math.ceil(KEPT * len(ranking)))
     stay = {found.present, *fair[:count]} | (set() if last else {key for key in PLAIN if key in ranking})
-    # The best of those that may not be recommended is shown, too.
-    stay |= set(ranking[:1])
+    # The best of those that may not be recommended is shown, too, and so is the fastest.
+    stay |= {*ranking[:1], found.fastest(keys) or found.present}
     return [key for key in keys if key in stay]
 
 

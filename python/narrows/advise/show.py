@@ -26,6 +26,8 @@ def headline(advice: Advice) -> str:
         why = "" if main is None else f": {main.says} {_amount(main.before)} to {_amount(main.after)} {main.unit}"
         return f"Switch on {what}{why}."
     best = advice.best
+    if len(advice.found.candidates) == 1:
+        return "Leave it as it is: the kernel can load nothing else for this role."
     if best.present:
         return "Leave it as it is: nothing that may be recommended was better."
     gain = (advice.found.utility(best.key) or 0.0) / (advice.found.utility(advice.found.present) or 1.0) - 1
@@ -50,35 +52,63 @@ def path_line(place: Place) -> str:
     >>> from narrows.scenario import Path
     >>> path_line(stated(Path(rate="50Mbit", rtt="40ms", buffer="2bdp", loss="1%")))
     'Path (stated): 50 Mbit/s, 40 ms, a buffer of 2 BDP, 1 % lost by chance.'
+    >>> path_line(stated(Path(rate="50Mbit", rtt="40ms")))
+    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 1bdp or a buffer of 0.3bdp or a buffer of 4bdp.'
     """
+    likeliest, *others = place.variants
     parts = [f"{place.rate_mbit:g} Mbit/s", f"{place.rtt_ms:g} ms"]
-    if place.open:
-        parts.append(" or ".join(v.why for v in place.variants if v.why) or "in parts unknown")
+    if likeliest.why:
+        # Nothing is the likeliest: each of these may be.
+        parts.append(" or ".join(v.why for v in place.variants))
+        others = []
     elif place.buffer_bdp is not None:
-        parts.append(f"a buffer of {place.buffer_bdp:.3g} BDP")
+        kilobytes = place.buffer_bdp * place.rate_mbit * place.rtt_ms / 8
+        parts.append(f"a buffer of {place.buffer_bdp:.3g} BDP" + (f" ({kilobytes:.3g} kB)" if place.inferred else ""))
     if place.loss > 0:
         parts.append(f"{100 * place.loss:.2g} % lost by chance")
-    return f"Path ({place.source}): {', '.join(parts)}."
+    also = f"; also tried: {', '.join(v.why for v in others)}" if others else ""
+    return f"Path ({place.source}): {', '.join(parts)}{also}."
+
+
+GOALS = {
+    "bulk": "bulk transfer",
+    "pages": "page loads",
+    "calls": "calls",
+    "fairness": "fairness to others",
+    "retransmissions": "few retransmissions",
+}
+"""What is cared for, in words."""
 
 
 def sentences(advice: Advice) -> list[str]:
     """All that is not a table, a sentence each."""
     found = advice.found
     asked = found.asked
-    said = [f"Asked as {asked.role}, for {' and '.join(asked.cares)}; {advice.has.says}."]
+    goals = " and ".join(GOALS[care] for care in asked.cares)
+    said = [f"Role: {asked.role}. Goal: {goals}. Kernel: {advice.has.says}."]
     said += [f"Not known: {what}." for what in asked.place.open]
-    price = advice.price
-    if side(asked) == "sender" and not advice.best.present and price.share_pct is not None:
-        times = "" if price.times_fair is None else f", {price.times_fair:.1f} times a fair share among three of them"
+    said += _fastest(advice)
+    said += [
+        f"Not recommended: {row.key}: {row.why_not}."
+        for row in advice.rows
+        if row.why_not and row.key != advice.fastest
+    ]
+    if advice.lacking:
+        modules = sorted({module for of in advice.lacking.values() for module in of})
         said.append(
-            f"Other people's flows: {advice.best.key} takes {price.share_pct:.0f} % of what it and a CUBIC flow get "
-            f"(50 is fair){times}; CUBIC keeps {price.kept_pct or 0:.0f} % of what it has beside CUBIC."
+            f"Not tried: {', '.join(advice.lacking)}. The kernel has no {' and no '.join(modules)}, and no package is "
+            "known that brings it; --kernel 6.12 simulates another host's kernel."
         )
-    said += [f"Shown, not recommended: {key}: {why}." for key, why in advice.shown.items()]
+    if advice.choice.needs:
+        said.append(f"The kernel needs a package for {advice.choice.key}: {advice.choice.needs}")
     if advice.wakeups_per_s:
         said.append(f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups a second for each flow.")
     said += [f"This would be wrong {sentence}." for sentence in advice.wrong]
-    said += [f"Of such paths in general, goodput alone: {advice.rule}"] if advice.rule else []
+    said += (
+        [f"For goodput alone, whatever it takes from others, the rule for such paths is: {advice.rule}"]
+        if advice.rule
+        else []
+    )
     count = f"Rests on {len(found.trials)} simulations of {len(found.candidates)} candidates."
     said.append(count + (f" Preliminary: {DEADLINE}" if advice.preliminary else ""))
     if advice.inside:
@@ -90,6 +120,64 @@ def sentences(advice: Advice) -> list[str]:
     else:
         said.append("Extrapolated: no case of Linux like this one is near enough; measure before and after.")
     return said
+
+
+def _fastest(advice: Advice) -> list[str]:
+    """The fastest candidate beside the recommended one, where these are two."""
+    by = {row.key: row for row in advice.rows}
+    fast, chosen = by.get(advice.fastest), by.get(advice.choice.key)
+    if fast is None or chosen is None or fast.key == chosen.key:
+        return []
+    goodput = "goodput_mbit"
+    said = (
+        f"Fastest: {fast.key}, {significant(fast.figures[goodput])} Mbit/s, where {chosen.key} has "
+        f"{significant(chosen.figures[goodput])} Mbit/s."
+    )
+    why = fast.why_not
+    if not why:
+        mine, its = chosen.figures["utility"] or 0.0, fast.figures["utility"] or 0.0
+        why = (
+            f"by the goals its utility is {its:.3f}, that of {chosen.key} {mine:.3f}"
+            if its <= mine
+            else f"its gain by the goals, {100 * (its / (mine or 1.0) - 1):.1f} %, is not surely {100 * WORTH:.0f} %"
+        )
+    return [f"{said} It is not recommended: {why}."]
+
+
+def every(advice: Advice) -> tables.Table:
+    """Every candidate, with its figures and what it takes from others."""
+    sender = side(advice.found.asked) == "sender"
+    names = ["goodput_mbit", "p95_ms", "again_pct"]
+    heads = ["goodput Mbit/s", "p95 ms", "retransmitted %"]
+    if sender:
+        heads += ["of both, beside CUBIC %", "CUBIC keeps %", "times fair share"]
+    lines = []
+    for row in advice.rows:
+        cells = [", ".join(row.marks), *(significant(_digits(row.figures[name])) for name in names)]
+        if sender:
+            price = row.price
+            cells += [_whole(price.share_pct), _whole(price.kept_pct), _tenths(price.times_fair)]
+        utility = row.figures["utility"]
+        lines.append([
+            Cell(row.key),
+            *(Cell(text) for text in cells),
+            Cell("–" if utility is None else f"{utility:.3f}"),
+            Cell(str(row.runs)),
+        ])  # fmt: skip
+    return tables.Table("Candidates", ("candidate", ""), (*heads, "utility", "runs"), lines)
+
+
+def _digits(value: float | None) -> float | None:
+    """Three digits that count: seeds differ by more."""
+    return None if value is None else float(f"{value:.3g}")
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}"
+
+
+def _tenths(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
 
 
 def table(advice: Advice) -> tables.Table:
@@ -118,11 +206,13 @@ def show(advice: Advice, out: Console) -> None:
     """Prints it."""
     out.print(headline(advice), style="bold")
     out.print(path_line(advice.found.asked.place), markup=False, soft_wrap=True)
+    from narrows.show import table as draw  # noqa: PLC0415
+
     if advice.effects:
         out.print()
-        from narrows.show import table as draw  # noqa: PLC0415
-
         draw(out, table(advice))
+    out.print("\nEvery candidate, the best for the goal first:")
+    draw(out, every(advice))
     out.print()
     for line in sentences(advice):
         out.print(line, markup=False, soft_wrap=True)

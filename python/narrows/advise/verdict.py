@@ -17,8 +17,8 @@ from typing import Any
 
 from narrows.advise import edges
 from narrows.advise.asked import Asked
-from narrows.advise.candidates import Candidate, Kernel
-from narrows.advise.search import PLAIN, Found
+from narrows.advise.candidates import Candidate, Kernel, lacking
+from narrows.advise.search import PLAIN, T_90, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
 from narrows.provenance import evidence
 
@@ -27,9 +27,6 @@ CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
 
 WORTH = 0.05
 """What changes the utility by less, or perhaps by less, is left as it is."""
-
-T_90 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78)
-"""Student's t that nine of ten lie within, by degrees of freedom; the last one for more."""
 
 OFTEN = 0.7
 """It must be better in so many of the runs."""
@@ -46,7 +43,7 @@ PACED = ("bbr", "bbr2", "bbr3")
 FIGURES: dict[str, tuple[str, str, bool]] = {
     "goodput_mbit": ("goodput", "Mbit/s", True),
     "p95_ms": ("latency under load, p95", "ms", False),
-    "again_pct": ("sent again", "%", False),
+    "again_pct": ("retransmitted", "%", False),
     "page_s": ("page load", "s", False),
     "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
     "rival_mbit": ("left to that CUBIC flow", "Mbit/s", True),
@@ -136,6 +133,41 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Row:
+    """A candidate with its figures.
+
+    Attributes:
+        key: Which.
+        marks: Of `in use`, `recommended`, `fastest`.
+        figures: Of `FIGURES` and `utility`, means over the variants by their weights; None where one was not seen.
+        price: What it takes from others.
+        runs: So many variants and seeds they rest on.
+        why_not: Why it may not be recommended; empty where it may.
+        needs: The command that installs what the kernel lacks for it.
+    """
+
+    key: str
+    marks: tuple[str, ...]
+    figures: dict[str, float | None]
+    price: Price
+    runs: int
+    why_not: str
+    needs: str
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "key": self.key,
+            "marks": list(self.marks),
+            **{name: _short(value) for name, value in self.figures.items()},
+            **self.price.json(),
+            "runs": self.runs,
+            "why_not": self.why_not,
+            "needs": self.needs,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class Advice:
     """The whole answer.
 
@@ -152,6 +184,9 @@ class Advice:
         rule: What the decision tree says of such paths in general.
         inside: Does the path lie within what was validated?
         cases: The nearest reference cases.
+        rows: Every candidate with its figures, the best first.
+        fastest: Which of the finalists has the highest goodput alone, whatever it takes from others.
+        lacking: What the kernel cannot load, and the modules that are missing.
         wakeups_per_s: Of pacing, for each flow.
         preliminary: The last round is missing.
         commands: What to type.
@@ -169,6 +204,9 @@ class Advice:
     rule: str = ""
     inside: bool = False
     cases: list[Json] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    fastest: str = ""
+    lacking: dict[str, list[str]] = field(default_factory=dict)
     wakeups_per_s: float | None = None
     preliminary: bool = False
     commands: list[str] = field(default_factory=list)
@@ -198,6 +236,9 @@ class Advice:
             "gain": _short(self.gain),
             "effects": [effect.json() for effect in self.effects],
             "price": self.price.json(),
+            "candidates": [row.json() for row in self.rows],
+            "fastest": self.fastest,
+            "kernel_lacks": self.lacking,
             "not_recommended": self.shown,
             "wrong_when": self.wrong,
             "rule": self.rule,
@@ -246,27 +287,6 @@ def decide(found: Found) -> tuple[str, str, float]:
     return (best if clear else present), best, gain
 
 
-def surely(found: Found, key: str) -> float:
-    """The nearer end of the 90 % interval of a candidate's gain, as chance has it; the gain where one seed is all."""
-    mine, its = found.utilities(found.present), found.utilities(key)
-    by_variant: dict[int, list[float]] = {}
-    for at in its:
-        if at in mine:
-            by_variant.setdefault(at[0], []).append(math.log(its[at] / mine[at]))
-    if not by_variant:
-        return 0.0
-    weights = {variant: found.asked.place.variants[variant].weight for variant in by_variant}
-    whole = math.fsum(weights.values())
-    gain = math.fsum(weights[v] * fmean(of) for v, of in by_variant.items()) / whole
-    free = sum(len(of) - 1 for of in by_variant.values())
-    if not free:
-        return math.expm1(gain)
-    # Variants are what may be, no sample of it: only what differs within one is chance.
-    spread = math.fsum((x - fmean(of)) ** 2 for of in by_variant.values() for x in of) / free
-    error = math.sqrt(spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items()))
-    return math.expm1(gain - T_90[min(free, len(T_90)) - 1] * error)
-
-
 def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
     """The answer to a search.
 
@@ -296,12 +316,48 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
         shown=shown,
         wrong=wrong,
         rule=edges.rule(asked),
+        rows=rows(found, key),
+        fastest=fastest(found, key),
+        lacking=lacking(asked, has),
         inside=inside,
         cases=cases,
         wakeups_per_s=_wakeups(found, best),
         preliminary=found.rounds < len(_ALL_ROUNDS),
-        commands=[] if choice.present else commands(asked, choice),
+        commands=[] if choice.present else commands(asked, choice, has),
     )
+
+
+def fastest(found: Found, choice: str) -> str:
+    """Which finalist has the highest goodput alone; of equals, to three digits, the choice, then what there is."""
+    best = found.fastest(found.finalists or None) or choice
+    equals = [key for key in (choice, found.present) if _three(found.goodput(key)) == _three(found.goodput(best))]
+    return [*equals, best][0]
+
+
+def _three(value: float | None) -> str:
+    return f"{value or 0.0:.3g}"
+
+
+def rows(found: Found, choice: str) -> list[Row]:
+    """Every candidate that was tried, the best first."""
+    fast = fastest(found, choice)
+    out = []
+    for key in found.ranking():
+        candidate = found.candidates[key]
+        marks = {"in use": candidate.present, "recommended": key == choice, "fastest": key == fast}
+        draws = found.draws(key)
+        out.append(
+            Row(
+                key=key,
+                marks=tuple(mark for mark, has_it in marks.items() if has_it),
+                figures={name: found.mean(key, name) for name in FIGURES} | {"utility": found.utility(key)},
+                price=_price(found, key),
+                runs=sum("goodput_mbit" in values for values in draws.values()),
+                why_not="" if found.allowed(key) else _why_not(found, key),
+                needs=candidate.needs,
+            )
+        )
+    return out
 
 
 _ALL_ROUNDS = ("first", "second", "last")
@@ -428,21 +484,25 @@ def _cases(asked: Asked, choice: Candidate) -> list[Json]:
     return evidence(done) or []
 
 
-def commands(asked: Asked, choice: Candidate) -> list[str]:
+def commands(asked: Asked, choice: Candidate, has: Kernel) -> list[str]:
     """What to type."""
     if choice.cc is not None:
-        also = " --qdisc fq" if choice.cc in PACED else ""
-        return [f"narrows tune plan --cc {choice.cc}{also}"]
-    if choice.share is None:
-        return [f"narrows tune plan --qdisc {choice.queue} --dev DEV"]
-    way = "down" if choice.behind else "up"
-    rate = f"{choice.share * asked.place.rate_mbit:.4g}Mbit"
-    return [f"narrows tune plan --shape DEV --{way} {rate} --qdisc {choice.queue}"]
+        # Linux paces by itself from 4.13 on; the discipline fq does it at less cost, where the kernel has it.
+        fq = not has.paces or "sch_fq" not in has.missing
+        change = f"narrows tune plan --cc {choice.cc}{' --qdisc fq' if choice.cc in PACED and fq else ''}"
+    elif choice.share is None:
+        change = f"narrows tune plan --qdisc {choice.queue} --dev DEV"
+    else:
+        way = "down" if choice.behind else "up"
+        rate = f"{choice.share * asked.place.rate_mbit:.4g}Mbit"
+        change = f"narrows tune plan --shape DEV --{way} {rate} --qdisc {choice.queue}"
+    return [*([choice.needs] if choice.needs else []), change]
 
 
 __all__ = [
     "FIGURES",
     "RIVAL",
+    "T_90",
     "Advice",
     "Effect",
     "Price",
