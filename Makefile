@@ -17,6 +17,8 @@ AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python \
              PYO3_CONFIG_FILE="$$(ls $(TARGET)/maturin/pyo3-config-*.txt)" \
              PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Only files whose hashes `make lock` recorded are installed.
+INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement
 
 # Directories are prerequisites too: a file taken away must be noticed.
 RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core sim host python/bindings -name target -prune -o \
@@ -30,30 +32,30 @@ help: ## This list
 
 setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
 
-$(VENV)/.tools: python/requirements.txt
+$(VENV)/.tools: python/locked/requirements.txt
 	@command -v cargo > /dev/null || { echo 'make setup needs Rust 1.85 or newer: https://rustup.rs'; exit 1; }
 	@[ -n "$(PYTHON)" ] || { echo 'make setup needs Python 3.11 or newer'; exit 1; }
 	# Debian has venv without ensurepip unless python3-venv is there; its own pip can fill the gap.
 	$(PYTHON) -m venv --clear $(VENV) > /dev/null || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet --break-system-packages pip; } \
 	  || { rm -rf $(VENV); echo 'make setup needs pip: install python3-venv or python3-pip'; exit 1; }
-	$(BIN)/python -m pip install --quiet --no-deps --requirement $<
+	$(INSTALL) $<
 	touch $@
 
 # What opens the report page, where Chromium is installed; without it the tests say what they leave out.
 CHROMIUM := $(firstword $(shell command -v chromium chromium-browser 2> /dev/null))
-$(VENV)/.browser: $(VENV)/.tools python/requirements-browser.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-browser.txt
+$(VENV)/.browser: $(VENV)/.tools python/locked/requirements-browser.txt
+	$(INSTALL) python/locked/requirements-browser.txt
 	touch $@
 
 # A quarter of a gigabyte, so only for who wants it; the tests say what they leave out without it.
-$(VENV)/.ray: $(VENV)/.tools python/requirements-ray.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-ray.txt
+$(VENV)/.ray: $(VENV)/.tools python/locked/requirements-ray.txt
+	$(INSTALL) python/locked/requirements-ray.txt
 	touch $@
 
 # Two hundred megabytes for one study, so likewise; `make test` has it.
-$(VENV)/.learn: $(VENV)/.tools python/requirements-learn.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement python/requirements-learn.txt
+$(VENV)/.learn: $(VENV)/.tools python/locked/requirements-learn.txt
+	$(INSTALL) python/locked/requirements-learn.txt
 	touch $@
 
 learn: $(VENV)/.learn ## scikit-learn, for the decision tree
@@ -70,9 +72,9 @@ web/node_modules/.installed: web/package.json web/package-lock.json web/.npmrc
 # The wheel carries what touches a host as a program of its own.
 $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	rm -rf $(@D)
-	cargo build --quiet --release --package narrows-host
+	cargo build --quiet --locked --release --package narrows-host
 	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
-	$(BIN)/maturin build --quiet --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
+	$(BIN)/maturin build --quiet --locked --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
 	touch $@
 
@@ -93,7 +95,7 @@ web: web/node_modules/.installed ## The report page, built anew; needs Node 20.1
 	cd web && npx tsc --noEmit && npx vite build --logLevel warn
 
 test: setup $(VENV)/.learn $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact test
-	$(AS_MATURIN) cargo test $(TESTED)
+	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 
 # Core is also built without an operating system, where that target is installed.
@@ -102,7 +104,7 @@ lint: setup ## Style, types and lints; changes nothing
 	$(BIN)/ruff check validation bench && $(BIN)/ruff format --check validation bench
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation
 	cargo fmt --all --check
-	$(AS_MATURIN) cargo clippy --release --workspace --all-targets -- -D warnings
+	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	@$(if $(NODE),$(MAKE) lint-web,echo 'the report page: not compared with a fresh build, there is no Node 20.19 or newer with npm')
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
@@ -120,8 +122,29 @@ validate: setup ## The statistical tier: Linux, published maps, the cliff; write
 	@$(MAKE) fuzz
 
 FUZZ_SECONDS ?= 10
-fuzz: ## Rubbish for every parser of what strangers send, 10 s each: make fuzz FUZZ_SECONDS=600
-	cargo run --release --package narrows-host --example fuzz -- $(FUZZ_SECONDS)
+fuzz: ## Fuzz every parser of untrusted input, FUZZ_SECONDS each [default: 10]; needs nightly Rust and cargo-fuzz
+	fuzz/run.sh $(FUZZ_SECONDS)
+
+# AddressSanitizer works with the toolchain's own standard library, ThreadSanitizer needs one that is instrumented, too.
+SANITIZED := --package narrows-host --target $(shell uname -m)-unknown-linux-gnu --target-dir $(TARGET)/sanitized
+asan: ## Tests of narrows-host under AddressSanitizer; needs nightly Rust
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --locked $(SANITIZED)
+
+tsan: ## Tests of narrows-host under ThreadSanitizer; needs nightly Rust with rust-src
+	@if [ -d "$$(rustc +nightly --print sysroot)/lib/rustlib/src" ]; then \
+	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
+	else echo 'tsan: skipped: it needs rust-src (rustup component add rust-src --toolchain nightly)'; fi
+
+nightly: setup ## Checks that are too long for every commit: an hour of fuzzing, the sanitizers
+	@$(MAKE) fuzz FUZZ_SECONDS=$$((3600 / $$(grep -c '^        name: "' host/src/strangers.rs)))
+	@$(MAKE) asan
+	@$(MAKE) tsan
+
+lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/requirements*.txt name; needs uv
+	for file in python/requirements*.txt; do \
+	  { echo "# Generated by \`make lock\` from $$file: every file of each pinned version, by its hash."; \
+	    uv pip compile $$file --generate-hashes --no-deps --no-annotate --no-header --python-version 3.11 --quiet; \
+	  } > python/locked/$$(basename $$file); done
 
 reproduce: setup $(VENV)/.learn ## Published experiments, five minutes; writes docs/reference/reproduced.md and why some are not met
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
@@ -160,4 +183,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test lint lint-web validate reproduce fuzz mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test lint lint-web validate reproduce fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

@@ -1,7 +1,9 @@
-//! Whatever a stranger sends is read by one of these, each a function of bytes. A list, so that what tries them out forgets none:
-//! `examples/fuzz.rs` does so for minutes, the modules' own property tests for an instant.
+//! Every parser that reads untrusted input, each as a function of bytes, in one list.
 //!
-//! What is asked of each: it answers or refuses, it does not panic, and what it takes from the heap is bounded by what was sent.
+//! `make fuzz` runs libFuzzer on each entry (`fuzz/`), and the tests below run each on valid input and on its prefixes. A
+//! parser must return or refuse without a panic, and its peak heap use must stay below [`Parser::most_heap`].
+//!
+//! A new parser of data from the network or from a file gets an entry here.
 
 use crate::frame::{self, Ports};
 use crate::iperf3::{self, datagram, Params};
@@ -9,9 +11,14 @@ use crate::latency::{irtt, stamp};
 use crate::measure::http;
 use crate::row::Row;
 use crate::serve::page;
+use crate::tune::journal::Journal;
+use crate::tune::plan::Plan;
 use crate::wire::{self, Hello, Kind, Ping, Timed, TIMED};
+use crate::Frame;
+use narrows_core::cc::remy;
 use narrows_core::net::NEAR;
-use narrows_core::scenario::Tree;
+use narrows_core::registry::Registry;
+use narrows_core::scenario::Scenario;
 use serde_json::{json, Value};
 
 /// A parser, and what it is meant to read.
@@ -22,16 +29,40 @@ pub struct Parser {
     pub read: fn(&[u8]),
     /// Bytes as they should be, from which others are made.
     pub right: fn() -> Vec<Vec<u8>>,
-    /// The most that a byte may cost of the heap, bytes.
+    /// Heap that each byte of input may cost at most, bytes.
     pub dear: u64,
+}
+
+impl Parser {
+    /// The most heap that reading `len` bytes may take at its peak, bytes.
+    pub fn most_heap(&self, len: usize) -> u64 {
+        (1 << 16) + self.dear * len as u64
+    }
 }
 
 /// A JSON array of digits takes a value of 32 bytes for every two, and room to grow.
 const JSON: u64 = 64;
-/// A scenario keeps where each word stood, for its mistakes.
-const TOML: u64 = 256;
+/// A scenario keeps the position of each word for its error messages, and may hold many flows in one line.
+const TOML: u64 = 1 << 16;
+/// A plan or a journal keeps each change both as it was read and as JSON.
+const CHANGES: u64 = 512;
+/// A rule tree keeps a region of four intervals for each node.
+const TREE: u64 = 512;
 
-/// Of the network and of what the user names.
+/// A plan with one change of each of four kinds.
+fn plan() -> Value {
+    let change = |kind: &str, phase: &str, target: Value, from: Value, to: Value| json!({ "id": format!("{kind}:x"), "kind": kind, "phase": phase, "target": target, "from": from, "to": to, "why": "" });
+    let drop_in = json!({ "text": "a = 1\n", "mode": "0644" });
+    json!({ "plan": 1, "title": "t", "changes": [
+        change("sysctl", "live", json!("net.ipv4.tcp_congestion_control"), json!("cubic"), json!("bbr")),
+        change("module", "live", json!("tcp_bbr"), json!("absent"), json!("loaded")),
+        change("file", "boot", json!("/etc/sysctl.d/99-narrows.conf"), Value::Null, drop_in),
+        change("qdisc", "live", json!("eth0"), json!({ "kind": "fq_codel", "handle": null, "options": {} }),
+            json!({ "kind": "fq", "handle": null, "options": {} })),
+    ] })
+}
+
+/// Parsers of what arrives from the network and of files that the user names.
 pub const PARSERS: &[Parser] = &[
     Parser {
         name: "hello",
@@ -230,7 +261,9 @@ pub const PARSERS: &[Parser] = &[
         name: "scenario",
         dear: TOML,
         read: |bytes| {
-            let _ = std::str::from_utf8(bytes).map(|text| Tree::from_toml(text, "stdin").is_ok());
+            let registry = Registry::<Frame>::standard();
+            let _ = std::str::from_utf8(bytes)
+                .map(|text| Scenario::from_toml(text, "stdin", &registry).map_err(|errors| errors.to_string()));
         },
         right: || {
             let text = "duration = \"60s\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \"0.5bdp\"\n\
@@ -238,20 +271,101 @@ pub const PARSERS: &[Parser] = &[
             vec![text.as_bytes().to_vec()]
         },
     },
+    Parser {
+        name: "plan",
+        dear: CHANGES,
+        read: |bytes| drop(Plan::parse(bytes)),
+        right: || vec![plan().to_string().into_bytes()],
+    },
+    Parser {
+        name: "journal",
+        dear: CHANGES,
+        read: |bytes| drop(Journal::parse(bytes)),
+        right: || {
+            let entries: Vec<Value> = plan()["changes"]
+                .as_array()
+                .map(|changes| {
+                    changes
+                        .iter()
+                        .map(|c| json!({ "change": c, "before": c["from"] }))
+                        .collect()
+                })
+                .unwrap_or_default();
+            let of = |below: Value| {
+                json!({ "journal": 1, "narrows": "0", "id": "0a", "phase": "applied", "made": "2026-01-01T00:00:00Z",
+                    "title": "t", "netns": null, "deadline": { "uptime_s": 1.5, "boot": "b" }, "entries": entries,
+                    "below": below })
+            };
+            vec![of(of(Value::Null)).to_string().into_bytes()]
+        },
+    },
+    Parser {
+        name: "remy",
+        dear: TREE,
+        read: |bytes| {
+            let _ = std::str::from_utf8(bytes).map(|text| remy::Tree::read(text).map(|tree| tree.to_text()));
+        },
+        right: || vec![include_bytes!("../../core/src/cc/remy/small.remy").to_vec()],
+    },
+    Parser {
+        name: "dna",
+        dear: TREE,
+        read: |bytes| {
+            let _ = remy::from_dna(bytes).map(|tree| tree.to_text());
+        },
+        right: || vec![vec![0x0a, 0x00], vec![0x12, 0x02, 0x08, 0x01, 0x1a, 0x00]],
+    },
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::{Path, PathBuf};
+
+    /// The inputs that `make fuzz` begins with, a folder for each parser.
+    fn corpus(parser: &Parser) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../fuzz/corpus")
+            .join(parser.name)
+    }
 
     #[test]
-    fn each_reads_what_it_is_meant_to_and_what_is_left_of_it() {
+    fn valid_input_and_its_prefixes_are_read_without_a_panic() {
         for parser in PARSERS {
             for right in (parser.right)() {
                 for end in 0..=right.len().min(300) {
                     (parser.read)(&right[..end]);
                 }
                 (parser.read)(&right);
+            }
+        }
+    }
+
+    #[test]
+    fn valid_input_is_in_the_corpus() {
+        for parser in PARSERS {
+            for (number, right) in (parser.right)().iter().enumerate() {
+                let file = corpus(parser).join(format!("valid-{number}"));
+                if std::env::var("NARROWS_GOLDEN").as_deref() == Ok("write") {
+                    std::fs::create_dir_all(corpus(parser)).unwrap();
+                    std::fs::write(&file, right).unwrap();
+                }
+                let kept = std::fs::read(&file).unwrap_or_default();
+                assert!(
+                    kept == *right,
+                    "{}: run this test with NARROWS_GOLDEN=write",
+                    file.display()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn kept_inputs_are_read_without_a_panic() {
+        for parser in PARSERS {
+            let kept = std::fs::read_dir(corpus(parser)).unwrap();
+            for file in kept {
+                (parser.read)(&std::fs::read(file.unwrap().path()).unwrap());
             }
         }
     }

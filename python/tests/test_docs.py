@@ -170,8 +170,8 @@ def test_every_direct_dependency_has_its_reason_and_no_other() -> None:
 
 def test_versions_of_dependencies_are_those_that_are_locked() -> None:
     text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
-    lock = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))
-    locked = {(p["name"], p["version"].partition("+")[0]) for p in lock["package"]}
+    locks = [tomllib.loads((ROOT / at).read_text(encoding="utf-8")) for at in ("Cargo.lock", "fuzz/Cargo.lock")]
+    locked = {(p["name"], p["version"].partition("+")[0]) for lock in locks for p in lock["package"]}
     pinned = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in PINNED)
     pages = json.loads((ROOT / "web/package-lock.json").read_text(encoding="utf-8"))["packages"]
     locked |= {(path.removeprefix("node_modules/"), package["version"]) for path, package in pages.items() if path}

@@ -1,0 +1,91 @@
+"""The dependencies: their licences, where they come from, and the hashes of what is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import tomllib
+from conftest import ROOT
+
+REQUIREMENTS = sorted(path.name for path in (ROOT / "python").glob("requirements*.txt"))
+_PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
+_WORD = re.compile(r"\(|\)|\bAND\b|\bOR\b|[\w.+-]+(?: WITH [\w.+-]+)?")
+
+
+@pytest.fixture(scope="module")
+def packages() -> list[dict[str, Any]]:
+    """The crates of the workspace and everything below them, as cargo reports them."""
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)["packages"]
+    return found
+
+
+def permitted(expression: str, allowed: set[str]) -> bool:
+    """Whether an SPDX expression can be met with allowed licences alone.
+
+    >>> permitted("(MIT OR GPL-2.0) AND ISC", {"MIT", "ISC"})
+    True
+    """
+    words = _WORD.findall(expression.replace("/", " OR "))
+
+    def either() -> bool:
+        found = both()
+        while words and words[0] == "OR":
+            words.pop(0)
+            found = both() or found
+        return found
+
+    def both() -> bool:
+        found = one()
+        while words and words[0] == "AND":
+            words.pop(0)
+            found = one() and found
+        return found
+
+    def one() -> bool:
+        word = words.pop(0)
+        if word == "(":
+            found = either()
+            assert words.pop(0) == ")"
+            return found
+        return word in allowed
+
+    found = either()
+    assert not words, expression
+    return found
+
+
+def test_spdx_expressions_are_evaluated() -> None:
+    allowed = {"MIT", "ISC", "Apache-2.0 WITH LLVM-exception"}
+    met = ["MIT", "GPL-2.0 OR MIT", "MIT/GPL-2.0", "(MIT OR GPL-2.0) AND ISC", "Apache-2.0 WITH LLVM-exception"]
+    assert all(permitted(expression, allowed) for expression in met)
+    unmet = ["GPL-2.0", "MIT AND GPL-2.0", "GPL-2.0 OR (MIT AND GPL-3.0)", "Apache-2.0"]
+    assert not any(permitted(expression, allowed) for expression in unmet)
+
+
+def test_every_crate_has_an_allowed_licence(packages: list[dict[str, Any]]) -> None:
+    deny = tomllib.loads((ROOT / "deny.toml").read_text(encoding="utf-8"))
+    allowed = set(deny["licenses"]["allow"])
+    refused = [(p["name"], p["license"]) for p in packages if not permitted(p["license"] or "none", allowed)]
+    assert not refused
+
+
+def test_every_crate_comes_from_the_registry_or_this_repository(packages: list[dict[str, Any]]) -> None:
+    registry = "registry+https://github.com/rust-lang/crates.io-index"
+    other = [(p["name"], p["source"]) for p in packages if p["source"] not in (None, registry)]
+    assert not other
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_every_pinned_python_package_has_hashes(name: str) -> None:
+    pinned = _PIN.findall((ROOT / "python" / name).read_text(encoding="utf-8"))
+    text = (ROOT / "python/locked" / name).read_text(encoding="utf-8")
+    lower = {(package.lower(), version) for package, version in pinned}
+    assert {(p.lower(), v) for p, v in _PIN.findall(text)} == lower, "run make lock"
+    for part in re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]:
+        assert "--hash=sha256:" in part
