@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.answers import answer
 from narrows.errors import NarrowsError, OutputError
 from narrows.measurement import Json, Measurement
+from narrows.storage import retried
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,9 +116,16 @@ def _ask(question: str, values: Sequence[object], *, write: bool = False) -> lis
         raise NarrowsError(f"{where}: there is no history yet\n    write: narrows measure HOST")
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
-        with closing(duckdb.connect(str(where), read_only=not write)) as base:
+        # DuckDB has one writer at a time, and no reader meanwhile; each of ours is done within milliseconds.
+        opened = retried(lambda: duckdb.connect(str(where), read_only=not write), _is_locked)
+        with closing(opened) as base:
             if write:
                 base.execute(_TABLE)
             return list(base.execute(question, list(values)).fetchall())
     except (OSError, duckdb.Error) as error:
         raise OutputError(f"{where}: {str(error).splitlines()[0]}") from error
+
+
+def _is_locked(error: Exception) -> bool:
+    """Whether another process has the file open."""
+    return "lock on file" in str(error)

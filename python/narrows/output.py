@@ -10,6 +10,7 @@ from pathlib import Path
 
 from narrows.errors import OutputError, reason
 from narrows.scenario import name_of
+from narrows.storage import replacing
 
 
 def write(file: str | PathLike[str], content: str | bytes) -> None:
@@ -30,16 +31,10 @@ def write(file: str | PathLike[str], content: str | bytes) -> None:
         with suppress(FileExistsError):
             target.parent.mkdir(parents=True)
         target = target.resolve()
-        part = target.with_name(f".{target.name[:200]}.{os.getpid()}")
-        part.unlink(missing_ok=True)
-        try:
-            # Made anew: what somebody else has put there, a link for one, is not followed.
-            with part.open("xb") as sink:
-                sink.write(content)
+        # The new file has a random name: what somebody else has put there, a link for one, is not followed.
+        with replacing(target.parent, target.name) as part:
+            part.write_bytes(content)
             if target.exists():
                 shutil.copymode(target, part)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"{name_of(file)}: {reason(error)}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -27,12 +27,16 @@ def test_a_link_stays_one_and_what_it_names_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_bytes() == b"1"
 
 
-def test_a_link_planted_where_the_parts_are_written_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_planted_where_the_parts_are_written_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "precious").write_text("mine")
-    (tmp_path / f".answer.json.{os.getpid()}").symlink_to("precious")
-    output.write(tmp_path / "answer.json", "{}")
+    guessed = uuid.UUID(int=0)
+    monkeypatch.setattr(uuid, "uuid4", lambda: guessed)
+    (tmp_path / f".{guessed.hex}.part").symlink_to("precious")
+    with pytest.raises(OutputError, match="file exists"):
+        output.write(tmp_path / "answer.json", "{}")
     assert (tmp_path / "precious").read_text() == "mine"
-    assert (tmp_path / "answer.json").read_text() == "{}"
 
 
 def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from narrows.errors import OutputError, reason
+from narrows.storage import replacing
 from narrows.sweeps.claims import Claims
 from narrows.sweeps.rows import APPLICATION, DATAGRAMS, SPREADS, WAITS, Row
 
@@ -155,7 +156,7 @@ class Store:
         file = self.directory / "cases" / f"{name}.parquet"
         with (
             _told(self.directory),
-            _whole(lambda _: file, file.parent) as part,
+            replacing(file.parent, file.name) as part,
             pq.ParquetWriter(part, schema, write_page_checksum=True) as writer,
         ):
             yield writer
@@ -211,7 +212,7 @@ class Store:
         """
         file = self.directory / "failures" / f"{key}.toml"
         comment = "".join(f"# {line}\n" for line in reason.splitlines())
-        with _told(self.directory), _whole(lambda _: file, file.parent) as part:
+        with _told(self.directory), replacing(file.parent, file.name) as part:
             part.write_text(comment + scenario, encoding="utf-8")
         return file
 
@@ -229,7 +230,7 @@ class Store:
     def _write(self, table: pa.Table) -> None:
         # The random part of the name keeps apart two parts that hold the same.
         unique = uuid.uuid4().hex[:12]
-        with _whole(lambda part: self._runs / f"part-{unique}-sha256-{_digest(part)}.parquet", self._runs) as part:
+        with replacing(self._runs, lambda part: f"part-{unique}-sha256-{_digest(part)}.parquet") as part:
             pq.write_table(table, part, write_page_checksum=True)
 
     def _checked(self, parts: list[Path]) -> list[Path]:
@@ -364,32 +365,6 @@ def _digest(file: Path) -> str:
         while piece := held.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()[:_DIGITS]
-
-
-@contextmanager
-def _whole(name: Callable[[Path], Path], directory: Path) -> Iterator[Path]:
-    """A file in this directory to write into. When all is written and on the disk it gets the name that `name` returns.
-
-    A write that is cut short leaves no file of that name, whether a process or the machine ends.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    part = directory / f".{uuid.uuid4().hex}"
-    try:
-        yield part
-        _sync(part)
-        part.replace(name(part))
-        _sync(directory)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _sync(file: Path) -> None:
-    """Waits until a file, or the names in a directory, are on the disk."""
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unreadable(file: Path, why: object) -> str:

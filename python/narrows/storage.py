@@ -1,0 +1,226 @@
+"""Files that survive a crash: replaced as a whole, appended to line by line, or kept in a database.
+
+Results (`output`), sweeps, the history and sealed forecasts are written through this module, so that one place decides
+what is on the disk when a call returns. The plans that change a host are carried out by a privileged program, whose own
+counterpart is `host/src/tune/place.rs`.
+
+- `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs the directory. A
+  crash, a full disk or a lost power supply leaves the old content or the new one.
+- `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of the line before it
+  and its own, so a later change of any line is detected by all readers. A line that was cut short by a crash is not a
+  line: readers ignore it, and the next writer moves it to `NAME.torn` before it appends.
+- `retried` repeats an operation while another process holds a lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from narrows.errors import NarrowsError
+
+Json = dict[str, Any]
+Result = TypeVar("Result")
+
+FIRST = "0" * 64
+"""The hash that the first line of a chain names as the one before it."""
+
+LEAST_HEAD = 12
+"""Digits of a hash that are needed to name a line."""
+
+LOCK_S = 10.0
+"""How long `retried` waits for a lock, seconds."""
+
+_PAUSE_S = 0.05
+
+
+def sync(path: Path) -> None:
+    """Waits until the content of a file, or the names in a directory, are on the disk.
+
+    Raises:
+        OSError: If the disk reports an error. A file system that cannot sync a directory is not an error.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP} or not stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def replacing(directory: Path, name: str | Callable[[Path], str]) -> Iterator[Path]:
+    """A new file to write into, which takes its name in `directory` when the block ends without an exception.
+
+    Args:
+        directory: The directory of the file; it is made.
+        name: The file's name, or a function that computes it from the written file.
+
+    Raises:
+        OSError: If the file cannot be written, synced or renamed; no file of that name has changed then.
+    """
+    # Where a file has the directory's name, the next call reports that it is not a directory.
+    with suppress(FileExistsError):
+        directory.mkdir(parents=True)
+    part = directory / f".{uuid.uuid4().hex}.part"
+    # Made here and only if nothing has that name: a link that somebody put there is not followed.
+    part.touch(exist_ok=False)
+    try:
+        yield part
+        sync(part)
+        part.replace(directory / (name if isinstance(name, str) else name(part)))
+        sync(directory)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def retried(attempt: Callable[[], Result], held: Callable[[Exception], bool], seconds: float = LOCK_S) -> Result:
+    """The result of `attempt`, which is repeated while its exception means that another process holds a lock.
+
+    Args:
+        attempt: What is done.
+        held: Whether an exception means that.
+        seconds: After this time the exception is raised.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            if not held(error) or time.monotonic() >= until:
+                raise
+        time.sleep(_PAUSE_S)
+
+
+class Chain:
+    """A file of JSON lines, each with the hash of the line before it (`before`) and its own (`hash`)."""
+
+    def __init__(self, file: Path) -> None:
+        """The chain in this file, which is made with the first line that is appended."""
+        self.file = file
+
+    def lines(self) -> list[Json]:
+        """All lines, the oldest first, each verified.
+
+        Raises:
+            NarrowsError: If the file cannot be read, or a line was changed after it was written.
+        """
+        try:
+            with self.file.open("rb") as opened:
+                fcntl.flock(opened, fcntl.LOCK_SH)
+                return self._read(opened.read())[0]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise NarrowsError(f"{self.file}: {error.strerror}") from error
+
+    def head(self) -> str:
+        """The hash of the last line; `FIRST` of an empty chain.
+
+        Raises:
+            NarrowsError: As `lines`.
+        """
+        lines = self.lines()
+        return str(lines[-1]["hash"]) if lines else FIRST
+
+    def find(self, head: str) -> int:
+        """The number of the line with this hash, from 1. `LEAST_HEAD` digits suffice.
+
+        A chain that was cut or written anew does not have it any more, although each of its lines fits the one before.
+
+        Raises:
+            NarrowsError: As `lines`; or if no line has this hash.
+        """
+        if len(head) < LEAST_HEAD or set(head) - set("0123456789abcdef"):
+            raise NarrowsError(f"{head}: not a hash; write at least {LEAST_HEAD} hexadecimal digits of it")
+        lines = self.lines()
+        for number, line in enumerate(lines, 1):
+            if str(line["hash"]).startswith(head):
+                return number
+        raise NarrowsError(
+            f"{self.file}: none of its {len(lines)} lines has the hash {head}: the file was cut or rewritten since then"
+        )
+
+    def append(self, line: Mapping[str, Any]) -> str:
+        """Adds a line, which is on the disk when this returns; its hash.
+
+        Raises:
+            NarrowsError: If a line was changed after it was written.
+            OSError: If the line cannot be written; the file is as it was then.
+        """
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        made = not self.file.exists()
+        with self.file.open("a+b") as opened:
+            # Two writers at once would both name the same line as the one before.
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            opened.seek(0)
+            content = opened.read()
+            lines, whole = self._read(content)
+            if whole < len(content):
+                self._set_aside(content[whole:])
+                os.ftruncate(opened.fileno(), whole)
+            sealed = dict(line) | {"before": lines[-1]["hash"] if lines else FIRST}
+            sealed["hash"] = _hash(sealed)
+            text = json.dumps(sealed, ensure_ascii=False) + "\n"
+            try:
+                # Not through the buffer of `opened`, which would try again to write what failed.
+                _write(opened.fileno(), text.encode())
+                os.fsync(opened.fileno())
+            except BaseException:
+                with suppress(OSError):
+                    os.ftruncate(opened.fileno(), whole)
+                raise
+        if made:
+            sync(self.file.parent)
+        return str(sealed["hash"])
+
+    def _read(self, content: bytes) -> tuple[list[Json], int]:
+        """The lines, and the number of bytes that they take; what follows was cut short."""
+        lines: list[Json] = []
+        taken, before = 0, FIRST
+        while (end := content.find(b"\n", taken)) >= 0:
+            text = content[taken:end]
+            try:
+                line = json.loads(text)
+                named = line.pop("hash")
+            except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
+                # After a loss of power the last block of a file may be zeros.
+                if end + 1 == len(content) and b"\0" in text:
+                    break
+                raise NarrowsError(f"{self.file}: line {len(lines) + 1}: not a line of this file") from error
+            if named != _hash(line) or line.get("before") != before:
+                raise NarrowsError(
+                    f"{self.file}: line {len(lines) + 1}: changed since it was written\n"
+                    "    move the file away to begin a new one"
+                )
+            before = named
+            lines.append(line | {"hash": named})
+            taken = end + 1
+        return lines, taken
+
+    def _set_aside(self, torn: bytes) -> None:
+        """Keeps what a crash left of a line."""
+        with self.file.with_name(f"{self.file.name}.torn").open("ab") as kept:
+            kept.write(torn + b"\n")
+
+
+def _write(opened: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(opened, content) :]
+
+
+def _hash(line: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(line, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
