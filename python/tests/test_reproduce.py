@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
 
 from narrows.cli import main
-from narrows.reproduce import page
+from narrows.reproduce import maps, page
 from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
+from narrows.reproduce.lab import Lab
 from narrows.reproduce.maps import published_gains
 from narrows.reproduce.running import ANSWERS, SETUPS
+from narrows.reproduce.shares import crossover
 
 
 def test_every_experiment_is_answered_and_says_what_it_accepts() -> None:
@@ -29,8 +35,11 @@ def test_every_experiment_is_answered_and_says_what_it_accepts() -> None:
 def test_a_miss_is_of_a_check_and_has_its_experiment() -> None:
     for name, one in experiments().items():
         assert set(misses(name)) <= {check.id for check in one.checks if check.accept is not None}
-        for miss in misses(name).values():
+        checks = {check.id: check for check in one.checks}
+        for id_, miss in misses(name).items():
             assert (ROOT / miss.evidence).exists(), miss.evidence
+            low, high = miss.range(checks[id_])
+            assert low < high, id_
 
 
 def test_setups_are_all_that_is_kept_by() -> None:
@@ -50,11 +59,74 @@ def test_both_ends_of_what_is_accepted_are_inside() -> None:
     assert Check(id="a", of="A", published="2", unit="s").word(7.0) == "shown"
 
 
+def test_an_explanation_holds_on_its_side_and_near_its_experiment_only() -> None:
+    """Ours 4.59 was once explained by an experiment that has 1.3, and counted as explained."""
+    ratio = next(check for check in experiments()["fairness"].checks if check.id == "ratio-10MB")
+    miss = misses("fairness")["ratio-10MB"]
+    assert ratio.accept == (2.0, 4.5)
+    for ours, explained in ((1.19, True), (1.4, True), (4.59, False), (0.5, False), (1.99, False), (3.0, False)):
+        assert miss.explains(ratio, ours) is explained, ours
+
+
+def test_every_figure_of_the_stored_page_that_is_outside_is_explained_there() -> None:
+    text = (ROOT / "docs/reference/reproduced.md").read_text(encoding="utf-8")
+    for name, one in experiments().items():
+        _, _, part = text.partition(f"\n## {name}\n")
+        rows = [line for line in part.partition("\n## ")[0].splitlines() if line.endswith(" OUTSIDE |")]
+        for row in rows:
+            of, _, published, _, ours = (cell.strip() for cell in row.strip("|").split("|")[:5])
+            (check,) = [
+                check
+                for check in one.checks
+                if (check.of, check.published) == (of, published) and check.word(float(ours)) == "outside"
+            ]
+            assert misses(name)[check.id].explains(check, float(ours)), row
+
+
+def test_a_bisection_that_finds_nothing_says_so() -> None:
+    assert crossover(lambda buffer: 60 if buffer < 3 else 40, 12) == pytest.approx(3, rel=0.01)
+    assert crossover(lambda _: 60, 7) is None
+    assert crossover(lambda _: 40, 7) is None
+    experiment = experiments()["cliff"]
+    told = {check.id: sum(check.accept or ()) / 2 for check in experiment.checks if check.id != "law-1.5"}
+    why = {"law-1.5": "not found: half of the rate passes nowhere between 27.3 and 39.3 % of loss"}
+    found = Outcome(experiment=experiment, ours=told, quick=True, runs=1, seconds=1.0, made="1", failed=why)
+    assert (found.count("failed"), found.count("outside")) == (1, 0)
+    assert "1 could not be determined" in page.verdict([found])
+    assert f"*gain 1.5, likewise*: {why['law-1.5']}." in page.markdown([found], "x")
+    assert next(one for one in found.json()["checks"] if one["id"] == "law-1.5")["reason"] == why["law-1.5"]
+
+
+def test_a_quick_run_does_not_ask_for_explanations() -> None:
+    bad = replace(outcome(bbr_5=8.0), quick=True)
+    text = page.markdown([bad], "x")
+    assert "not explained yet" not in text
+    assert "*BBR, N = 5*: not explained; the whole run decides: narrows reproduce queue-model." in text
+
+
+def test_a_missing_scikit_learn_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
+    lab = Played()
+    maps.tree(lab)
+    assert lab.lacks["own-tree"].endswith("pip install 'narrows[learn]'")
+    experiment = experiments()["decision-tree"]
+    found = Outcome(experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks)
+    assert "scikit-learn, which is not installed: pip install" in page.page([found], "x")
+
+
+class Played(Lab):
+    """Runs nothing: BBR is a little faster everywhere."""
+
+    def play(self, cases: Mapping[Any, Any], **_: object) -> dict[Any, Any]:  # type: ignore[override]
+        """Made-up figures."""
+        return {key: [{"flows": [{"goodput_mbit": 2.0 if key[-1] == "bbr" else 1.0}]}] for key in cases}
+
+
 def outcome(**ours: float) -> Outcome:
     """The queue model with made-up figures."""
     experiment = experiments()["queue-model"]
     told = {check.id: ours.get(check.id.replace("-", "_"), sum(check.accept or ()) / 2) for check in experiment.checks}
-    why = {"bbr-2": Miss(why="It rained.", evidence="validation/evidence/reading.md")}
+    why = {"bbr-2": Miss(why="It rained.", evidence="validation/evidence/reading.md", side="above", seen=(8.0, 9.0))}
     return Outcome(experiment=experiment, ours=told, quick=False, runs=3, seconds=1.0, made="1", misses=why)
 
 

@@ -17,8 +17,11 @@ from narrows import _core
 EXPERIMENTS = "data/experiments.toml"
 MISSES = "data/misses.toml"
 
-Word = Literal["inside", "outside", "shown", "left out"]
-"""What became of a check."""
+Word = Literal["inside", "outside", "shown", "failed", "left out"]
+"""What became of a check; `failed`: its figure was looked for and not found."""
+
+NEAR = 1.1
+"""An explanation holds for figures within this factor of those that its experiment has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +79,32 @@ class Miss:
     Attributes:
         why: In a sentence or two.
         evidence: The file of the experiment that shows it, from the root of the repository.
+        side: On which side of what is accepted it holds.
+        seen: The figures that the experiment has.
     """
 
     why: str
     evidence: str
+    side: Literal["above", "below"]
+    seen: tuple[float, ...]
+
+    def range(self, check: Check) -> tuple[float, float]:
+        """The figures that it explains.
+
+        >>> ratio = Check(id="a", of="A", published="3", unit="times", accept=(2.0, 4.5))
+        >>> miss = Miss(why="Linux has 1.3", evidence="a.md", side="below", seen=(1.1, 2.0))
+        >>> miss.range(ratio), miss.explains(ratio, 1.4), miss.explains(ratio, 4.59), miss.explains(ratio, 0.5)
+        ((1.0, 2.0), True, False, False)
+        """
+        assert check.accept is not None
+        least, most = check.accept
+        low, high = min(self.seen) / NEAR, max(self.seen) * NEAR
+        return (low, min(high, least)) if self.side == "below" else (max(low, most), high)
+
+    def explains(self, check: Check, ours: float) -> bool:
+        """Is the explanation about a figure like this one?"""
+        low, high = self.range(check)
+        return check.word(ours) == "outside" and low <= ours <= high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +118,9 @@ class Outcome:
         runs: So many simulations it took.
         seconds: So long they took.
         made: Version and build of narrows.
+        misses: What is known of checks that are outside.
+        failed: Why a figure was looked for and not found, by check.
+        lacks: What is not installed that a check needs, by check.
     """
 
     experiment: Experiment
@@ -102,10 +130,35 @@ class Outcome:
     seconds: float
     made: str = ""
     misses: Mapping[str, Miss] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
 
     def words(self) -> list[tuple[Check, float | None, Word]]:
         """Every check with ours and its verdict."""
-        return [(c, self.ours.get(c.id), c.word(self.ours.get(c.id))) for c in self.experiment.checks]
+        return [
+            (c, self.ours.get(c.id), "failed" if c.id in self.failed else c.word(self.ours.get(c.id)))
+            for c in self.experiment.checks
+        ]
+
+    def explained(self, check: Check) -> Miss | None:
+        """What explains that a check is outside, if something does that is about such a figure."""
+        miss, ours = self.misses.get(check.id), self.ours.get(check.id)
+        return miss if miss is not None and ours is not None and miss.explains(check, ours) else None
+
+    def reason(self, check: Check) -> str:
+        """Why a check is not inside, in words; empty where it is."""
+        known = self.failed.get(check.id) or self.lacks.get(check.id)
+        ours, miss = self.ours.get(check.id), self.misses.get(check.id)
+        if known is not None or check.word(ours) != "outside":
+            return known or ""
+        if (explained := self.explained(check)) is not None:
+            return explained.why
+        if self.quick:
+            return f"not explained; the whole run decides: narrows reproduce {self.experiment.name}"
+        if miss is None:
+            return "not explained yet"
+        low, high = miss.range(check)
+        return f"not explained: {miss.evidence} is about figures from {low:.3g} to {high:.3g}"
 
     def count(self, word: Word) -> int:
         """So many came to that."""
@@ -131,10 +184,18 @@ class Outcome:
                     "accept": check.accept,
                     "ours": ours,
                     "verdict": word,
-                    **({"why": vars(self.misses[check.id])} if word == "outside" and check.id in self.misses else {}),
+                    **self._why(check, word),
                 }
                 for check, ours, word in self.words()
             ],
+        }
+
+    def _why(self, check: Check, word: Word) -> dict[str, Any]:
+        miss = self.explained(check) if word == "outside" else None
+        reason = self.reason(check)
+        return {
+            **({"why": {"why": miss.why, "evidence": miss.evidence}} if miss is not None else {}),
+            **({"reason": reason} if reason else {}),
         }
 
 
@@ -151,7 +212,10 @@ def experiments() -> dict[str, Experiment]:
 @cache
 def misses(name: str) -> dict[str, Miss]:
     """What is known of an experiment's misses."""
-    return {id_: Miss(**miss) for id_, miss in _read(MISSES).get(name, {}).items()}
+    return {
+        id_: Miss(**{**miss, "seen": tuple(map(float, miss["seen"]))})
+        for id_, miss in _read(MISSES).get(name, {}).items()
+    }
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -117,9 +117,8 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
             for check, ours, word in outcome.words()
         ]
         table(out, tables.Table("", ("what", "verdict"), ("published", "accepted", "ours", "unit"), rows))
-        for check, _, word in outcome.words():
-            if word == "outside" and (miss := outcome.misses.get(check.id)):
-                out.print(f"{check.of}: {miss.why} ({miss.evidence})")
+        for check, why, evidence in page.reasons(outcome):
+            out.print(f"{check.of}: {why}{f' ({evidence})' if evidence else ''}", markup=False)
         out.print(f"{page.sentence(outcome)}\n")
     out.print(page.verdict(outcomes), style="bold")
 

@@ -27,12 +27,16 @@ class Lab:
     Attributes:
         quick: Is it?
         runs: So many were made.
+        failed: Why a figure was looked for and not found, by check.
+        lacks: What is not installed that a check needs, by check.
     """
 
     def __init__(self, *, quick: bool = False, told: Callable[[int], object] = lambda _: None) -> None:
         """`told` hears the number of runs so far."""
         self.quick = quick
         self.runs = 0
+        self.failed: dict[str, str] = {}
+        self.lacks: dict[str, str] = {}
         self._told = told
 
     def seconds(self, whole: float, quick: float | None = None) -> str:

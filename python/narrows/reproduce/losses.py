@@ -12,6 +12,9 @@ from narrows.scenario import Flow, Hop, Host, Path, Scenario
 
 _PAYLOAD, _FRAME = 1448, 1514
 
+_WIDENED, _MOST_LOSS_PCT = 4, 60.0
+"""So often the losses that are tried are moved further out, and no further than that."""
+
 
 def lossy(
     cc: Any,  # noqa: ANN401 - a name or a table
@@ -35,16 +38,18 @@ def lossy(
     )
 
 
-def _half(points: list[tuple[float, float]], whole: float) -> float:
-    """Where half of the whole passes, between the two losses around it; 0 where that is nowhere.
+def _half(points: list[tuple[float, float]], whole: float) -> float | None:
+    """Where half of the whole passes, between the two losses around it; None where that is nowhere.
 
     >>> _half([(1.0, 90.0), (2.0, 10.0)], 100.0)
     1.5
+    >>> _half([(1.0, 40.0), (2.0, 10.0)], 100.0) is None
+    True
     """
     for (low, more), (high, less) in pairwise(points):
         if more >= whole / 2 > less:
             return low + (high - low) * (more - whole / 2) / (more - less)
-    return 0.0
+    return None
 
 
 def cliff(lab: Lab) -> dict[str, float]:
@@ -63,17 +68,33 @@ def cliff(lab: Lab) -> dict[str, float]:
         "linux-6.12": ("bbr", None, 15.3),
         "figure-4.15": ("bbr", old, 17.0),
     }
-    # A point each half percent (quick: one and a half) around where it may be.
+    # A point each half percent (quick: one and a half) around where it may be, and further out where it is not there.
     step, points = (1.5, 4) if lab.quick else (0.5, 12)
-    losses = {name: [middle + step * n for n in range(-points, points + 1)] for name, (_, _, middle) in laws.items()}
-    cases = {
-        (name, loss): at(cc, loss, host) for name, (cc, host, _) in laws.items() for loss in losses[name] if loss > 0
-    }
-    found = lab.play(cases)
-    ours = {
-        name: _half([(loss, mid(found[name, loss], goodput())) for loss in losses[name] if loss > 0], 100.0)
-        for name in laws
-    }
+    around = {name: [middle + step * n for n in range(-points, points + 1)] for name, (_, _, middle) in laws.items()}
+    got: dict[str, dict[float, float]] = {name: {} for name in laws}
+    ours: dict[str, float] = {}
+    for _ in range(_WIDENED):
+        cases = {
+            (name, loss): at(laws[name][0], loss, laws[name][1])
+            for name, losses in around.items()
+            for loss in losses
+            if 0 < loss < _MOST_LOSS_PCT and name not in ours and loss not in got[name]
+        }
+        if not cases:
+            break
+        for (name, loss), runs in lab.play(cases).items():
+            got[name][loss] = mid(runs, goodput())
+        for name, seen in got.items():
+            half = _half(sorted(seen.items()), 100.0)
+            if half is not None:
+                ours[name] = half
+                continue
+            low, high = min(seen), max(seen)
+            further = [low - step * (n + 1) if seen[low] < 100.0 / 2 else high + step * (n + 1) for n in range(points)]
+            around[name] = further
+    for name in laws.keys() - ours.keys():
+        low, high = min(got[name]), max(got[name])
+        lab.failed[name] = f"not found: half of the rate passes nowhere between {low:g} and {high:g} % of loss"
     gentle = plain | {"probe_gain": 1.1}
     single = {
         "bbr-5": at("bbr", 5, old),

@@ -6,9 +6,15 @@ import html
 import math
 from collections.abc import Sequence
 
-from narrows.reproduce.checks import Check, Miss, Outcome, Word
+from narrows.reproduce.checks import Check, Outcome, Word
 
-_MARKS: dict[Word, str] = {"inside": "inside", "outside": "OUTSIDE", "shown": "shown", "left out": "left out"}
+_MARKS: dict[Word, str] = {
+    "inside": "inside",
+    "outside": "OUTSIDE",
+    "shown": "shown",
+    "failed": "FAILED",
+    "left out": "left out",
+}
 _FEW, _MANY = 10, 1000
 
 
@@ -41,9 +47,16 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     """The whole in a sentence."""
     inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
     judged = inside + outside
-    known = sum(1 for one in outcomes for check, _, word in one.words() if word == "outside" and check.id in one.misses)
+    known = sum(
+        1
+        for one in outcomes
+        for check, _, word in one.words()
+        if word == "outside" and one.explained(check) is not None
+    )
+    failed = sum(one.count("failed") for one in outcomes)
     share = f"{100 * inside / judged:.1f} %" if judged else "none"
     rest = f"; of the {outside} outside {known} are explained by an experiment" if outside else ""
+    rest += f"; {failed} could not be determined" if failed else ""
     return (
         f"{inside} of {judged} published figures ({share}) are within what was accepted beforehand, of "
         f"{len(outcomes)} experiments{rest}.{_QUICK if any(one.quick for one in outcomes) else ''}"
@@ -57,8 +70,14 @@ def sentence(outcome: Outcome) -> str:
     return f"{name}: {inside} of {judged} inside ({outcome.runs} runs)"
 
 
-def _missed(outcome: Outcome) -> list[tuple[Check, Miss | None]]:
-    return [(check, outcome.misses.get(check.id)) for check, _, word in outcome.words() if word == "outside"]
+def reasons(outcome: Outcome) -> list[tuple[Check, str, str]]:
+    """Each check that is not inside and why, with the file of the experiment if there is one."""
+    found = []
+    for check, _, word in outcome.words():
+        miss = outcome.explained(check) if word == "outside" else None
+        if why := outcome.reason(check):
+            found.append((check, why, miss.evidence if miss is not None else ""))
+    return found
 
 
 def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> str:
@@ -96,9 +115,9 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
         for check, ours, word in one.words():
             row = (check.of, check.unit, check.published, accepted(check), figure(ours), _MARKS[word])
             lines.append(f"| {' | '.join(row)} |")
-        for check, miss in _missed(one):
-            why = f"{miss.why} ([experiment]({up}/{miss.evidence}))" if miss else "not explained yet."
-            lines += ["", f"*{check.of}*: {why}"]
+        for check, why, evidence in reasons(one):
+            experiment = f" ([experiment]({up}/{evidence}))" if evidence else "."
+            lines += ["", f"*{check.of}*: {why}{experiment}"]
     return "\n".join(lines) + "\n"
 
 
@@ -154,7 +173,7 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
             mark = f'<td class="{word.replace(" ", "-")}">{_MARKS[word]}</td>'
             out.append(f"<tr>{shown}<td>{strip(check, ours)}</td>{mark}</tr>")
         out.append("</table></div>")
-        for check, miss in _missed(one):
-            why = f"{miss.why} ({miss.evidence})" if miss else "not explained yet."
-            out.append(f"<p><em>{html.escape(check.of)}</em>: {html.escape(why)}</p>")
+        for check, why, evidence in reasons(one):
+            told = f"{why} ({evidence})" if evidence else f"{why}."
+            out.append(f"<p><em>{html.escape(check.of)}</em>: {html.escape(told)}</p>")
     return "\n".join(out) + "</html>\n"

@@ -70,7 +70,7 @@ def reproduce(
     made = build()
     kept = None if anew else _kept(file, made)
     # One that had to leave something out, for want of an extra, is tried again.
-    if kept is None or not _wanted(experiment, quick=quick) <= set(kept["ours"]):
+    if kept is None or not _wanted(experiment, quick=quick) <= {*kept["ours"], *kept.get("failed", {})}:
         kept = _run(experiment, quick=quick, told=told) | {"made": made}
         output.write(file, json.dumps(kept, indent=1) + "\n")
     return Outcome(
@@ -81,6 +81,8 @@ def reproduce(
         seconds=kept["seconds"],
         made=__version__,
         misses=misses(name),
+        failed=kept.get("failed", {}),
+        lacks=kept.get("lacks", {}),
     )
 
 
@@ -93,7 +95,9 @@ def _run(experiment: Experiment, *, quick: bool, told: Callable[[int], object]) 
     ours = ANSWERS[experiment.name](lab)
     wanted = _wanted(experiment, quick=quick)
     return {
-        "ours": {id_: value for id_, value in ours.items() if id_ in wanted},
+        "ours": {id_: value for id_, value in ours.items() if id_ in wanted and id_ not in lab.failed},
+        "failed": lab.failed,
+        "lacks": lab.lacks,
         "runs": lab.runs,
         "seconds": time.monotonic() - begin,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from narrows.reproduce.lab import Lab, again, fair, finished, goodput, mid, part, queue_ms, total
 from narrows.reproduce.losses import exponent, lossy
@@ -29,15 +30,41 @@ def fairness(lab: Lab) -> dict[str, float]:
     ours["again-bbr-100kB"] = mid(found["100kB"], again("bbr"))
     ours["again-ratio-100kB"] = mid(found["100kB"], lambda one: again("bbr")(one) / max(again("cubic")(one), 1))
     ours["again-fall"] = ours["again-bbr-100kB"] / max(mid(found["10MB"], again("bbr")), 1)
-    low, high = math.log(0.25), math.log(16)
-    for _ in range(4 if lab.quick else 7):
+    half = crossover(
+        lambda buffer: mid(lab.play({"": both(f"{buffer:.4f}bdp")}, seeds=3)[""], part("bbr")), 4 if lab.quick else 7
+    )
+    if half is None:
+        lab.failed["crossover"] = (
+            f"not found: between {_LEAST_BDP:g} and {_MOST_BDP:g} BDP nowhere does BBR's share fall through half"
+        )
+        return ours
+    return ours | {"crossover": half}
+
+
+_LEAST_BDP, _MOST_BDP = 0.25, 16.0
+
+
+def crossover(share: Callable[[float], float], times: int) -> float | None:
+    """The buffer at which a share in % falls through half, by bisection of its logarithm.
+
+    None where it is nowhere: both ends are tried, too, where the bisection ends at one of them.
+
+    >>> round(crossover(lambda buffer: 100 if buffer < 2 else 0, 20), 3)
+    2.0
+    >>> crossover(lambda _: 100, 4) is None, crossover(lambda _: 0, 4) is None
+    (True, True)
+    """
+    first, last = math.log(_LEAST_BDP), math.log(_MOST_BDP)
+    low, high = first, last
+    for _ in range(times):
         middle = (low + high) / 2
-        one = lab.play({"": both(f"{math.exp(middle):.4f}bdp")}, seeds=3)[""]
-        if mid(one, part("bbr")) >= _HALF:
+        if share(math.exp(middle)) >= _HALF:
             low = middle
         else:
             high = middle
-    return ours | {"crossover": math.exp((low + high) / 2)}
+    if (low == first and share(_LEAST_BDP) < _HALF) or (high == last and share(_MOST_BDP) >= _HALF):
+        return None
+    return math.exp((low + high) / 2)
 
 
 def faq(lab: Lab) -> dict[str, float]:
