@@ -321,7 +321,14 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
     show_default=True,
     help="Of each simulation, seconds. Example: --duration 60",
 )
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Of all simulations. Example: --seed 7")
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="The first of all seeds. Example: --seed 7")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="Runs of each simulation, with successive seeds. Example: --seeds 8",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json")
 @click.option(
     "--plot",
@@ -338,6 +345,7 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     only: str | None,
     duration: int,
     seed: int,
+    seeds: int,
     as_json: bool,
     plot: str | None,
 ) -> None:
@@ -353,7 +361,7 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     names = None if only is None else [name.strip() for name in only.split(",")]
     path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
     with _Bar(quiet=as_json, of="simulations") as bar:
-        found = races.race(path, only=names, duration_s=duration, seed=seed, progress=bar)
+        found = races.race(path, only=names, duration_s=duration, seed=seed, seeds=seeds, progress=bar)
     if plot:
         races.plot(found, plot)
     if as_json:
@@ -365,6 +373,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     out.print(races.sentence(found), style="bold")
     out.print()
     table(out, races.table(found))
+    if found.seeds > 1:
+        out.print(f"\nMeans over {found.seeds} seeds; ±: half the 95 % confidence interval of the mean.")
     for left, needs in found.left_out.items():
         out.print(f"left out: {left}, which needs {needs}")
 

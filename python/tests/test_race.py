@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean, stdev
 
 import pytest
 from click.testing import CliRunner
@@ -11,38 +12,72 @@ from click.testing import CliRunner
 import narrows as nw
 from narrows import cli
 from narrows.errors import NarrowsError
-from narrows.race import FAIR, race
+from narrows.race import FAIR, FIGURES, LIMITS, Lap, Race, race, sentence
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 
 
 def test_the_same_race_twice_is_the_same() -> None:
-    once, again = (race(PATH, only=["reno", "bbr"], duration_s=12).json() for _ in range(2))
+    once, again = (race(PATH, only=["reno", "bbr"], duration_s=12, seeds=2).json() for _ in range(2))
     assert once == again
     assert [lap["cc"] for lap in once["laps"]] == ["reno", "bbr"]
 
 
 def test_what_is_told_is_what_runs_say() -> None:
-    lap = race(PATH, only=["bbr"], duration_s=12).laps[0]
+    lap = race(PATH, only=["bbr"], duration_s=12, seeds=1).laps[0]
+    assert lap.intervals == {}
     alone = nw.run(nw.Scenario(PATH, flows=[nw.Flow("bbr", id="it")], duration="12s", seed=1)).flows[0]
     assert lap.goodput_mbit == alone["goodput_mbit"]
     beside = [nw.Flow("bbr", id="it"), nw.Flow("cubic", id="rival")]
-    it, rival = nw.run(nw.Scenario(PATH, flows=beside, duration="12s", seed=1)).flows
+    it, rival = nw.run(nw.Scenario(PATH, flows=beside, duration="12s", seed=1, start_jitter="1.5s")).flows
     assert lap.share_pct == pytest.approx(100 * it["goodput_mbit"] / (it["goodput_mbit"] + rival["goodput_mbit"]))
     assert 0.5 <= lap.jain <= 1
 
 
 def test_a_late_comer_has_its_share_when_it_has_four_fifths_of_half() -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", queue="fq_codel")
-    lap = race(path, only=["cubic"], duration_s=12).laps[0]
+    lap = race(path, only=["cubic"], duration_s=12, seeds=2).laps[0]
     assert FAIR < 1
+    assert lap.fair_in == 2
     assert lap.fair_after_s is not None
     assert lap.fair_after_s <= 2  # a fair queue gives it at once
     assert lap.jain > 0.99
 
 
+def test_figures_are_means_over_seeds_with_their_intervals() -> None:
+    found = race(PATH, only=["cubic", "vegas"], duration_s=12, seed=3, seeds=4)
+    alone = [race(PATH, only=["cubic", "vegas"], duration_s=12, seed=seed, seeds=1).laps for seed in (3, 4, 5, 6)]
+    for nth, lap in enumerate(found.laps):
+        assert (lap.seeds, found.seeds) == (4, 4)
+        for name in ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain"):
+            values = [getattr(laps[nth], name) for laps in alone]
+            assert getattr(lap, name) == pytest.approx(fmean(values))
+            half = 3.18 * stdev(values) / 2
+            low, high = lap.intervals[name]
+            assert low == pytest.approx(max(0.0, fmean(values) - half))
+            assert high == pytest.approx(fmean(values) + half) or high == LIMITS[name]
+        waits = [laps[nth].fair_after_s for laps in alone]
+        assert lap.fair_in == sum(wait is not None for wait in waits)
+    told = json.loads(json.dumps(found.json()))
+    assert told["seeds"] == 4
+    assert set(told["laps"][0]["intervals"]) <= set(FIGURES)
+
+
+def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> None:
+    of = {"family": "loss", "goodput_mbit": 9.5, "sent_again_pct": 0.0, "jain": 1.0, "fair_after_s": 1.0}
+
+    def lap(cc: str, share: float, half: float) -> Lap:
+        spread = {"share_pct": (share - half, share + half), "delay_p95_ms": (share, share)}
+        return Lap(cc=cc, delay_p95_ms=share, share_pct=share, intervals=spread, seeds=5, fair_in=5, **of)
+
+    laps = [lap("a", 40.0, 6.0), lap("b", 44.0, 3.0), lap("c", 80.0, 2.0)]
+    said = sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}, seeds=5))
+    assert "least share beside CUBIC: a (40 ± 6 %; within the intervals also b)" in said
+    assert said.endswith("most: c (80 ± 2 %).")
+
+
 def test_everyone_can_be_asked_for() -> None:
-    done = CliRunner().invoke(cli.main, ["race", "--rate", "5Mbit", "--duration", "4", "--json"])
+    done = CliRunner().invoke(cli.main, ["race", "--rate", "5Mbit", "--duration", "4", "--seeds", "1", "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     listed = CliRunner().invoke(cli.main, ["list", "cc", "--json"])
@@ -52,7 +87,9 @@ def test_everyone_can_be_asked_for() -> None:
 
 def test_a_table_and_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "race.svg"
-    done = CliRunner().invoke(cli.main, ["race", "--only", "reno, cubic", "--duration", "8", "--plot", str(picture)])
+    done = CliRunner().invoke(
+        cli.main, ["race", "--only", "reno, cubic", "--duration", "8", "--seeds", "2", "--plot", str(picture)]
+    )
     assert done.exit_code == 0, done.output
     assert "beside CUBIC %" in done.output
     text = picture.read_text(encoding="utf-8")

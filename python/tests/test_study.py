@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from importlib import resources
 from pathlib import Path
@@ -179,3 +180,15 @@ def test_only_a_study_that_finds_rules_writes_them(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 2
     assert "narrows study decision-tree" in done.output
+
+
+def test_a_study_that_needs_scikit_learn_says_so_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    done = CliRunner().invoke(main, ["study", "decision-tree", "--quick", "--into", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert done.output == (
+        "the decision tree needs scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'\n"
+    )
+    assert not (tmp_path / "out").exists()

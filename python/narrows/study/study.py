@@ -94,6 +94,7 @@ class Study:
         answer: Of their rows, by the same names.
         rules: Does it find rules that a program can read?
         more: What to run next, given what there is, for those that close in on something; None when it is enough.
+        ready: Raises what keeps it from being answered, before anything is run.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Study:
     answer: Callable[[dict[str, Rows]], Answer]
     rules: bool = False
     more: Callable[[bool, dict[str, Rows]], dict[str, Part] | None] | None = None
+    ready: Callable[[], None] = lambda: None
 
 
 @dataclass
@@ -168,10 +170,12 @@ def run(
     """Runs what is not there yet, and answers.
 
     Raises:
+        NarrowsError: If something that the study needs is not installed.
         OutputError: If results cannot be kept.
     """
     import time  # noqa: PLC0415
 
+    study.ready()
     begin = time.monotonic()
     waiting: dict[str, Sweep] | None = sweeps(study, quick=quick, into=into)
     whole, before = 0, 0

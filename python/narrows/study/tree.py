@@ -10,6 +10,7 @@ The rules are data, too: `narrows study decision-tree --rules FILE` writes what 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from collections import Counter
@@ -312,6 +313,19 @@ class Grown:
     commonest: float
 
 
+LEARN = "the decision tree needs scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'"
+
+
+def installed() -> None:
+    """Looks for scikit-learn, before anything is run for the tree.
+
+    Raises:
+        NarrowsError: If it is not installed.
+    """
+    if importlib.util.find_spec("sklearn") is None:
+        raise NarrowsError(LEARN)
+
+
 def grow(every: list[Seen]) -> Grown:
     """A tree of these paths.
 
@@ -322,7 +336,7 @@ def grow(every: list[Seen]) -> Grown:
         from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415 - heavy, and an extra
         from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise NarrowsError("the decision tree needs scikit-learn\n    write: pip install 'narrows[learn]'") from error
+        raise NarrowsError(LEARN) from error
     least = max(5, round(LEAST_SHARE * len(every)))
     law = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1)
     at, said = [list(one.at) for one in every], [one.outcome for one in every]
@@ -453,4 +467,5 @@ DECISION_TREE = Study(
     parts=_parts,
     answer=_answer,
     rules=True,
+    ready=installed,
 )
