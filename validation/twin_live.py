@@ -36,10 +36,9 @@ from statistics import fmean
 
 import narrows as nw
 from narrows import files, twin
-from narrows.answers import SETTLE_S
 from narrows.errors import NarrowsError
 from narrows.live import HOST
-from narrows.measurement import DIRECTIONS, Measurement, Spread
+from narrows.measurement import DIRECTIONS, SETTLE_S, Measurement, Spread
 from narrows.simulated import Plan, measure
 from validation.asked import positive, span
 from validation.echo import FRAME_BYTES

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from narrows.measurement import DIRECTIONS, Direction, Json, Measurement, Spread, short
+from narrows.measurement import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
 
 GRADES: tuple[tuple[float, str], ...] = ((5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D"))
 """Below so many ms of increase, this grade; F beyond."""
-
-SETTLE_S = 2.0
-"""Left out at the start of each load (at most a fifth of it): slow start's burst is no steady state."""
 
 MINUTE_MS = 60_000
 
@@ -94,7 +91,6 @@ def answer(measured: Measurement) -> Answer:
     """What it comes to."""
     rates: dict[Direction, float] = {}
     loaded: dict[Direction, Spread] = {}
-    every: list[float | None] = []
     ways = {way: measured.loaded(way) for way in DIRECTIONS}
     for way, spans in ways.items():
         rate = measured.rate_mbit(way)
@@ -105,17 +101,13 @@ def answer(measured: Measurement) -> Answer:
             if spread.n:
                 loaded[way] = spread
     # Under load from both sides at once there is one distribution and not two.
-    spans = sorted({span for way in ways.values() for span in way})
-    every = measured.rtts(spans, settle_s=SETTLE_S)
-    idle_spans = measured.spans("idle")
-    idle = Spread.of(measured.rtts(idle_spans))
-    told = Spread.of(every)
+    every = measured.rtts(measured.loads(), settle_s=SETTLE_S)
     return Answer(
         rates,
-        idle if idle.n else measured.latency("idle"),
+        measured.latency("idle"),
         loaded,
-        told if told.n else measured.latency("loaded"),
-        (_lost(measured.rtts(idle_spans)), _lost(every)),
+        measured.latency("loaded"),
+        (_lost(measured.rtts(measured.spans("idle"))), _lost(every)),
     )
 
 

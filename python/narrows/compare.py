@@ -1,39 +1,70 @@
 """Before and after: is there a difference between measurements, and how large?
 
-Each load is cut into stretches of a second or more, and so is the idle time; a figure of a stretch is one value. With
-several loads in a measurement (`--repeats`) a whole load is one value instead, for loads differ more than the seconds
-of one. Values are drawn anew from both measurements, two thousand times (the bootstrap, Efron 1979), and between the
-ends of the middle 99 % of the differences lies the interval. It is widened by √(n / (n - 1)), for few values spread
-less than what they come from. Where it holds zero, no difference was seen: not the same as that there is none.
+The value of a figure is the one that every other command shows (`answers`). Its uncertainty comes from consecutive
+stretches of a second or more of the load, or of the idle time: one value each, whose correlation counts (`inference`).
+With three or more loads in a measurement (`--repeats`) each load is one value instead, because loads differ more than
+the seconds of one.
+
+Two measurements are compared by the ratio of their values. There is a verdict where it is significantly larger than the
+least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the confidence interval has to lie beyond that as a whole.
+Several figures are judged at once, by Holm's procedure: among all figures of two measurements of an unchanged path, the
+probability of any false verdict is 1 %. `python -m validation.comparison` measures that rate. No difference seen does
+not mean that there is none.
+
+A figure is not judged where the two tests loaded that direction differently (`mismatches`).
 """
 
 from __future__ import annotations
 
+import bisect
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from narrows.answers import SETTLE_S
-from narrows.measurement import DIRECTIONS, Direction, Json, Measurement, Spread, short
+from narrows import inference
+from narrows.answers import Answer, answer
+from narrows.inference import Estimate
+from narrows.measurement import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
 from narrows.tables import Cell, Table
-from narrows.words import number
+from narrows.words import listed, number
 
-LEVEL = 0.99
-"""Of the interval; several figures are looked at, and each may err."""
+ERROR_RATE = 0.01
+"""Probability of any false verdict among the figures of two measurements."""
 
-LEAST_SHARE, LEAST_MS = 0.01, 0.1
-"""A difference below a hundredth, or a tenth of a millisecond, is none that anybody would see."""
-
-DRAWS = 2000
-STRETCHES = 12
-"""A load is cut into so many stretches at most, so that neighbours have little in common."""
+LEAST_SHARE, LEAST_MS = 0.03, 0.1
+"""A difference below 3 %, or a tenth of a millisecond, does not matter."""
 
 LEAST_S = 1.0
+"""Least length of a stretch."""
+
 FEWEST = 3
+"""Fewest values that have an uncertainty."""
+
+_WIDEST = 50.0
+"""Of the logarithm of a ratio; more overflows."""
+
+PINGS_OF_P95 = 20
+"""A stretch has at least as many pings where their p95 is taken."""
+
+OTHER_DURATION = 1.25
+"""Loads whose durations differ by this factor are reported as different."""
 
 Values = list[float]
 Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A figure of one measurement.
+
+    Attributes:
+        value: As every command shows it.
+        uncertainty: Of that value, relative to it; None where there are too few stretches.
+    """
+
+    value: float
+    uncertainty: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -45,34 +76,52 @@ class Figure:
         name: Its name for people.
         unit: `Mbit/s` or `ms`.
         better: 1 where more is better, -1 where less is.
-        of: Its values in a measurement.
+        of: The figure of a measurement; None where that was not measured.
+        way: The direction whose load it depends on; None for the idle round trip.
     """
 
     key: str
     name: str
     unit: str
     better: int
-    of: Callable[[Measurement], Values]
+    of: Callable[[Measurement, Answer], Sample | None]
+    way: Direction | None
+
+    def least(self, before: float) -> float:
+        """The least difference that matters."""
+        return max(LEAST_SHARE * abs(before), LEAST_MS if self.unit == "ms" else 0.0)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of two measurements; a difference of None could not be judged."""
+    """One figure of two measurements.
+
+    Attributes:
+        figure: Which.
+        before: Its value in the first measurement.
+        after: Its value in the second.
+        low: Lower end of the confidence interval of the difference; None where it could not be judged.
+        high: Upper end.
+        level: Confidence of that interval: 99 % for all figures together, more for one.
+        why: Why it could not be judged; empty where it was.
+    """
 
     figure: Figure
-    before: float | None
-    after: float | None
+    before: float
+    after: float
     low: float | None
     high: float | None
+    level: float = 1 - ERROR_RATE
+    why: str = ""
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, `no difference seen`, or `cannot tell` where there are too few values."""
+        """`better`, `worse`, `no difference seen`, or `cannot tell` where it could not be judged."""
         if self.low is None or self.high is None:
             return "cannot tell"
-        before, after = self.before or 0.0, self.after or 0.0
-        least = max(LEAST_SHARE * abs(before), LEAST_MS if self.figure.unit == "ms" else 0.0)
-        if self.low <= 0 <= self.high or abs(after - before) < least:
+        least = self.figure.least(self.before)
+        # The interval is one of the ratio, so that this is symmetric: 3 % more is as far as 3 % less.
+        if self.low <= least and self.high >= -least * self.before / (self.before + least):
             return "no difference seen"
         return "better" if (self.low > 0) == (self.figure.better > 0) else "worse"
 
@@ -81,109 +130,133 @@ class Difference:
         return {
             "before": short(self.before),
             "after": short(self.after),
-            "difference": None if self.before is None or self.after is None else short(self.after - self.before),
+            "difference": short(self.after - self.before),
             "low": short(self.low),
             "high": short(self.high),
-            "level": LEVEL,
+            "level": short(self.level),
             "verdict": self.verdict,
+            "why": self.why,
         }
 
 
 def differences(before: Measurement, after: Measurement) -> list[Difference]:
     """Every figure that both have."""
-    return [d for figure in FIGURES if (d := _difference(figure, before, after)) is not None]
-
-
-def _difference(figure: Figure, before: Measurement, after: Measurement) -> Difference | None:
-    a, b = figure.of(before), figure.of(after)
-    if not a or not b:
-        return None
-    means = _mean(a), _mean(b)
-    if min(len(a), len(b)) < FEWEST:
-        return Difference(figure, *means, None, None)
-    low, high = interval(a, b)
-    return Difference(figure, *means, low, high)
-
-
-def interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
-    """Where the difference of the means of b and a lies.
-
-    >>> low, high = interval([10, 11, 9, 10], [20, 21, 19, 20])
-    >>> 8 < low < 10 < high < 12
-    True
-    """
-    # The same measurements have the same interval.
-    draw = random.Random(1)
-    wide = [math.sqrt(len(values) / (len(values) - 1)) for values in (a, b)]
-    middle = _mean(a), _mean(b)
-    drawn = sorted(
-        (middle[1] + wide[1] * (_mean(draw.choices(b, k=len(b))) - middle[1]))
-        - (middle[0] + wide[0] * (_mean(draw.choices(a, k=len(a))) - middle[0]))
-        for _ in range(DRAWS)
-    )
-    out = round(DRAWS * (1 - LEVEL) / 2)
-    return drawn[out], drawn[-1 - out]
+    different = {m.way: m for m in mismatches(before, after) if m.way is not None}
+    answers = answer(before), answer(after)
+    found: list[Difference] = []
+    judged: list[tuple[int, float, Estimate]] = []
+    for figure in FIGURES:
+        a, b = (figure.of(*one) for one in zip((before, after), answers, strict=True))
+        if a is None or b is None:
+            continue
+        why = ""
+        if figure.way in different:
+            why = f"the tests load this direction differently ({different[figure.way].text()})"
+        elif min(a.value, b.value) <= 0:
+            why = "one of them is zero"
+        elif a.uncertainty is None or b.uncertainty is None:
+            why = f"too short: fewer than {FEWEST} stretches of {LEAST_S:g} s or more"
+        else:
+            both = inference.of_sum([(1.0, b.uncertainty), (-1.0, a.uncertainty)])
+            beyond = abs(math.log(b.value / a.value)) - math.log1p(figure.least(a.value) / a.value)
+            judged.append((len(found), inference.p_value(beyond, both), both))
+        found.append(Difference(figure, a.value, b.value, None, None, why=why))
+    tested = inference.holm([p for _, p, _ in judged], ERROR_RATE)
+    for (at, _, both), (_, alpha) in zip(judged, tested, strict=True):
+        one, half = found[at], inference.half_width(1 - alpha, both)
+        low, high = (one.after * math.exp(side * min(half, _WIDEST)) - one.before for side in (-1, 1))
+        found[at] = Difference(one.figure, one.before, one.after, low, high, 1 - alpha)
+    return found
 
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _stretches(spans: Sequence[Span], settle_s: float) -> list[list[Span]]:
-    """Each span without its start, in stretches."""
-    out = []
-    for begin, end in spans:
-        start = begin + min(settle_s, (end - begin) / 5)
-        count = int(min(STRETCHES, (end - start) // LEAST_S))
-        step = (end - start) / max(1, count)
-        out.append([(start + i * step, start + (i + 1) * step) for i in range(count)])
-    return out
-
-
-def _values(spans: Sequence[Span], settle_s: float, of: Callable[[Span], float | None]) -> Values:
-    """A value per load where there are several, else one per stretch of the one."""
-    cut = [[v for span in one if (v := of(span)) is not None] for one in _stretches(spans, settle_s)]
-    known = [values for values in cut if values]
+def _sample(value: float | None, series: Sequence[Sequence[float]]) -> Sample | None:
+    """A figure whose loads have these series, one value per stretch."""
+    if value is None:
+        return None
+    known = [one for one in series if one]
+    mean = _mean([_mean(one) for one in known]) if known else 0.0
+    if mean <= 0:
+        return Sample(value, None)
     if len(known) >= FEWEST:
-        return [_mean(values) for values in known]
-    return [value for values in known for value in values]
+        return Sample(value, inference.of_independent([_mean(one) / mean for one in known]))
+    if min(len(one) for one in known) < FEWEST:
+        return Sample(value, None)
+    parts = [(1 / len(known), inference.of_series([v / mean for v in one])) for one in known]
+    return Sample(value, inference.of_sum(parts))
 
 
-def _rate(way: Direction) -> Callable[[Measurement], Values]:
-    def of(measured: Measurement) -> Values:
-        flows = [f.acked() for f in measured.flows if f.direction == way]
+def _settled(spans: Sequence[Span], settle_s: float) -> Iterator[Span]:
+    """Each span without its start."""
+    for begin, end in spans:
+        yield begin + min(settle_s, (end - begin) / 5), end
 
-        def passed(span: Span) -> float | None:
-            bits = [b for acked in flows if (b := _between(acked, *span)) is not None]
-            return math.fsum(bits) / (span[1] - span[0]) / 1e6 if bits else None
 
-        return _values(measured.loaded(way), SETTLE_S, passed)
+def _rate(way: Direction) -> Callable[[Measurement, Answer], Sample | None]:
+    def of(measured: Measurement, told: Answer) -> Sample | None:
+        flows = [acked for f in measured.flows if f.direction == way and (acked := f.acked())]
+        return _sample(told.rates_mbit.get(way), [_rates(flows, s) for s in _settled(measured.loaded(way), SETTLE_S)])
 
     return of
 
 
-def _between(acked: Sequence[tuple[float, float]], begin: float, end: float) -> float | None:
-    """Bits between two times; None for a flow that had not begun or was over."""
-    inside = [(t, b) for t, b in acked if begin <= t <= end]
-    if len(inside) < 2:  # noqa: PLR2004 - two ends
-        return None
-    (t0, b0), (t1, b1) = inside[0], inside[-1]
-    return 8 * (b1 - b0) * (end - begin) / (t1 - t0)
+def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values:
+    """Mbit/s of these flows together in each stretch of a span."""
+    edges = _edges(flows, span)
+    so_far = [math.fsum(_bytes(acked, edge) for acked in flows) for edge in edges]
+    return [8e-6 * (b1 - b0) / (t1 - t0) for (t0, t1), (b0, b1) in zip(pairwise(edges), pairwise(so_far), strict=True)]
+
+
+def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[float]:
+    """Where stretches end: at samples of the flow that has fewest of them, so that few bytes are interpolated."""
+    inside = [[t for t, _ in acked if span[0] < t <= span[1]] for acked in flows]
+    coarsest = min((times for times in inside if times), key=len, default=[])
+    edges = [span[0]]
+    # Other tools' intervals are not quite a second.
+    for t in coarsest:
+        if t - edges[-1] >= 0.9 * LEAST_S:
+            edges.append(t)
+    return edges
+
+
+def _bytes(acked: Sequence[tuple[float, float]], at: float) -> float:
+    """Bytes delivered until then, on a straight line between two samples."""
+    after = bisect.bisect_right(acked, at, key=lambda sample: sample[0])
+    if after == 0:
+        return 0.0
+    if after == len(acked):
+        return acked[-1][1]
+    (t0, b0), (t1, b1) = acked[after - 1], acked[after]
+    return b0 + (b1 - b0) * (at - t0) / (t1 - t0)
 
 
 def _latency(
-    spans: Callable[[Measurement], Sequence[Span]], which: str, settle_s: float
-) -> Callable[[Measurement], Values]:
-    def of(measured: Measurement) -> Values:
+    spans: Callable[[Measurement], Sequence[Span]], which: str, told: Callable[[Answer], Spread | None], settle_s: float
+) -> Callable[[Measurement, Answer], Sample | None]:
+    def of(measured: Measurement, said: Answer) -> Sample | None:
+        spread = told(said)
         pings = [(t, rtt) for train in measured.pings for t, rtt in train.rtts() if rtt is not None]
-
-        def waited(span: Span) -> float | None:
-            value: float | None = getattr(Spread.of(rtt for t, rtt in pings if span[0] <= t < span[1]), which)
-            return value
-
-        return _values(spans(measured), settle_s, waited)
+        settled = list(_settled(spans(measured), settle_s))
+        if spread is None or not settled:
+            return None
+        series = [_spreads([p for p in pings if s[0] <= p[0] < s[1]], s, which) for s in settled]
+        return _sample(getattr(spread, which), series)
 
     return of
+
+
+def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Values:
+    """The mean or a percentile of the pings of each stretch of a span."""
+    length = span[1] - span[0]
+    enough = length * PINGS_OF_P95 / len(pings) if which == "p95" and pings else 0.0
+    count = int(length / max(LEAST_S, enough) + 1e-9)
+    stretches: list[Values] = [[] for _ in range(count)]
+    for t, rtt in pings:
+        stretches[min(count - 1, int((t - span[0]) / length * count))].append(rtt) if count else None
+    return [getattr(Spread.of(rtts), which) for rtts in stretches if rtts]
 
 
 def _loads(way: Direction) -> Callable[[Measurement], list[Span]]:
@@ -200,16 +273,111 @@ def _idle(measured: Measurement) -> list[Span]:
     return measured.spans("idle")
 
 
+def _under(way: Direction, which: str) -> Callable[[Measurement, Answer], Sample | None]:
+    return _latency(_loads(way), which, lambda told: told.loaded.get(way), SETTLE_S)
+
+
 FIGURES: tuple[Figure, ...] = (
-    Figure("down_mbit", "rate down", "Mbit/s", 1, _rate("down")),
-    Figure("up_mbit", "rate up", "Mbit/s", 1, _rate("up")),
-    Figure("idle_ms", "idle round trip", "ms", -1, _latency(_idle, "mean", 0.0)),
-    Figure("loaded_down_ms", "round trip, load down", "ms", -1, _latency(_loads("down"), "mean", SETTLE_S)),
-    Figure("loaded_down_p95_ms", "its p95", "ms", -1, _latency(_loads("down"), "p95", SETTLE_S)),
-    Figure("loaded_up_ms", "round trip, load up", "ms", -1, _latency(_loads("up"), "mean", SETTLE_S)),
-    Figure("loaded_up_p95_ms", "its p95", "ms", -1, _latency(_loads("up"), "p95", SETTLE_S)),
+    Figure("down_mbit", "rate down", "Mbit/s", 1, _rate("down"), "down"),
+    Figure("up_mbit", "rate up", "Mbit/s", 1, _rate("up"), "up"),
+    Figure("idle_ms", "idle round trip", "ms", -1, _latency(_idle, "mean", lambda told: told.idle, 0.0), None),
+    Figure("loaded_down_ms", "round trip, load down", "ms", -1, _under("down", "mean"), "down"),
+    Figure("loaded_down_p95_ms", "its p95", "ms", -1, _under("down", "p95"), "down"),
+    Figure("loaded_up_ms", "round trip, load up", "ms", -1, _under("up", "mean"), "up"),
+    Figure("loaded_up_p95_ms", "its p95", "ms", -1, _under("up", "p95"), "up"),
 )
 """What is compared, in this order."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Something that differs between two tests, so that a difference between them need not be the path's.
+
+    Attributes:
+        what: What differs.
+        before: In the first test.
+        after: In the second.
+        way: The direction whose figures cannot be compared for that reason; None where they can.
+    """
+
+    what: str
+    before: str
+    after: str
+    way: Direction | None = None
+
+    def text(self) -> str:
+        """In words."""
+        return f"{self.what}: {self.before} before, {self.after} after"
+
+
+def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
+    """What differs between the two tests; what is not known of one of them is not compared."""
+    out = []
+    for what, of in _TRAITS.items():
+        a, b = of(before), of(after)
+        if a and b and a != b:
+            out.append(Mismatch(what, a, b))
+    for way in DIRECTIONS[::-1]:
+        a, b = (_load(one, way) for one in (before, after))
+        if a and b and a != b:
+            out.append(Mismatch(f"load {way}", a, b, way))
+        s, t = (_mean([end - begin for begin, end in one.loaded(way) or [(0.0, 0.0)]]) for one in (before, after))
+        if min(s, t) > 0 and max(s, t) > OTHER_DURATION * min(s, t):
+            out.append(Mismatch(f"duration of the load {way}", f"{number(s, 1)} s", f"{number(t, 1)} s"))
+        a, b = (_senders(one, way) for one in (before, after))
+        if a and b and a != b:
+            out.append(Mismatch(f"congestion control {way}", a, b))
+    return out
+
+
+def _asked(key: str, unit: str = "") -> Callable[[Measurement], str]:
+    def of(measured: Measurement) -> str:
+        told = (measured.json.get("asked") or {}).get(key)
+        return "" if told is None else f"{told}{unit}"
+
+    return of
+
+
+def _host(measured: Measurement) -> str:
+    # A scenario's file takes the place of the host, and two of them are meant to differ.
+    return "" if (measured.json.get("peer") or {}).get("speaks") == "simulator" else measured.host
+
+
+_TRAITS: dict[str, Callable[[Measurement], str]] = {
+    "test": lambda measured: measured.test,
+    "host": _host,
+    "code point": _asked("dscp"),
+    "ECN": _asked("ecn"),
+    "pacing": _asked("pacing_mbit", " Mbit/s"),
+}
+
+
+def _senders(measured: Measurement, way: Direction) -> str:
+    return listed(sorted({f.cc for f in measured.flows if f.direction == way and f.cc}))
+
+
+def _load(measured: Measurement, way: Direction) -> str:
+    """How a direction is loaded: by how many flows of which protocol, alone or while the other one is."""
+    spans = measured.loaded(way)
+    if not spans:
+        return ""
+    begin, end = spans[0]
+    flows = [f for f in measured.flows if f.direction == way and f.from_s < end and f.to_s > begin]
+    other = any(f.direction != way and f.from_s < end and f.to_s > begin for f in measured.flows)
+    kinds = listed(sorted({f.protocol.upper() for f in flows}))
+    return f"{len(flows)} {kinds} flow{'s' if len(flows) > 1 else ''}{', both directions at once' if other else ''}"
+
+
+def warnings(before: Measurement, after: Measurement, names: tuple[str, str]) -> list[str]:
+    """What differs between the tests, in a sentence."""
+    found = mismatches(before, after)
+    if not found:
+        return []
+    traits = listed([f"{m.what} ({m.before}, {m.after})" for m in found])
+    return [
+        f"{names[0]} and {names[1]} are different tests: {traits}. A difference between the results need not be a "
+        "difference between the paths."
+    ]
 
 
 def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]:
@@ -217,21 +385,22 @@ def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]
     out = []
     for d in found:
         a, b, unit = number(d.before, 1), number(d.after, 1), d.figure.unit
+        values = f"{d.figure.name}: {d.verdict}; {a} {unit} in {before}, {b} {unit} in {after}"
         if d.low is None or d.high is None:
-            out.append(f"{d.figure.name}: {a} {unit} in {before}, {b} {unit} in {after}; too short to say more.")
-            continue
-        span = f"the difference is between {d.low:+.1f} and {d.high:+.1f} {unit}"
-        out.append(f"{d.figure.name}: {d.verdict}; {a} {unit} in {before}, {b} {unit} in {after}, {span}.")
+            out.append(f"{values}; {d.why}.")
+        else:
+            out.append(f"{values}, the difference is between {d.low:+.1f} and {d.high:+.1f} {unit}.")
     return out or ["They have nothing in common that could be compared."]
 
 
 def caution(measured: Sequence[Measurement]) -> str:
-    """What the interval does not know."""
+    """What the intervals mean, and what they do not cover."""
+    together = f"All intervals of a comparison hold together with {1 - ERROR_RATE:.0%} confidence".replace("%", " %")
     if all(max(len(one.loaded(way)) for way in DIRECTIONS) >= FEWEST for one in measured):
-        return "Intervals are of 99 %, over the loads of each measurement; they do not know other times of the day."
+        return f"{together}. They come from the loads of each measurement and do not cover other times of the day."
     return (
-        "Intervals are of 99 %, over the seconds of one load each; what changes from one load to the next they do not "
-        "know: `narrows measure --repeats 5` lets them."
+        f"{together}. They come from the seconds of one load each and do not cover what changes from one load to the "
+        "next: `narrows measure --repeats 5` does."
     )
 
 
@@ -247,4 +416,4 @@ def table(found: Sequence[Difference], before: str, after: str) -> Table:
         ]
         for d in found
     ]
-    return Table("Difference", ("", "verdict"), (before, after, "difference, 99 %"), rows)
+    return Table("Difference", ("", "verdict"), (before, after, "difference"), rows)

@@ -364,7 +364,11 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
 
         draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
     found = [(name, compare.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)]
-    said = [s for name, each in found for s in compare.sentences(each, names[0], name)]
+    warned = {
+        name: compare.warnings(several[0], one, (names[0], name))
+        for name, one in zip(names[1:], several[1:], strict=True)
+    }
+    said = [s for name, each in found for s in (*warned[name], *compare.sentences(each, names[0], name))]
     if page is not None:
         from narrows.report import write  # noqa: PLC0415
 
@@ -372,10 +376,12 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
         write(made | {"first": " ".join([*said, compare.caution(several)])}, page)
     if as_json:
         told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
-        click.echo(json.dumps({"before": names[0], "after": told}))
+        click.echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
         return
     out = console()
     for name, each in found:
+        for line in warned[name]:
+            out.print(line, style="bold yellow", markup=False, soft_wrap=True)
         for line in compare.sentences(each, names[0], name):
             out.print(line, markup=False, soft_wrap=True)
         out.print()

@@ -26,6 +26,9 @@ VERSION = 1
 MOST_SAMPLES = 20_000_000
 """So many numbers may a measurement hold: a day of pings each 20 ms is four million rows."""
 
+SETTLE_S = 2.0
+"""Left out at the start of each load (at most a fifth of it): slow start's burst is no steady state."""
+
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 FLOW_COLUMNS = (
@@ -247,6 +250,10 @@ class Measurement:
                 out.append((begin, end))
         return out
 
+    def loads(self) -> list[tuple[float, float]]:
+        """When flows of either direction sent; a time when both did is there once."""
+        return sorted({span for way in DIRECTIONS for span in self.loaded(way)})
+
     def rtts(self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0) -> list[float | None]:
         """Round trips of all trains within spans, each without its first `settle_s`; None for the unanswered."""
         inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
@@ -255,8 +262,13 @@ class Measurement:
         ]
 
     def latency(self, phase: str) -> Spread:
-        """The distribution of the round trips of a phase: from the pings, or as it was told where there are none."""
-        spread = Spread.of(self.rtts(self.spans(phase)))
+        """The distribution of the round trips of a phase: from the pings, or as its JSON has it where there are none.
+
+        Under load it is that of every load without its first `SETTLE_S`; every command shows this one.
+        """
+        loaded = phase == "loaded"
+        spans = (self.loads() if loaded else []) or self.spans(phase)
+        spread = Spread.of(self.rtts(spans, settle_s=SETTLE_S if loaded else 0.0))
         told = (self.json.get("latency_ms") or {}).get(phase)
         if spread.n == 0 and isinstance(told, dict):
             figures = {name: _number(told.get(name)) for name in ("min", "mean", "p50", "p95", "p99", "max")}

@@ -76,7 +76,7 @@ def measure(
         said += [beside] if beside else []
         if done[-1].interrupted:
             break
-    measured = done[0] if len(done) == 1 else joined(done, test)
+    measured = summarized(done[0]) if len(done) == 1 else joined(done, test)
     if done[-1].interrupted:
         raise Interrupted(measured, said)
     return measured, said
@@ -133,9 +133,16 @@ def joined(parts: Sequence[Measurement], test: str) -> Measurement:
             whole[key] = [*(whole.get(key) or []), *(more.get(key) or [])]
         _add(whole, more)
         end += _end(part)
-    made = Measurement.of(whole)
-    whole["latency_ms"] = {name: made.latency(name).json() for name in ("idle", "loaded")}
-    return made
+    return summarized(Measurement.of(whole))
+
+
+def summarized(measured: Measurement) -> Measurement:
+    """With the latencies that every command shows in its JSON, too."""
+    told = measured.json.get("latency_ms") or {}
+    for name in ("idle", "loaded"):
+        told[name] = measured.latency(name).json()
+    measured.json["latency_ms"] = told
+    return measured
 
 
 def _end(measured: Measurement) -> float:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import narrows as nw
-from narrows import cli, compare, history, measure, measuring
+from narrows import answers, cli, compare, files, history, inference, measure, measuring
+from narrows import measured as telling
 from narrows.errors import EngineError, NarrowsError
 from narrows.measurement import Measurement
 from narrows.simulated import Plan
@@ -50,19 +53,168 @@ def test_two_values_are_too_few() -> None:
     pings = [{"columns": ["t_s", "rtt_ms"], "samples": [[t / 10, 5.0] for t in range(15)]}]
     short = Measurement.of({"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 1.5}]})
     assert verdicts(short, short) == {"idle_ms": "cannot tell"}
+    assert "too short: fewer than 3 stretches" in compare.sentences(compare.differences(short, short), "a", "b")[0]
     assert compare.sentences([], "a", "b") == ["They have nothing in common that could be compared."]
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
-    import random  # noqa: PLC0415
+def series(draw: random.Random, count: int, correlation: float) -> list[float]:
+    """Standard normal values, each correlated with the one before."""
+    at, out = draw.gauss(0, 1), []
+    for _ in range(count):
+        out.append(at)
+        at = correlation * at + math.sqrt(1 - correlation**2) * draw.gauss(0, 1)
+    return out
 
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.5])
+def test_the_interval_holds_the_truth_as_often_as_it_says_of_correlated_values_too(correlation: float) -> None:
     draw = random.Random(4)
     held = 0
-    for _ in range(150):
-        a, b = ([draw.gauss(mean, 2) for _ in range(8)] for mean in (10, 11))
-        low, high = compare.interval(a, b)
-        held += low <= 1 <= high
-    assert held >= 0.93 * 150
+    for _ in range(400):
+        values = series(draw, 28, correlation)
+        held += abs(math.fsum(values) / 28) <= inference.half_width(0.99, inference.of_series(values))
+    assert held >= 0.97 * 400
+
+
+def iperf3(seed: int, mbit: float, *, cc: str = "cubic", streams: int = 1, reverse: bool = False) -> str:
+    """What `iperf3 -J` prints in 10 s."""
+    draw = random.Random(seed)
+    rates = [[mbit / streams * (1 + 0.04 * v) for v in series(draw, 10, 0.5)] for _ in range(streams)]
+    intervals, ends = [], [0.0]
+    for i in range(10):
+        ends.append(i + 1 + draw.uniform(-2e-4, 2e-4))
+        rows = [
+            {"socket": 5 + n, "start": ends[-2], "end": ends[-1], "sender": not reverse, "omitted": False}
+            | {"bytes": round(rates[n][i] * 125e3 * (ends[-1] - ends[-2]))}
+            for n in range(streams)
+        ]
+        intervals.append({"streams": rows})
+    totals = [
+        {"socket": 5 + n, "bits_per_second": math.fsum(rates[n]) * 1e5, "start": 0, "end": 10} for n in range(streams)
+    ]
+    start = {"connecting_to": {"host": "192.0.2.1"}, "test_start": {"protocol": "TCP", "reverse": int(reverse)}}
+    end = {"streams": [{"sender": one, "receiver": one} for one in totals], "sender_tcp_congestion": cc}
+    return json.dumps({"start": start, "intervals": intervals, "end": end})
+
+
+def iperf2(seed: int, mbit: float, every: int, *, digits: int = 1) -> str:
+    """What `iperf -i EVERY` prints in 10 s, with a short last interval and the report of the whole stream."""
+    draw = random.Random(seed)
+    rows = [(i * every, (i + 1) * every, mbit * (1 + 0.02 * v)) for i, v in enumerate(series(draw, 10 // every, 0.3))]
+    rows += [(10, 10.04, mbit), (0, 10.04, math.fsum((e - b) * r for b, e, r in rows) / 10)]
+    return "Client connecting to 192.0.2.1, TCP port 5001\n" + "".join(
+        f"[  3] {b:.{digits}f}-{e:.{digits}f} sec  {(e - b) * r * 125e3 / 2**20:.3g} MBytes  {r:.3g} Mbits/sec\n"
+        for b, e, r in rows
+    )
+
+
+def read(text: str) -> Measurement:
+    return files.of_text(text.encode(), "file")
+
+
+def test_iperf3s_ten_seconds_are_enough_for_a_verdict() -> None:
+    (found,) = compare.differences(read(iperf3(1, 20)), read(iperf3(2, 30)))
+    assert (found.figure.key, found.verdict) == ("up_mbit", "better")
+    assert found.before == pytest.approx(20, rel=0.05)
+    assert found.after == pytest.approx(30, rel=0.05)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("digits", [1, 4])
+def test_iperf2s_intervals_of_a_second_or_two_are_enough_for_a_verdict(every: int, digits: int) -> None:
+    (found,) = compare.differences(
+        *(read(iperf2(seed, mbit, every, digits=digits)) for seed, mbit in ((1, 9.96), (2, 14)))
+    )
+    assert (found.figure.key, found.verdict) == ("up_mbit", "better")
+    assert found.before == pytest.approx(9.96, rel=0.02)
+    assert found.after == pytest.approx(14, rel=0.02)
+
+
+def test_iperf2s_reports_of_the_whole_are_no_intervals() -> None:
+    # One interval as long as the test, and over UDP the report of the server.
+    text = "[  3]  0.0-10.0 sec  11.9 MBytes  9.96 Mbits/sec\n[  3]  0.0-10.1 sec  11.9 MBytes  9.90 Mbits/sec\n"
+    (flow,) = read(text).flows
+    assert (flow.goodput_mbit, flow.to_s, len(flow.columns["t_s"])) == (9.9, 10.0, 2)
+    server = "[  3]  0.0-10.0 sec  1.25 MBytes  1.05 Mbits/sec   0.045 ms    9/  900 (1%)\n"
+    (flow,) = read(f"UDP port 5001\n{text}{server}").flows
+    assert (flow.goodput_mbit, flow.figure("lost_share"), flow.figure("jitter_ms")) == (1.05, 0.01, 0.045)
+    (flow,) = read("[SUM]  0.0- 1.0 sec  1.25 MBytes  10.5 Mbits/sec\n").flows
+    assert flow.goodput_mbit == pytest.approx(10.5)
+    # Bits have a K of 1000, bytes one of 1024.
+    (flow,) = read("[  3]  0.0- 1.0 sec  1.25 MBytes  1.25 MBytes/sec\n").flows
+    assert flow.goodput_mbit == pytest.approx(8 * 1.25 * 1.048576, rel=1e-5)
+
+
+def test_what_iperf3_omits_is_no_part_of_the_measurement() -> None:
+    tree = json.loads(iperf3(1, 20))
+    omitted = [json.loads(json.dumps(one)) for one in tree["intervals"][:2]]
+    for one in omitted:
+        one["streams"][0] |= {"omitted": True, "bytes": 10**9}
+    tree["intervals"] = omitted + tree["intervals"]
+    whole, plain = read(json.dumps(tree)), read(iperf3(1, 20))
+    assert whole.flows[0].acked() == plain.flows[0].acked()
+
+
+def test_bytes_are_interpolated_at_the_edges_of_stretches() -> None:
+    acked = [(0.0, 0.0), (2.0, 2_000_000.0), (4.0, 3_000_000.0)]
+    assert compare._bytes(acked, 1.5) == 1_500_000
+    assert compare._bytes(acked, 3.0) == 2_500_000
+    assert (compare._bytes(acked, -1.0), compare._bytes(acked, 9.0)) == (0, 3_000_000)
+    assert compare._rates([acked], (1.0, 4.0)) == [pytest.approx(8.0), pytest.approx(4.0)]
+
+
+def test_unchanged_paths_have_no_false_verdicts() -> None:
+    false = 0
+    for pair in range(200):
+        a, b = (read(iperf3(2 * pair + n, 20)) for n in (1, 2))
+        c, d = (read(iperf2(2 * pair + n, 20, 2)) for n in (1, 2))
+        false += len([v for v in (*verdicts(a, b).values(), *verdicts(c, d).values()) if v != "no difference seen"])
+    assert false <= 0.01 * 400
+
+
+def test_a_change_of_a_tenth_over_half_a_minute_is_found() -> None:
+    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="1bdp")
+    plan = Plan(streams=2, load_s=30.0, ways=("down",))
+    a = simulate(path, plan, seed=1)
+    assert verdicts(a, simulate(path, plan, seed=2))["down_mbit"] == "no difference seen"
+    slower = nw.Path(rate="18Mbit", rtt="30ms", buffer="1bdp")
+    assert verdicts(a, simulate(slower, plan, seed=2))["down_mbit"] == "worse"
+
+
+def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Measurement) -> None:
+    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+    other = simulate(path, Plan(cc="bbr", streams=1, load_s=12.0), seed=1)
+    other.json["asked"] |= {"test": "rrul", "dscp": "EF"}
+    found = {m.what: (m.before, m.after, m.way) for m in compare.mismatches(before, other)}
+    assert found == {
+        "test": ("simulated", "rrul", None),
+        "load down": ("4 TCP flows", "1 TCP flow", "down"),
+        "load up": ("4 TCP flows", "1 TCP flow", "up"),
+        "duration of the load down": ("6.0 s", "12.0 s", None),
+        "duration of the load up": ("6.0 s", "12.0 s", None),
+        "congestion control down": ("cubic", "bbr", None),
+        "congestion control up": ("cubic", "bbr", None),
+    }
+    told = verdicts(before, other)
+    assert told.pop("idle_ms") == "no difference seen"
+    assert set(told.values()) == {"cannot tell"}
+    (warned,) = compare.warnings(before, other, ("a.json", "b.json"))
+    assert warned.startswith(
+        "a.json and b.json are different tests: test (simulated, rrul), load down (4 TCP flows, 1 TCP"
+    )
+    assert compare.warnings(before, seen(2), ("a", "b")) == []
+
+
+def test_every_command_shows_the_same_percentile(before: Measurement) -> None:
+    measured = measuring.summarized(Measurement.of(json.loads(before.text())))
+    said = answers.answer(measured)
+    (figure,) = (d for d in compare.differences(measured, measured) if d.figure.key == "loaded_down_p95_ms")
+    assert figure.before == said.loaded["down"].p95
+    one = Measurement.of(measured.json | {"flows": [f for f in measured.json["flows"] if f["direction"] == "down"]})
+    told = measuring.summarized(one).json["latency_ms"]["loaded"]["p95"]
+    assert told == pytest.approx(figure.before, rel=1e-5)
+    shown = {row[0].text: row[4].text for row in telling.latencies(measured).rows}
+    assert float(shown["load down"]) == pytest.approx(figure.before, abs=0.06)
 
 
 def test_files_are_compared_and_converted_by_the_command(before: Measurement, tmp_path: Path) -> None:
@@ -85,7 +237,7 @@ def test_files_are_compared_and_converted_by_the_command(before: Measurement, tm
     assert runner.invoke(cli.main, ["compare", both[0]]).exit_code == 2
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[list[str]]:
+def instead(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[list[str]]:
     """Instead of the program that measures."""
     asked: list[list[str]] = []
     left = list(measured)
@@ -103,7 +255,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[lis
 def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     path = nw.Path(rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
     down, up = (simulate(path, Plan(streams=2, load_s=3.0, ways=(way,))) for way in ("down", "up"))  # type: ignore[arg-type]
-    asked = answers(monkeypatch, down, up)
+    asked = instead(monkeypatch, down, up)
     told: list[float] = []
     whole, _ = measuring.measure("h", ["--duration", "3s"], progress=lambda now, end: told.append(now / end))
     more = ["--duration", "3s", "--cc", "cubic"]
@@ -118,7 +270,7 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPatch, before: Measurement) -> None:
     full, cut = (Measurement.of(before.json | {"data": {"stopped_by": why}}) for why in ("duration", "user"))
-    asked = answers(monkeypatch, full, cut)
+    asked = instead(monkeypatch, full, cut)
     with pytest.raises(KeyboardInterrupt) as stop:
         measuring.measure("h", progress=lambda _now, _end: None)
     assert isinstance(stop.value, measuring.Interrupted)
@@ -127,7 +279,7 @@ def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPat
     assert len(stop.value.measured.flows) == 2 * len(full.flows)
     assert stop.value.measured.interrupted
     # Stopped in the first, the second way is not begun.
-    asked = answers(monkeypatch, cut, full)
+    asked = instead(monkeypatch, cut, full)
     with pytest.raises(measuring.Interrupted):
         measuring.measure("h", progress=lambda _now, _end: None)
     assert len(asked) == 1
@@ -153,7 +305,7 @@ def test_the_command_says_writes_draws_and_keeps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: Measurement
 ) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "h.duckdb"))
-    asked = answers(monkeypatch, before, before)
+    asked = instead(monkeypatch, before, before)
     files = [str(tmp_path / name) for name in ("a.json", "a.flent.gz", "a.hlog")]
     done = CliRunner().invoke(
         cli.main,
@@ -175,7 +327,7 @@ def test_the_command_says_writes_draws_and_keeps(
 
 
 def test_a_wrong_name_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = answers(monkeypatch)
+    asked = instead(monkeypatch)
     done = CliRunner().invoke(cli.main, ["measure", "server", "--out", "a.doc"])
     assert done.exit_code == 2
     assert ".flent.gz" in done.output
@@ -189,7 +341,7 @@ def test_a_path_that_is_not_written_is_told(
         raise NarrowsError("too little was sent")
 
     monkeypatch.setattr("narrows.twin.infer", infer)
-    asked = answers(monkeypatch, before)
+    asked = instead(monkeypatch, before)
     words = ["measure", "server", "--test", "tcp_down", "--no-history", "--path", str(tmp_path / "p.toml")]
     done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
     assert (done.exit_code, asked) == (2, [])

@@ -2,7 +2,9 @@
 
 Source: what iperf 2.0 and 2.1 print (2.1.8 tried). Lines of a stream have its number in brackets, an interval, what was
 transferred and the rate, with units that change from line to line; with `-e` a client also prints what it sent again,
-its window and its RTT. A client sends up. A report of the whole stream ends it, and is left out of the samples.
+its window and its RTT. A client sends up. Reports of the whole stream end it: the sender's, and over UDP the
+receiver's after it ("Server Report"), which has what arrived. They are left out of the samples. A text that has only
+lines of the sum over all streams (`--sum-only`) is read as one stream.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _MORE = re.compile(r"(?:\d+/\d+ +)?(?P<again>\d+) +(?P<window>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us")
+_DATAGRAMS = re.compile(r"(?P<jitter>[\d.]+) ms +(?P<lost>\d+)/ *(?P<sent>\d+)")
 _PEER = re.compile(
     r"^(?P<who>Client connecting to|Server listening on) ?(?P<host>[^,\s]*).*?port (?P<port>\d+)", re.MULTILINE
 )
@@ -52,10 +55,11 @@ def read(text: str, name: str) -> Measurement:
     for at, line in enumerate(_LINE.finditer(text)):
         if at > _LINES:
             raise MeasurementError(f"{name}: more than {_LINES} lines")
-        if line["id"] != "SUM":
-            streams.setdefault(line["id"], []).append(line)
+        streams.setdefault(line["id"], []).append(line)
+    if len(streams) > 1:
+        streams.pop("SUM", None)
     protocol = "udp" if _UDP.search(text) else "tcp"
-    flows = [_flow(f"{way}{number}", way, protocol, lines) for number, lines in streams.items()]
+    flows = [_flow(f"{way}{number.lower()}", way, protocol, lines) for number, lines in streams.items()]
     host = peer["host"] if peer and not server else None
     whole = {
         "measurement": 1,
@@ -71,25 +75,29 @@ def read(text: str, name: str) -> Measurement:
 
 
 def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -> Json:
-    total = lines[-1]
-    whole = len(lines) > 1 and float(total["from"]) == 0 and float(lines[-2]["from"]) > 0
-    parts = lines[:-1] if whole else lines
+    begin = float(lines[0]["from"])
+    # An interval begins where the one before ended; a report of the whole stream begins where the stream did.
+    count = next((i for i, line in enumerate(lines) if i and float(line["from"]) <= begin), len(lines))
+    parts, reports = lines[:count], lines[count:]
+    usual = float(parts[0]["to"]) - begin
     so_far, again = 0.0, 0
     rtts: list[float | None] = []
-    samples: list[list[Any]] = [[float(parts[0]["from"]), 0, None, None, None]]
+    samples: list[list[Any]] = [[begin, 0, None, None, None]]
     for line in parts:
-        # The rate has three digits as the amount has, but counts in tens.
         took = float(line["to"]) - float(line["from"])
-        bits = float(line["rate"]) * _RATE[line["rate_unit"]] * (1 if line["rate_of"] == "bits" else 8)
-        amount = float(line["amount"]) * _AMOUNT[line["amount_unit"]] / (8 if line["of"] == "bits" else 1)
-        so_far += bits * took / 8 if took > 0 else amount
+        if took <= 0:
+            continue
+        # The times of a short last interval are rounded by a large part of its length; its rate is not.
+        so_far += _amount(line) if took < usual / 2 else _rate(line) * took / 8
         more = _MORE.search(line["more"])
         if more:
             again += int(more["again"])
             rtts.append(int(more["rtt"]) / 1000)
         window = short(int(more["window"]) * 1024 / _MSS) if more else None
         samples.append([float(line["to"]), round(so_far), window, rtts[-1] if more else None, again if more else None])
-    begin, last = float(parts[0]["from"]), float(parts[-1]["to"])
+    last = float(parts[-1]["to"])
+    goodput = _rate(reports[-1]) * 1e-6 if reports else so_far * 8e-6 / (last - begin) if last > begin else None
+    datagrams = _DATAGRAMS.search((reports or parts)[-1]["more"])
     return {
         "id": id_,
         "direction": way,
@@ -99,11 +107,25 @@ def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -
         "ecn": None,
         "from_s": begin,
         "to_s": last,
-        "bytes": round(so_far),
-        "goodput_mbit": short(so_far * 8e-6 / (last - begin)) if last > begin else None,
+        "bytes": round(_amount(reports[-1]) if reports else so_far),
+        "goodput_mbit": short(goodput),
         "retransmits": again if rtts else None,
         "retransmit_rate": None,
         "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
+        "lost_share": short(int(datagrams["lost"]) / max(1, int(datagrams["sent"]))) if datagrams else None,
+        "jitter_ms": float(datagrams["jitter"]) if datagrams else None,
         "columns": ["t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
         "samples": samples,
     }
+
+
+def _rate(line: re.Match[str]) -> float:
+    """Bit/s."""
+    # As in its source (byte_snprintf): a K of bits is 1000, one of bytes 1024.
+    in_bits = line["rate_of"] == "bits"
+    return float(line["rate"]) * (_RATE if in_bits else _AMOUNT)[line["rate_unit"]] * (1 if in_bits else 8)
+
+
+def _amount(line: re.Match[str]) -> float:
+    """Bytes."""
+    return float(line["amount"]) * _AMOUNT[line["amount_unit"]] / (8 if line["of"] == "bits" else 1)

@@ -75,7 +75,10 @@ def _tree(tree: Json, name: str) -> Json:
         raise MeasurementError(f"{name}: iperf3 measured nothing: {told}")
     streams: dict[tuple[int, bool], list[Json]] = {}
     for interval in tree["intervals"]:
+        # After the intervals that `--omit` leaves out, the clock of a stream begins anew.
         for row in interval["streams"]:
+            if row.get("omitted"):
+                continue
             if len(streams) > MOST_STREAMS:
                 raise MeasurementError(f"{name}: more than {MOST_STREAMS} streams")
             # The one who printed this is the near end: it is `sender` of what goes up.
