@@ -242,7 +242,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
 def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str | None, page: str | None) -> None:
     """Run several scenarios and show them side by side; or compare measurements, before and after.
 
-    A measurement is a file that `narrows measure` wrote, a .flent.gz, iperf3's JSON, or an id of `narrows history`.
+    A measurement is a file that `narrows measure` wrote, a .flent.gz, iperf3's JSON, iperf2's text, or an id of
+    `narrows history`. Results of `narrows latency` are compared with each other.
     Each is compared with the first: the difference, its interval, and a verdict that can be "no difference seen".
 
     Example: narrows compare a.toml b.toml --report both.html
@@ -261,7 +262,9 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
     for file in files:
         with _Bar(quiet=False) as bar:
             runs.append(run_scenario(file, seed=seed, **_samples(None, plot, page, None), progress=bar))
-    names = unique([name(done) for done in runs])
+    titles = [name(done) for done in runs]
+    # Copies of one scenario have its title; their files have names.
+    names = titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
     if plot:
         from narrows.plot import compare_plot  # noqa: PLC0415
 

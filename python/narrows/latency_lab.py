@@ -99,7 +99,7 @@ def _fewer(before: int, after: int) -> str:
 def table(told: Json) -> Table:
     """A row for each set-up."""
     rows: list[list[Cell]] = []
-    names = ("p50", "p90", "p99", "p99_9", "max")
+    names = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
     for place, setup in enumerate(told["setups"]):
         head = [Cell(setup["policy"], f"setups.{place}.policy"), Cell(LOADS[setup["load"]], f"setups.{place}.load")]
         if setup["refused"]:

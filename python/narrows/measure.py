@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -357,6 +358,9 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
 
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
         raise click.BadParameter("name another: narrows compare before.json after.json")
+    if any(_is_latency(name) for name in named):
+        _compare_latencies(named, plot=plot, page=page, as_json=as_json)
+        return
     several = list(compared(named))
     names = unique([Path(name).name for name in named])
     if plot:
@@ -388,3 +392,51 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
         table(out, compare.table(each, names[0], name))
         out.print()
     out.print(compare.caution(several), markup=False, soft_wrap=True)
+
+
+def _is_latency(name: str) -> bool:
+    """Is it a result of `narrows latency`? Its own reader checks the rest."""
+    try:
+        raw = untrusted_input.read(name, untrusted_input.MOST_DATA_BYTES)
+    except OSError:
+        return False
+    return re.search(rb'"kind"\s*:\s*"latency', raw) is not None
+
+
+def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool) -> None:
+    """Compares each result of `narrows latency` with the first."""
+    from narrows import compare_latency as compare  # noqa: PLC0415
+    from narrows import latency as telling  # noqa: PLC0415
+    from narrows.report import unique  # noqa: PLC0415
+    from narrows.show import console, table  # noqa: PLC0415
+
+    several = [telling.read(name) for name in named]
+    hosts = [str(one.get("host") or "") for one in several]
+    # People think of hosts, unless there is one only.
+    names = hosts if all(hosts) and len(set(hosts)) == len(hosts) else unique([Path(name).name for name in named])
+    if plot == _HERE:
+        raise click.BadParameter("of latencies into a file: --plot out.png", param_hint="--plot")
+    if plot:
+        telling.plot(list(zip(names, several, strict=True)), plot)
+    found = [
+        (name, one, compare.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)
+    ]
+    said = {name: compare.sentences(each, several[0], one, (names[0], name)) for name, one, each in found}
+    if page is not None:
+        from narrows.report import write  # noqa: PLC0415
+
+        made = telling.document(list(zip(names, several, strict=True)))
+        write(made | {"first": " ".join(line for lines in said.values() for line in lines)}, page)
+    if as_json:
+        told = {name: {d.key: d.json() for d in each} for name, _, each in found}
+        warned = {name: compare.warnings(several[0], one, (names[0], name)) for name, one, _ in found}
+        click.echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+        return
+    out = console()
+    for name, _, each in found:
+        for at, line in enumerate(said[name]):
+            out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
+        out.print()
+        table(out, compare.table(each, (names[0], name)))
+        out.print()
+    out.print(compare.CAUTION, markup=False, soft_wrap=True)
