@@ -75,9 +75,9 @@ def path_of(seed: int) -> tuple[nw.Path, Truth]:
 
 
 def measured(seed: int) -> Json:
-    """A path measured over real packets, all of it kept; what goes along the path is the near end's `up`."""
+    """A path measured over real packets, all of it kept."""
     path, truth = path_of(seed)
-    row: Json = {"seed": seed, "truth": {"rtt_ms": truth.rtt_ms, "up": asdict(truth.down), "down": asdict(truth.up)}}
+    row: Json = {"seed": seed, "truth": {"rtt_ms": truth.rtt_ms, "down": asdict(truth.down), "up": asdict(truth.up)}}
     back = path.reverse
     assert back is not None
     plain = nw.Path(rtt=path.rtt, rate=path.rate, reverse=nw.Hop(rate=back.rate))
@@ -165,12 +165,10 @@ def inferred(row: Json) -> Json:
 
 def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
     """By way, what the unseen load came to: live, on the twin, and on the path as it was drawn, in the simulator."""
-    # What goes along the path is the simulator's `down`, the near end's `up`; a twin is as the near end sees it.
-    turned = {"up": "down", "down": "up"}
     live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
     from_twin = _played(model, seed)
     from_path = _played(path, seed)
-    return {way: {"live": live[way], "twin": from_twin[way], "path": from_path[turned[way]]} for way in DIRECTIONS}
+    return {way: {"live": live[way], "twin": from_twin[way], "path": from_path[way]} for way in DIRECTIONS}
 
 
 def _played(path: nw.Path, seed: int) -> Json:

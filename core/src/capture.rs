@@ -1,8 +1,8 @@
 //! A run as a capture file, which Wireshark and tshark open: pcapng, in nanoseconds of the run's own time.
 //!
-//! Three interfaces, as if three people watched. `near` and `far` are the two ends of the path: what enters there is outbound, what
-//! comes out is inbound, so each looks as tcpdump would on that host. `path` shows what happened between them: every packet
-//! that was dropped or marked, with a comment that says where and why. Packets are cut behind their headers; their full
+//! Three interfaces, as if three people watched. The first two are the ends of the path, named as the driver says ([`ENDS`] for a
+//! run): what enters there is outbound, what comes out is inbound, so each looks as tcpdump would on that host. `path` shows
+//! what happened between them: every packet that was dropped or marked, with a comment that says where and why. Packets are cut behind their headers; their full
 //! length is noted.
 //!
 //! Simulated packets get headers here: IPv4 from 192.0.2.0/24 (near) and 198.51.100.0/24 (far), TCP with the options that
@@ -47,6 +47,12 @@ const UDP: u8 = 17;
 /// Takes bytes in order; false when it takes no more.
 pub type Sink = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
+/// The interfaces of a run at [`NEAR`] and at [`FAR`](crate::net::FAR): name and description.
+pub const ENDS: [(&str, &str); 2] = [
+    ("near", "the senders' end of the path"),
+    ("far", "the receivers' end of the path"),
+];
+
 /// Where a packet was seen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Where {
@@ -74,8 +80,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins one; `title` is its comment.
-    pub fn new(title: &str, sink: Sink) -> Capture {
+    /// Begins one; `title` is its comment, `ends` name the interfaces at [`NEAR`] and at [`FAR`](crate::net::FAR).
+    pub fn new(title: &str, ends: [(&str, &str); 2], sink: Sink) -> Capture {
         let mut capture = Capture {
             sink,
             pending: Vec::new(),
@@ -91,11 +97,8 @@ impl Capture {
         option(&mut section, 1, title.as_bytes());
         option(&mut section, 4, b"narrows");
         block(&mut capture.out, SECTION, &section);
-        for (name, what) in [
-            ("near", "the senders' end of the path"),
-            ("far", "the receivers' end of the path"),
-            ("path", "what was dropped and marked on the way"),
-        ] {
+        let inside = ("path", "what was dropped and marked on the way");
+        for (name, what) in ends.into_iter().chain([inside]) {
             let mut interface = Vec::new();
             interface.extend(RAW.to_le_bytes());
             interface.extend(0_u16.to_le_bytes());
@@ -433,6 +436,7 @@ mod tests {
         let told = Arc::clone(&bytes);
         let mut capture = Capture::new(
             "test",
+            ENDS,
             Box::new(move |chunk| {
                 told.fetch_add(chunk.len(), Ordering::Relaxed);
                 true

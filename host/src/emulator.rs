@@ -148,6 +148,8 @@ pub struct Emulator {
 pub struct Seen {
     /// Of every hop.
     pub queues: Vec<QueueFigures>,
+    /// Random losses of every hop, packets.
+    pub random_losses: Vec<u64>,
     /// What each station had of the medium.
     pub used: Vec<Usage>,
     /// Where pings waited, by probe.
@@ -270,6 +272,7 @@ impl Passage<'_> {
         let (queues, used) = self.closed.unwrap_or_default();
         Seen {
             queues,
+            random_losses: self.e.watch.queues.iter().map(QueueMeter::random_losses).collect(),
             used,
             levels: std::mem::take(&mut self.e.watch.levels),
             samples: self.samples,

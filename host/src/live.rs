@@ -12,7 +12,7 @@ use crate::record::{Record, Writer};
 use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
-use narrows_core::capture::Capture;
+use narrows_core::capture::{Capture, ENDS};
 use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeFigures, ProbeMeter, Run, StationFigures};
 use narrows_core::net::path;
 use narrows_core::net::{Port, FAR, NEAR};
@@ -202,7 +202,7 @@ pub fn run(
 ) -> Result<Run, HostError> {
     ready::check_scenario(scenario, registry, options.sample_interval)?;
     let mut emulator = emulator(scenario, registry, options)?;
-    let writer = recorded(&mut emulator, scenario, record)?;
+    let writer = recorded(&mut emulator, scenario, record, ENDS)?;
     let ports = NEAR..=far_hosts(scenario);
     let spaces: Result<Vec<Space>, HostError> = ports.map(|port| Space::new(&space(scenario, port))).collect();
     let spaces = spaces?;
@@ -230,16 +230,17 @@ pub fn run(
     })
 }
 
-/// Every packet goes into the file `record`, if one is named.
+/// Every packet goes into the file `record`, if one is named; `ends` name the interfaces at [`NEAR`] and [`FAR`].
 pub(crate) fn recorded(
     emulator: &mut Emulator,
     scenario: &Scenario,
     record: Option<&FilePath>,
+    ends: [(&str, &str); 2],
 ) -> Result<Option<Writer>, HostError> {
     let Some(file) = record else { return Ok(None) };
     let (sink, writer) =
         Writer::create(file).map_err(|e| HostError::Unlike(format!("--record {}: {e}", file.display())))?;
-    let capture = Capture::new(&scenario.title, sink);
+    let capture = Capture::new(&scenario.title, ends, sink);
     let hops = match &scenario.wifi {
         Some(wifi) => wifi.stack.levels().map(String::from).into(),
         None => path::hop_names(&scenario.path),
@@ -445,6 +446,7 @@ impl<'p> Parts<'p> {
             levels,
             mut samples,
             lateness,
+            ..
         } = passed;
         let overflow = hosts.iter().map(|host| host.overflow).sum();
         let mut writes = Writes::default();

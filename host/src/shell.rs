@@ -2,6 +2,10 @@
 //!
 //! Two hosts as for a run, `near` and `far`; programs at them instead of flows. It lasts as long as the program in front; what was
 //! started beside it is then asked to end, and killed when it does not.
+//!
+//! **Direction.** Download is towards `near`, upload away from it, as in every measurement: `[path]` carries what `near`
+//! receives and `[path.reverse]` what it sends. The host called `near` is therefore at the receiving port of the core's path
+//! ([`FAR`](narrows_core::net::FAR)), and the host called `far` at its sending port.
 
 use crate::clock::Clock;
 use crate::emulator::Emulator;
@@ -14,10 +18,10 @@ use crate::space::{overflow, Space};
 use crate::sys;
 use crate::traffic::Writes;
 use narrows_core::figures::QueueFigures;
-use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::net::Port;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_core::units::{Span, Time};
+use narrows_core::units::{format_rate, Span, Time};
 use serde_json::{json, Value};
 use std::fs;
 use std::net::Ipv4Addr;
@@ -37,11 +41,44 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Longer than anybody waits.
 const FOREVER: Span = Span::s(1_000_000_000);
 
+/// A host of a shell.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum End {
+    /// The client: download is towards it.
+    #[default]
+    Near,
+    /// The other one.
+    Far,
+}
+
+impl End {
+    /// What the host is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            End::Near => "near",
+            End::Far => "far",
+        }
+    }
+    /// The host whose addresses it has: the first and the second, whatever port of the path it is at.
+    fn host(self) -> Port {
+        match self {
+            End::Near => 0,
+            End::Far => 1,
+        }
+    }
+}
+
+/// The interfaces of a capture, in the order of the path's ports: `far` is at its sending port.
+const RECORDED: [(&str, &str); 2] = [
+    ("far", "the host at the other end of the path"),
+    ("near", "the client's end of the path"),
+];
+
 /// A program and where it runs.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// [`NEAR`] or [`FAR`].
-    pub at: Port,
+    /// Where it runs.
+    pub at: End,
     /// Its name and arguments.
     pub words: Vec<String>,
 }
@@ -53,25 +90,30 @@ pub struct Seen {
     /// How long it lasted.
     pub lasted: Span,
     /// Of every hop.
-    pub queues: Vec<QueueFigures>,
+    pub queues: Vec<HopFigures>,
+    /// Is the upload limited by a queue, or delayed only?
+    pub upload_limited: bool,
     /// How late and how wrong.
     pub instruments: Value,
 }
 
-/// What a host is called.
-pub fn name(port: Port) -> &'static str {
-    if port == FAR {
-        "far"
-    } else {
-        "near"
-    }
+/// What a hop did.
+pub struct HopFigures {
+    /// `"down"`, towards `near`, or `"up"`.
+    pub direction: &'static str,
+    /// Its rate, as text.
+    pub rate: String,
+    /// Of its queue.
+    pub queue: QueueFigures,
+    /// Random losses, packets.
+    pub random_losses: u64,
 }
 
 /// `/etc/hosts` of a host: both ends first, then what this machine's says.
 fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
-    let line = |port| format!("{} {}\n", address(port), name(port));
-    format!("127.0.0.1 localhost\n{}{}{own}", line(NEAR), line(FAR))
+    let line = |end: End| format!("{} {}\n", address(end.host()), end.name());
+    format!("127.0.0.1 localhost\n{}{}{own}", line(End::Near), line(End::Far))
 }
 
 /// Ports that something listens on in the namespace of this thread.
@@ -129,7 +171,7 @@ fn start<'scope>(
             process::new_hosts_file(&hosts_file(|port| live::address(port, false)))
                 .map_err(HostError::failed("mounts of its own"))?;
             process::new_processes().map_err(HostError::failed("processes of its own"))?;
-            process::start(&program.words, name(program.at), beside).map_err(HostError::failed("a program"))
+            process::start(&program.words, program.at.name(), beside).map_err(HostError::failed("a program"))
         };
         let before = || if beside { listening() } else { 0 };
         let mut child = match prepared() {
@@ -183,17 +225,18 @@ pub fn run(
         ..Options::default()
     };
     let mut emulator = live::emulator(&scenario, registry, &options)?;
-    let writer = live::recorded(&mut emulator, &scenario, record)?;
+    let writer = live::recorded(&mut emulator, &scenario, record, RECORDED)?;
     let spaces = [
-        Space::new(&live::space(&scenario, NEAR))?,
-        Space::new(&live::space(&scenario, FAR))?,
+        Space::new(&live::space(&scenario, End::Near.host()))?,
+        Space::new(&live::space(&scenario, End::Far.host()))?,
     ];
     let stop = AtomicBool::new(false);
     let clock = Clock::starting_in(Span::ZERO);
     let (passed, ended) = thread::scope(|scope| {
         let passing = {
             let (emulator, stop) = (&mut emulator, &stop);
-            let devices = [&spaces[0].device, &spaces[1].device];
+            // In the order of the path's ports.
+            let devices = [End::Far, End::Near].map(|end| &spaces[usize::from(end.host())].device);
             scope.spawn(move || emulator.run(&devices, clock, stop))
         };
         let ended = programs(scope, &spaces, front, beside, &passing);
@@ -224,7 +267,7 @@ fn programs<'scope, T>(
     beside: &[Program],
     passing: &thread::ScopedJoinHandle<'scope, T>,
 ) -> Result<(u8, u64), HostError> {
-    let space = |program: &Program| &spaces[usize::from(program.at)];
+    let space = |program: &Program| &spaces[usize::from(program.at.host())];
     let mut others = Vec::new();
     let mut failed = None;
     for program in beside {
@@ -281,11 +324,36 @@ fn told(
         writes: Writes::default(),
         otherwise: Vec::new(),
     };
+    let path = &scenario.path;
+    let hops = path
+        .hops
+        .iter()
+        .map(|hop| ("down", hop))
+        .chain(path.reverse.iter().map(|hop| ("up", hop)));
+    let queues = hops.zip(passed.queues).zip(passed.random_losses);
     Seen {
         code,
         lasted,
         instruments: confess(&passed.lateness, &conditions),
-        queues: passed.queues,
+        upload_limited: path.reverse.is_some(),
+        queues: queues
+            .map(|(((direction, hop), queue), random_losses)| HopFigures {
+                direction,
+                rate: format_rate(hop.target()),
+                queue,
+                random_losses,
+            })
+            .collect(),
+    }
+}
+
+impl HopFigures {
+    /// As JSON: the figures of a run's queue, and what only a shell tells.
+    fn to_json(&self) -> Value {
+        let mut told = serde_json::to_value(&self.queue).unwrap_or_default();
+        told["direction"] = json!(self.direction);
+        told["random_losses"] = json!(self.random_losses);
+        told
     }
 }
 
@@ -296,29 +364,36 @@ impl Seen {
             "narrows": narrows,
             "engine": "shell",
             "scenario": scenario,
-            "at": name(front.at),
+            "at": front.at.name(),
             "command": front.words,
             "exit_code": self.code,
             "lasted_s": self.lasted.as_s(),
-            "queues": serde_json::to_value(&self.queues).unwrap_or_default(),
+            "queues": self.queues.iter().map(HopFigures::to_json).collect::<Vec<_>>(),
             "instruments": self.instruments,
         })
     }
     /// The figures of the queues and the verdict of the instruments, in lines for a person.
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
-        for queue in &self.queues {
-            let told = serde_json::to_value(queue).unwrap_or_default();
+        for hop in &self.queues {
+            let told = hop.to_json();
             let ms = |q: &str| told["delay_ms"][q].as_f64().map_or("-".into(), |x| format!("{x:.2}"));
+            let counted = |n: u64, one: &str, several: &str| format!("{n} {}", if n == 1 { one } else { several });
             lines.push(format!(
-                "{}: {}, {} drops, {} marks; queueing delay {} ms (p50), {} ms (p99)",
-                queue.name,
-                queue.kind,
-                queue.drops,
-                queue.marks,
+                "{} ({}, {}): {}, {}, {}, {}; queueing delay {} ms (p50), {} ms (p99)",
+                hop.direction,
+                hop.queue.name,
+                hop.rate,
+                hop.queue.kind,
+                counted(hop.queue.drops, "drop", "drops"),
+                counted(hop.random_losses, "random loss", "random losses"),
+                counted(hop.queue.marks, "mark", "marks"),
                 ms("p50"),
                 ms("p99"),
             ));
+        }
+        if !self.upload_limited {
+            lines.push("up: not limited, propagation delay only".into());
         }
         let told = &self.instruments;
         let late = told["lateness_us"]["p99"].as_f64().unwrap_or(0.0);

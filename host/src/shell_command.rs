@@ -1,9 +1,9 @@
 //! `narrows-host shell`: what `narrows shell` becomes. Options in, an exit code out.
 
-use crate::shell::{self, Program};
+use crate::shell::{self, End, Program};
 use crate::{process, ready, Frame, HostError};
-use narrows_core::net::{FAR, NEAR};
 use narrows_core::registry::Registry;
+use narrows_core::scenario::value::{Entry, Node, Table, Value};
 use narrows_core::scenario::{Scenario, Tree};
 use std::fs::File;
 use std::io::Write;
@@ -12,6 +12,8 @@ use std::path::Path;
 /// How it is called.
 pub const USAGE: &str = "\
 narrows-host shell --toml TEXT [options] [-- COMMAND...]   run a program over the path of a scenario
+
+  [path] carries what `near` receives (down), [path.reverse] what it sends (up)
 
   --toml TEXT     the scenario itself, for stdin is the program's
   --name NAME     what it is called in messages
@@ -29,7 +31,7 @@ struct Asked {
     toml: String,
     name: Option<String>,
     seed: Option<u64>,
-    far: bool,
+    at: End,
     beside: Vec<Program>,
     json: Option<String>,
     record: Option<String>,
@@ -38,7 +40,7 @@ struct Asked {
 }
 
 /// A line for the shell, which gives way to its only command.
-fn by_sh(at: u8, line: &str) -> Program {
+fn by_sh(at: End, line: &str) -> Program {
     Program {
         at,
         words: vec!["/bin/sh".into(), "-c".into(), line.into()],
@@ -66,10 +68,11 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
                     .map_err(|_| format!("--seed {value}: a seed is a whole number"))?;
                 asked.seed = Some(seed);
             }
-            "--at" if value == "far" || value == "near" => asked.far = value == "far",
+            "--at" if value == "far" => asked.at = End::Far,
+            "--at" if value == "near" => asked.at = End::Near,
             "--at" => return Err(format!("--at {value}: far or near")),
-            "--far" => asked.beside.push(by_sh(FAR, &value)),
-            "--near" => asked.beside.push(by_sh(NEAR, &value)),
+            "--far" => asked.beside.push(by_sh(End::Far, &value)),
+            "--near" => asked.beside.push(by_sh(End::Near, &value)),
             "--record" => asked.record = Some(value),
             "--json" => asked.json = Some(value),
             _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
@@ -81,6 +84,25 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
+/// What every scenario has and a shell does not use: without it, a value that counts for nothing.
+fn fill(tree: &mut Tree) {
+    let node = |value| Node { value, at: None };
+    let entry = |key: &str, value| Entry {
+        key: key.into(),
+        key_at: None,
+        node: node(value),
+    };
+    let has = |tree: &Tree, key: &str| tree.root.entries.iter().any(|entry| entry.key == key);
+    if !has(tree, "duration") {
+        tree.root.entries.push(entry("duration", Value::String("10s".into())));
+    }
+    if !has(tree, "flow") && !has(tree, "probe") {
+        let ping = entry("kind", Value::String("ping".into()));
+        let probes = vec![node(Value::Table(Table { entries: vec![ping] }))];
+        tree.root.entries.push(entry("probe", Value::Array(probes)));
+    }
+}
+
 /// Does it; answers the exit code of the program.
 pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let asked = asked(args).map_err(HostError::Unlike)?;
@@ -89,7 +111,8 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let folder = Path::new(name).parent().unwrap_or(Path::new(""));
     let files = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| format!("cannot be read ({e})"));
     let wrong = |e: narrows_core::scenario::error::Errors| HostError::Unlike(e.to_string());
-    let tree = Tree::from_toml(&asked.toml, name).map_err(wrong)?;
+    let mut tree = Tree::from_toml(&asked.toml, name).map_err(wrong)?;
+    fill(&mut tree);
     let mut scenario = Scenario::from_tree(&tree, name, Some(&asked.toml), &registry, &files).map_err(wrong)?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
     // Before an hour is spent in a shell; a run that comes to nothing leaves the file empty.
@@ -100,7 +123,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     process::listen();
     ready::gain_privilege()?;
     let front = Program {
-        at: if asked.far { FAR } else { NEAR },
+        at: asked.at,
         words: asked.command,
     };
     let seen = shell::run(

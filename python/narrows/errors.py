@@ -8,7 +8,8 @@ NarrowsError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -56,6 +57,30 @@ class ScenarioError(NarrowsError):
     def __str__(self) -> str:
         """The text for people, without the structure."""
         return str(self.args[0])
+
+
+@contextmanager
+def named_by(options: Mapping[str, str], value: Callable[[str], str | None]) -> Iterator[None]:
+    """Reports mistakes in a path that options describe by the names of these options.
+
+    Args:
+        options: The option of each key (`{"path.rate": "--rate"}`).
+        value: Returns what was given to an option, where it was given.
+
+    Raises:
+        NarrowsError: In the place of a `ScenarioError` whose keys all come from options.
+    """
+    try:
+        yield
+    except ScenarioError as error:
+        if not error.errors or any(value(options.get(e.key, "")) is None for e in error.errors):
+            raise
+        lines = []
+        for e in error.errors:
+            option = options[e.key]
+            fix = (e.fix or "").partition(" = ")[2].strip('"')
+            lines.append(f"{option} {value(option)}: {e.problem}" + (f"; write {option} {fix}" if fix else ""))
+        raise NarrowsError("\n".join(dict.fromkeys(lines))) from error
 
 
 def reason(error: OSError) -> str:

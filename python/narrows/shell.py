@@ -11,23 +11,25 @@ from typing import Any
 
 import click
 
-from narrows import _core
 from narrows._behind import EPILOG, Behind, program
-from narrows.errors import EngineError, NarrowsError, reason
+from narrows.errors import EngineError, NarrowsError, named_by, reason
 from narrows.live import HOST
-from narrows.scenario import Scenario, name_of, read
+from narrows.scenario import Hop, Path, Ping, Scenario, name_of, read
 
-_PATH = ("rate", "rtt", "queue", "buffer", "loss")
 _FLAGS = "the options"
+_UNLIMITED: dict[str, Any] = {"rate": "1Tbit", "buffer": "100000p"}
+"""A direction without a rate of its own while the other one has one: a path cannot be without a rate."""
 
 
 @click.command(cls=Behind, options_metavar="[OPTIONS]", epilog=EPILOG)
 @click.argument("file", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False))
-@click.option("--rate", help="Of the path, instead of a scenario's. Example: --rate 20Mbit")
-@click.option("--rtt", help="Of the path; next to none without. Example: --rtt 80ms")
-@click.option("--queue", help="Discipline of the queue; fifo without. Example: --queue fq_codel")
-@click.option("--buffer", help="What the queue holds. Example: --buffer 1bdp")
-@click.option("--loss", help="By chance, before the queue. Example: --loss 1%")
+@click.option("--rate", help="Rate of each direction, in the place of a scenario. Example: --rate 20Mbit")
+@click.option("--down", help="Rate of the download, towards near. Example: --down 100Mbit --up 20Mbit")
+@click.option("--up", help="Rate of the upload, away from near. Example: --down 100Mbit --up 20Mbit")
+@click.option("--rtt", help="Base RTT of the path [default: 1us]. Example: --rtt 80ms")
+@click.option("--queue", help="Queue discipline of each direction [default: fifo]. Example: --queue fq_codel")
+@click.option("--buffer", help="Buffer of each direction. Example: --buffer 1bdp")
+@click.option("--loss", help="Random loss in each direction, before the queue. Example: --loss 1%")
 @click.option(
     "--at",
     type=click.Choice(["near", "far"]),
@@ -57,12 +59,11 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     """Run a program over an emulated path; a shell, where none is named.
 
     Two hosts, `near` and `far`, know each other by these names; between them lies the path of SCENARIO, or of the
-    options.
+    options. Download is towards near, where the command runs, and upload is away from it.
 
     Example: narrows shell --rate 20Mbit --rtt 80ms --queue fq_codel -- ping far
     """
     text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})
-    _core.check_toml(text, name)
     if not sys.platform.startswith("linux"):
         raise EngineError("a shell needs Linux: its network namespaces")
     words = [str(HOST), "shell", "--toml", text, "--name", name, "--at", at]
@@ -95,9 +96,17 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
             given = ", ".join(f"--{key}" for key in path)
             raise NarrowsError(f"{given}: the path is that of {name_of(file)}; take one of the two out")
         return read(file), name_of(file)
-    if "rate" not in path:
+    rate = path.get("rate")
+    down, up = path.get("down", rate), path.get("up", rate)
+    if down is None and up is None:
         raise NarrowsError("there is no path: name a scenario, or write --rate 20Mbit")
-    from narrows.scenario import Path, Ping  # noqa: PLC0415
-
-    # A scenario has a duration and somebody who sends; here both count for nothing.
-    return Scenario(Path(**{"rtt": "1us"} | path), probes=[Ping()], duration="10s").toml(), _FLAGS
+    each = {key: path[key] for key in ("queue", "buffer", "loss") if key in path}
+    there: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
+    back = None if up is None else Hop(rate=up, **each)
+    options = {f"path.{place}{key}": f"--{key}" for place in ("", "reverse.") for key in ("rtt", *each)}
+    options["path.rate"] = "--down" if "down" in path else "--rate"
+    options["path.reverse.rate"] = "--up" if "up" in path else "--rate"
+    with named_by(options, lambda option: path.get(option.removeprefix("--"))):
+        # A scenario has a duration and somebody who sends; here both count for nothing.
+        scenario = Scenario(Path(rtt=path.get("rtt", "1us"), reverse=back, **there), probes=[Ping()], duration="10s")
+        return scenario.toml(), _FLAGS

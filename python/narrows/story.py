@@ -166,13 +166,17 @@ def _own_record() -> Iterator[None]:
                 os.environ["NARROWS_HISTORY"] = told
 
 
+def _path() -> Path:
+    """The bad path: its upload is the bottleneck."""
+    return Path(rtt=RTT, rate="100Mbit", reverse=Hop(**KEYS))
+
+
 def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
     from narrows.simulated import Plan, measure  # noqa: PLC0415
 
-    path = Path(rtt=RTT, rate="100Mbit", reverse=Hop(**KEYS))
     plan = Plan(cc=cc, streams=flows, idle_s=float(IDLE_S), load_s=float(seconds), pause_s=1.0, ways=("up",))
     # Another minute, other losses.
-    return measure(path, plan, seed=1 if cc == "cubic" else 2)
+    return measure(_path(), plan, seed=1 if cc == "cubic" else 2)
 
 
 def _live(cc: str, flows: int, seconds: int) -> Measurement:
@@ -184,8 +188,7 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
         raise EngineError("namespaces need Linux")
     with tempfile.TemporaryDirectory() as there:
         scenario, seen, made = (FilePath(there) / name for name in ("path.toml", "seen.json", "m.json"))
-        path = Path(rtt=RTT, **KEYS)
-        scenario.write_text(Scenario(path, flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8")
+        scenario.write_text(Scenario(_path(), flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8")
         narrows = [sys.executable, "-m", "narrows"]
         command = [
             *narrows, "shell", str(scenario), "--quiet", "--json", str(seen), "--far", f"{HOST} serve", "--",

@@ -115,10 +115,10 @@ def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
     if (measured.json["own_error"]["lateness_ms"]["p50"] or 0) > 1:
         pytest.skip("this machine was too busy to ping in time")
     found = infer(measured)
-    # The shell's path leads from near to far.
+    # Download is towards near: [path] is what near receives.
     up, down = found.ways["up"], found.ways["down"]
-    assert up.rate.value == pytest.approx(20, rel=0.05)
-    assert down.rate.value == pytest.approx(10, rel=0.05)
+    assert down.rate.value == pytest.approx(20, rel=0.05)
+    assert up.rate.value == pytest.approx(10, rel=0.05)
     assert found.rtt.value == pytest.approx(40, abs=1)
-    assert (up.family, down.family) == ("drop-tail", "fair")
-    assert up.depth.value == pytest.approx(150e3, rel=0.15)
+    assert (down.family, up.family) == ("drop-tail", "fair")
+    assert down.depth.value == pytest.approx(150e3, rel=0.15)

@@ -6,15 +6,23 @@ import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import NARROWS
 from test_live import ready, running
-from test_record import packets
+from test_record import INBOUND, OUTBOUND, packets
+
+from narrows import files
+from narrows.live import HOST
+from narrows.scenario import load
+from narrows.simulated import Plan
+from narrows.simulated import measure as simulate
 
 SERVER = """
 import socket
@@ -92,6 +100,85 @@ def test_the_rtt_is_as_asked(tmp_path: Path) -> None:
     assert number(tmp_path, ECHO, ASK, "--rate", "20Mbit", "--rtt", "40ms") == pytest.approx(40, rel=0.03)
 
 
+ROOT = Path(__file__).parent.parent.parent
+SEND = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 9002))
+for _ in range(int(sys.argv[1])):
+    s.sendto(bytes(100), ("far", 9003))
+"""
+
+
+def seen_by(tmp_path: Path, *path: str | Path, command: list[str]) -> tuple[dict[str, Any], str]:
+    """What a shell tells of each direction, as JSON and in words."""
+    seen = tmp_path / "seen.json"
+    done = shell(*path, "--json", seen, command=command)
+    assert done.returncode == 0, done.stderr
+    queues = json.loads(seen.read_text(encoding="utf-8"))["queues"]
+    return {queue["direction"]: queue for queue in queues}, done.stderr
+
+
+def test_a_rate_limits_both_directions_and_random_losses_are_reported(tmp_path: Path) -> None:
+    ready()
+    send = [*python(tmp_path, "send.py", SEND).split(), "100"]
+    # Everything that near sends is lost: these are the packets of the upload.
+    by, words = seen_by(tmp_path, "--rate", "20Mbit", "--loss", "100%", command=send)
+    assert {way: (queue["drops"], queue["random_losses"]) for way, queue in by.items()} == {
+        "down": (0, 0),
+        "up": (0, 100),
+    }
+    assert "down (path, 20Mbit): fifo, 0 drops, 0 random losses, 0 marks" in words
+    assert "up (reverse, 20Mbit): fifo, 0 drops, 100 random losses, 0 marks" in words
+    # Drops of a full queue are no random losses; one packet is in transmission, one waits.
+    by, words = seen_by(tmp_path, "--down", "50Mbit", "--up", "10kbit", "--buffer", "1p", command=send)
+    assert by["down"]["drops"] == by["up"]["random_losses"] == 0
+    assert by["up"]["drops"] >= 95
+    assert "down (path, 50Mbit)" in words
+    assert "up (reverse, 10kbit)" in words
+    by, words = seen_by(tmp_path, "--down", "50Mbit", "--loss", "100%", command=send)
+    assert list(by) == ["down"]
+    assert "up: not limited" in words
+    by, _ = seen_by(tmp_path, "--up", "50Mbit", "--loss", "100%", command=send)
+    assert (by["down"]["random_losses"], by["up"]["random_losses"]) == (0, 100)
+
+
+def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> None:
+    ready("cubic")
+    scenario, made, seen = ROOT / "scenarios/asymmetric/down-and-up.toml", tmp_path / "m.json", tmp_path / "seen.json"
+    measure = [
+        str(NARROWS), "measure", "far", "--cc", "cubic", "--streams", "4", "--duration", "2s", "--idle", "300ms",
+        "--no-history", "--no-twin", "--quiet", "--out", str(made),
+    ]  # fmt: skip
+    done = shell(scenario, "--quiet", "--json", seen, "--far", f"{HOST} serve", command=measure)
+    assert done.returncode == 0, done.stderr
+    live = files.read(made)
+    path = load(scenario).path
+    assert path is not None
+    simulated = simulate(path, Plan(streams=4, load_s=2.0, idle_s=0.3))
+    # [path] is the download of the client, here and there; its rate is twenty times that of the upload.
+    for measured in (live, simulated):
+        assert (measured.rate_mbit("down") or 0) > 10 * (measured.rate_mbit("up") or 0) > 0
+    instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
+    if not instruments["trusted"]:
+        pytest.skip(f"not to be trusted: {'; '.join(instruments['why'])}")
+    for way, rate in (("down", 100), ("up", 5)):
+        assert live.rate_mbit(way) == pytest.approx(simulated.rate_mbit(way), rel=0.1)
+        assert live.rate_mbit(way) == pytest.approx(rate * 1448 / 1514, rel=0.1)
+
+
+def test_a_path_alone_is_enough_of_a_scenario(tmp_path: Path) -> None:
+    ready()
+    file = tmp_path / "path.toml"
+    file.write_text('[path]\nrate = "10Mbit"\nrtt = "10ms"\n', encoding="utf-8")
+    by, _ = seen_by(tmp_path, file, command=["true"])
+    assert list(by) == ["down"]
+    file.write_text('[path]\nrate = "10xbit"\nrtt = "10ms"\n', encoding="utf-8")
+    done = shell(file, command=["true"])
+    assert done.returncode == 2
+    assert done.stderr.startswith(f'{file}:2: path.rate = "10xbit" has no known unit')
+
+
 def test_a_scenario_is_a_path_and_its_figures_are_told(tmp_path: Path) -> None:
     ready()
     file = tmp_path / "path.toml"
@@ -102,7 +189,7 @@ def test_a_scenario_is_a_path_and_its_figures_are_told(tmp_path: Path) -> None:
     seen = tmp_path / "seen.json"
     done = shell(file, "--json", seen, "--at", "far", command=["sh", "-c", "echo $NARROWS_END; exit 7"])
     assert (done.returncode, done.stdout) == (7, "far\n")
-    assert "path: fq_codel, 0 drops, 0 marks" in done.stderr
+    assert "down (path, 10Mbit): fq_codel, 0 drops, 0 random losses, 0 marks" in done.stderr
     told = json.loads(seen.read_text(encoding="utf-8"))
     assert (told["exit_code"], told["at"], told["queues"][0]["kind"]) == (7, "far", "fq_codel")
 
@@ -115,6 +202,11 @@ def test_every_packet_may_be_recorded(tmp_path: Path) -> None:
     done = shell("--rate", "20Mbit", "--rtt", "10ms", "--record", capture, "--far", far, command=client)
     assert done.returncode == 0, done.stderr
     assert {packet.interface for packet in packets(capture)} == {0, 1}
+    # The interfaces are in the order of the path's ports: the first one is far's, and near is the one that asks.
+    raw = capture.read_bytes()
+    assert 0 < raw.index(b"far\0") < raw.index(b"near")
+    asked = [packet for packet in packets(capture) if struct.unpack_from("!H", packet.head, 22)[0] == 9001]
+    assert {(packet.interface, packet.direction) for packet in asked} == {(1, OUTBOUND), (0, INBOUND)}
 
 
 def test_both_names_are_known_and_nothing_else_is_there() -> None:
@@ -130,7 +222,9 @@ def test_both_names_are_known_and_nothing_else_is_there() -> None:
     ("words", "said"),
     [
         (["shell"], "--rate 20Mbit"),
-        (["shell", "--rate", "2xbit"], "rate"),
+        (["shell", "--rate", "2xbit"], "--rate 2xbit: has no known unit"),
+        (["shell", "--down", "50Mbit", "--up", "5", "--", "true"], "--up 5: needs a unit; write --up 5Mbit"),
+        (["shell", "--rate", "5Mbit", "--loss", "2", "--", "true"], "--loss 2: is not a probability"),
         (["shell", "--rate", "1Mbit", "--", "no-such-program"], "no-such-program: there is no such program"),
         (
             ["shell", "--rate", "1Mbit", "--json", "nowhere/seen.json", "--", "true"],

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{json, registry};
-use narrows_core::capture::Capture;
+use narrows_core::capture::{Capture, ENDS};
 use narrows_core::scenario::Scenario;
 use narrows_sim::{run_recorded, Options, Run};
 
@@ -41,7 +41,10 @@ fn turns_change_nothing() {
     ];
     for path in paths {
         let s = scenario(&path, FLOWS);
-        let (turns, events) = (play(&s, None), play(&s, Some(Capture::new("", Box::new(|_| true)))));
+        let (turns, events) = (
+            play(&s, None),
+            play(&s, Some(Capture::new("", ENDS, Box::new(|_| true)))),
+        );
         assert!(json(&turns) == json(&events), "{path}");
         // As text: a delay that is not known is not equal to itself.
         let rows = |run: &Run| format!("{:?}", run.samples);

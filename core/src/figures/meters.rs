@@ -182,6 +182,7 @@ pub struct QueueMeter {
     kind: String,
     warmup: Time,
     drops: u64,
+    random_losses: u64,
     marks: u64,
     delay: Histogram,
     /// Packets, each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL) after the warm-up.
@@ -209,15 +210,20 @@ impl QueueMeter {
             kind,
             warmup,
             drops: 0,
+            random_losses: 0,
             marks: 0,
             delay: Histogram::new(),
             backlog: Vec::new(),
             classes: classes.into_iter().map(class).collect(),
         }
     }
-    /// A packet was dropped; random loss does not count.
+    /// A packet was dropped; random losses count apart.
     pub fn dropped(&mut self, why: Why) {
-        self.drops += u64::from(why != Why::Loss);
+        let count = match why {
+            Why::Loss => &mut self.random_losses,
+            _ => &mut self.drops,
+        };
+        *count += 1;
     }
     /// A packet was marked.
     pub fn marked(&mut self) {
@@ -254,6 +260,10 @@ impl QueueMeter {
     /// Drops so far.
     pub fn drops(&self) -> u64 {
         self.drops
+    }
+    /// Random losses of the hop so far, packets.
+    pub fn random_losses(&self) -> u64 {
+        self.random_losses
     }
     /// Marks so far.
     pub fn marks(&self) -> u64 {

@@ -4,7 +4,7 @@
 use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
-use narrows_core::capture::Capture;
+use narrows_core::capture::{Capture, ENDS};
 use narrows_core::figures::{beside, compare, Conditions, PathFigures, QueueFigures, Samples};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
@@ -314,7 +314,11 @@ fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scen
 /// A capture that goes into `file`.
 fn capture(file: &Path, title: &str) -> PyResult<Capture> {
     let mut out = std::fs::File::create(file)?;
-    Ok(Capture::new(title, Box::new(move |bytes| out.write_all(bytes).is_ok())))
+    Ok(Capture::new(
+        title,
+        ENDS,
+        Box::new(move |bytes| out.write_all(bytes).is_ok()),
+    ))
 }
 
 #[allow(clippy::too_many_arguments)] // keywords in Python
