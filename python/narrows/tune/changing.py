@@ -85,7 +85,7 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
     from narrows.tune.plan import Ask, plan  # noqa: PLC0415
 
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
-    down, up = _kbit(asked.pop("down", None)), _kbit(asked.pop("up", None))
+    down, up = _kbit(asked.pop("down", None), "--down"), _kbit(asked.pop("up", None), "--up")
     ask = Ask(**asked, path=_path(rate, rtt), down_kbit=down, up_kbit=up, netns=place.netns)
     return plan(facts(netns=place.netns), ask).json()
 

@@ -38,8 +38,9 @@ _rate = click.option("--rate", help="Of the path that buffers should fill. Examp
 _rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80ms")
 
 
-def _path(rate: str | None, rtt: str | None) -> Any:  # noqa: ANN401 - its module is imported here only
+def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401 - its module is imported here only
     from narrows import _core, scenario  # noqa: PLC0415
+    from narrows.errors import named_by  # noqa: PLC0415
     from narrows.tune.findings.finding import Path  # noqa: PLC0415
 
     if rate is None and rtt is None:
@@ -47,12 +48,13 @@ def _path(rate: str | None, rtt: str | None) -> Any:  # noqa: ANN401 - its modul
     if rate is None or rtt is None:
         raise NarrowsError("--rate and --rtt belong together: --rate 1Gbit --rtt 80ms")
     path = scenario.Path(rate=rate, rtt=rtt)
-    numbers = _core.path_numbers(scenario.Scenario(path, probes=[scenario.Ping()], duration="10s").tree())
+    with named_by({"path.rate": option, "path.rtt": "--rtt"}, {option: rate, "--rtt": rtt}.get):
+        numbers = _core.path_numbers(scenario.Scenario(path, probes=[scenario.Ping()], duration="10s").tree())
     return Path(rate_mbit=numbers["rate_mbit"], rtt_ms=numbers["rtts_ms"][0])
 
 
-def _kbit(rate: str | None) -> int | None:
-    return None if rate is None else round(1000 * _path(rate, "1ms").rate_mbit)
+def _kbit(rate: str | None, option: str) -> int | None:
+    return None if rate is None else round(1000 * _path(rate, "1ms", option).rate_mbit)
 
 
 def _one_source(**sources: str | None) -> None:
@@ -207,8 +209,8 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         settings=settings,
         sqm=sqm,
         shape=shape,
-        down_kbit=_kbit(down),
-        up_kbit=_kbit(up),
+        down_kbit=_kbit(down, "--down"),
+        up_kbit=_kbit(up, "--up"),
         replace=replace,
         install=install,
         netns=netns,
