@@ -216,7 +216,7 @@ def table(found: Offers) -> tables.Table:
 
 def show(found: Offers, out: Console) -> None:
     """Prints it."""
-    from narrows.advise.show import path_line  # noqa: PLC0415
+    from narrows.advise.show import GOALS, path_line  # noqa: PLC0415
     from narrows.show import table as draw  # noqa: PLC0415
 
     best = found.offers[0]
@@ -224,5 +224,6 @@ def show(found: Offers, out: Console) -> None:
     out.print(path_line(found.asked.place), markup=False, soft_wrap=True)
     out.print()
     draw(out, table(found))
-    out.print(f"\nAsked as operator, for {' and '.join(found.asked.cares)}. Rests on {found.runs} simulations.")
+    goals = " and ".join(GOALS[care] for care in found.asked.cares)
+    out.print(f"\nRole: operator. Goal: {goals}. Rests on {found.runs} simulations.")
     out.print(f"\n  {best.policy}", markup=False, soft_wrap=True)
