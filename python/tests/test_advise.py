@@ -347,7 +347,9 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
     assert told["choice"]["key"] == "bbr"
     assert told["extrapolated"] is not told["inside_validated"]
     assert told["runs"] > 10
-    assert "<title>narrows advise</title>" in (tmp_path / "a.html").read_text()
+    page = (tmp_path / "a.html").read_text()
+    assert "<title>narrows advise</title>" in page
+    assert "bbr (recommended, fastest): " in page
     shown = cli("advise", *PATH)
     assert shown.returncode == 0
     for part in ("Leave it as it is", "Rests on", "Path (stated)"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from narrows import tables
 from narrows.advise.asked import Place
 from narrows.advise.trial import Trial, scenario, side
-from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, claim
+from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
 from narrows.tables import Cell, significant
 
 if TYPE_CHECKING:
@@ -167,6 +167,21 @@ def every(advice: Advice) -> tables.Table:
     return tables.Table("Candidates", ("candidate", ""), (*heads, "utility", "runs"), lines)
 
 
+def _said(row: Row) -> str:
+    """A candidate in a sentence.
+
+    >>> from narrows.advise.verdict import Price
+    >>> price = Price(share_pct=91.2, times_fair=3.1, kept_pct=99.6)
+    >>> figures = {"goodput_mbit": 18.29, "p95_ms": 120.4, "again_pct": 1.3, "utility": 0.956}
+    >>> _said(Row(key="bbr", marks=("fastest",), figures=figures, price=price, runs=4, why_not="", needs=""))
+    'bbr (fastest): 18.3 Mbit/s, p95 120 ms, 1.3 % retransmitted; CUBIC keeps 100 %.'
+    """
+    marks = f" ({', '.join(row.marks)})" if row.marks else ""
+    goodput, p95, again = (significant(_digits(row.figures[name])) for name in ("goodput_mbit", "p95_ms", "again_pct"))
+    kept = "" if row.price.kept_pct is None else f"; CUBIC keeps {row.price.kept_pct:.0f} %"
+    return f"{row.key}{marks}: {goodput} Mbit/s, p95 {p95} ms, {again} % retransmitted{kept}."
+
+
 def _digits(value: float | None) -> float | None:
     """Three digits that count: seeds differ by more."""
     return None if value is None else float(f"{value:.3g}")
@@ -241,6 +256,7 @@ def report(advice: Advice, file: str | PathLike[str]) -> None:
     ]
     names = ["as it is", f"with {advice.best.key}"][: len(runs)]
     rows = [f"{row[0].text}: {row[1].text} to {row[2].text} ({row[4].text})." for row in table(advice).rows]
+    rows += [_said(row) for row in advice.rows]
     todo = [f"To do it: {'; '.join(advice.commands)}."] if advice.commands else []
     told = " ".join([headline(advice), path_line(asked.place), *rows, *sentences(advice), *todo])
     write(document(runs, names=names, title="narrows advise") | {"first": told}, file)

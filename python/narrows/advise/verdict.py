@@ -185,7 +185,8 @@ class Advice:
         inside: Does the path lie within what was validated?
         cases: The nearest reference cases.
         rows: Every candidate with its figures, the best first.
-        fastest: Which of the finalists has the highest goodput alone, whatever it takes from others.
+        fastest: Which of the finalists has the highest goodput alone, whatever it takes from others; of those within 2 %
+            of it the choice, or else what there is.
         lacking: What the kernel cannot load, and the modules that are missing.
         wakeups_per_s: Of pacing, for each flow.
         preliminary: The last round is missing.
@@ -317,7 +318,7 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
         wrong=wrong,
         rule=edges.rule(asked),
         rows=rows(found, key),
-        fastest=fastest(found, key),
+        fastest=fastest(found, key)[0],
         lacking=lacking(asked, has),
         inside=inside,
         cases=cases,
@@ -327,15 +328,11 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
     )
 
 
-def fastest(found: Found, choice: str) -> str:
-    """Which finalist has the highest goodput alone; of equals, to three digits, the choice, then what there is."""
-    best = found.fastest(found.finalists or None) or choice
-    equals = [key for key in (choice, found.present) if _three(found.goodput(key)) == _three(found.goodput(best))]
-    return [*equals, best][0]
-
-
-def _three(value: float | None) -> str:
-    return f"{value or 0.0:.3g}"
+def fastest(found: Found, choice: str) -> list[str]:
+    """The finalists whose goodput alone is within 2 % of the highest: the choice first, then what there is."""
+    known = {key: got for key in found.finalists or found.ranking() if (got := found.goodput(key)) is not None}
+    near = [key for key, got in known.items() if got >= (1 - TIE) * max(known.values())]
+    return sorted(near, key=lambda key: (key != choice, key != found.present, -known[key])) or [choice]
 
 
 def rows(found: Found, choice: str) -> list[Row]:
@@ -344,7 +341,7 @@ def rows(found: Found, choice: str) -> list[Row]:
     out = []
     for key in found.ranking():
         candidate = found.candidates[key]
-        marks = {"in use": candidate.present, "recommended": key == choice, "fastest": key == fast}
+        marks = {"in use": candidate.present, "recommended": key == choice, "fastest": key in fast}
         draws = found.draws(key)
         out.append(
             Row(
