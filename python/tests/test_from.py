@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows.advise.dialects import ConfigError, read
+from narrows.advise.judge import judge
 from narrows.errors import NarrowsError
 
 NETEM = "tc qdisc add dev eth0 root netem delay 100ms 10ms 25% distribution normal loss 1% rate 20mbit limit 500"
@@ -63,7 +64,8 @@ SHOWN = [
         ),
         (
             "tc qdisc replace dev e root cake bandwidth 18mbit besteffort rtt 50ms nat",
-            {"rate": "18Mbit", "rtt": "40ms", "queue": {"kind": "cake", "rtt": "50ms", "diffserv": "besteffort"}},
+            {"rate": "18Mbit", "rtt": "40ms", "queue": {
+                "kind": "cake", "rtt": "50ms", "diffserv": "besteffort", "nat": True}},
         ),
         (
             "tc qdisc add dev a root netem delay 30ms rate 10mbit; tc qdisc add dev b root netem delay 10ms rate 2mbit",
@@ -94,7 +96,16 @@ SHOWN = [
             "shape average 2000000 64000\nqueue-limit 85 packets",
             {"rate": "2Mbit", "rtt": "40ms", "buffer": "85p", "link": {"kind": "shape_average", "bc": "8000B"}},
         ),
-        (SQM, {"rate": "20Mbit", "rtt": "40ms", "queue": "cake", "reverse": {"rate": "5Mbit", "queue": "cake"}}),
+        (
+            SQM,
+            {
+                "rate": "20Mbit", "rtt": "40ms",
+                "queue": {"kind": "cake", "bandwidth": "20Mbit", "cells": "noatm", "overhead": 44},
+                "reverse": {
+                    "rate": "5Mbit", "queue": {"kind": "cake", "bandwidth": "5Mbit", "cells": "noatm", "overhead": 44},
+                },
+            },
+        ),
         (
             "qdisc fq_codel 0: dev eth0 root refcnt 2 limit 10240p flows 1024 target 5ms interval 100ms ecn",
             {
@@ -180,6 +191,8 @@ WORDS = st.sampled_from(
         "average", "peak", "2000000", "62500", "queue-limit", "policy-map", "option", "download", "'20000'", "sqm.",
         "config", "queue", "action", ";", "&&", "#", "\\", "-1", "1e999", "\n", "distribution", "normal", "reorder",
         "gap", "5", "seed", "slot", "ecn", "refcnt",
+        "fq", "buckets", "sfq", "perturb", "weights", "stab", "overhead", "hfsc", "set", "traffic-policy",
+        "shaper", "conform-exceed",
     ]
 )  # fmt: skip
 TREES = st.recursive(
@@ -210,6 +223,218 @@ def test_no_text_breaks_it(text: str) -> None:
     except NarrowsError as error:
         said = str(error)
     assert said
+
+
+@pytest.mark.parametrize(
+    ("text", "queue"),
+    [
+        (
+            "tc qdisc add dev e root fq quantum 2000 initial_quantum 4000 flow_limit 50 maxrate 10mbit "
+            "ce_threshold 4ms",
+            {
+                "kind": "fq", "quantum": "2000B", "initial_quantum": "4000B", "flow_limit": "50p", "maxrate": "10Mbit",
+                "ce_threshold": "4ms",
+            },
+        ),
+        (
+            "tc qdisc add dev e root sfq perturb 10 limit 100 headdrop flows 64/1024",
+            {"kind": "sfq", "perturb": "10000ms", "limit": "100p", "headdrop": True, "flows": 64},
+        ),
+        (
+            "tc qdisc add dev e root cake bandwidth 20mbit docsis nat ack-filter ingress",
+            {
+                "kind": "cake", "bandwidth": "20Mbit", "line": "docsis", "nat": True, "ack_filter": "ack-filter",
+                "ingress": True,
+            },
+        ),
+        (
+            "qdisc cake 8001: dev e root refcnt 2 bandwidth 20Mbit diffserv3 triple-isolate nonat nowash no-ack-filter "
+            "split-gso rtt 100ms raw overhead 0",
+            {"kind": "cake", "diffserv": "diffserv3", "flows": "triple-isolate", "rtt": "100ms"},
+        ),
+        (
+            "tc qdisc add dev e root cake bandwidth 20mbit overhead 44 mpu 84 atm",
+            {"kind": "cake", "bandwidth": "20Mbit", "overhead": 44, "mpu": "84B", "cells": "atm"},
+        ),
+        (
+            json.dumps([{"kind": "fq", "dev": "e", "root": True, "options": {
+                "limit": 10000, "flow_limit": 100, "quantum": 3028, "maxrate": 1250000, "horizon": 10000000,
+                "timer_slack": 10000, "horizon_drop": True, "refill_delay": 40000}}]),
+            {
+                "kind": "fq", "limit": "10000p", "flow_limit": "100p", "quantum": "3028B", "maxrate": "10Mbit",
+                "horizon": "10000ms", "timer_slack": "0.01ms", "horizon_drop": True, "refill_delay": "40ms",
+            },
+        ),
+        (
+            json.dumps([{"kind": "cake", "dev": "e", "root": True, "options": {
+                "bandwidth": 2500000, "diffserv": "besteffort", "flowmode": "dual-dsthost", "nat": True, "wash": False,
+                "ingress": False, "ack-filter": "enabled", "split_gso": True, "rtt": 50000, "raw": False, "atm": "atm",
+                "overhead": 44}}]),
+            {
+                "kind": "cake", "diffserv": "besteffort", "flows": "dual-dsthost", "nat": True, "cells": "atm",
+                "ack_filter": "ack-filter", "rtt": "50ms", "overhead": 44, "bandwidth": "20Mbit",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_a_discipline_keeps_its_options(text: str, queue: dict[str, Any]) -> None:
+    found = read(text)
+    assert found.path.tree()["queue"] == queue
+    assert found.left == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("tc qdisc add dev e root fq buckets 2048 defrate 1mbit", ["`buckets 2048`", "`defrate 1mbit`"]),
+        ("tc qdisc add dev e root cake bandwidth 9mbit fwmark 0xff bogus", ["`fwmark 0xff`", "`bogus`"]),
+        ("tc qdisc add dev e root netem delay 5ms seed 7", ["`seed 7`"]),
+        ("tc qdisc add dev e root netem delay 5ms rate 1mbit 20 48 5", ["`rate's overhead and cells: 20 48 5`"]),
+        ("tc qdisc add dev e root netem delay 5ms slot 1ms 2ms", ["`slot 1ms 2ms`"]),
+        (
+            "tc class add dev e parent 1: classid 1:1 htb rate 5mbit prio 1 quantum 1500 cburst 15k linklayer atm",
+            ["`prio 1`", "`quantum 1500`", "`cburst 15k`", "`linklayer atm`"],
+        ),
+        (
+            "tc qdisc add dev e root stab overhead 44 linklayer atm tbf rate 5mbit burst 15k latency 50ms mpu 64",
+            ["`stab overhead 44 linklayer atm`", "`mpu 64`"],
+        ),
+        ("tc qdisc add dev e root estimator 1s 4s fq", ["`estimator 1s 4s`"]),
+        ("tc qdisc add dev e root ets bands 3 quanta 1500", ["of ets: `bands 3 quanta 1500`", "ets, of which"]),
+        ("tc qdisc add dev e root prio bands 3", ["options of prio: `bands 3`", "prio, of which narrows has"]),
+        (
+            "tc qdisc add dev e root fq\ntc filter add dev e parent 1: protocol ip u32 match ip dport 80 flowid 1:1",
+            ["`filter add dev e parent 1: protocol ip u32 match ip"],
+        ),
+        (
+            "tc filter add dev e parent ffff: u32 match u32 0 0 police rate 2mbit burst 62500 overhead 24 "
+            "conform-exceed reclassify/ok flowid :1",
+            ["what u32 selects", "`overhead 24`", "`conform-exceed reclassify/ok`", "`:1`"],
+        ),
+        (
+            json.dumps([{"kind": "fq", "dev": "e", "root": True, "options": {"buckets": 1024, "bands": 0}}]),
+            ["entry 1: `buckets 1024`"],
+        ),
+        (SQM.replace("cake", "fq_codel"), ["`linklayer ethernet`", "`overhead 44`"]),
+        ("policy-map x\n class y\n  police cir 2000000 bc 62500 exceed-action set-dscp-transmit cs1\n  set dscp ef",
+         ["`exceed-action set-dscp-transmit`", "`cs1`", "`set dscp ef`"]),
+    ],
+)  # fmt: skip
+def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: list[str]) -> None:
+    found = read(text).left
+    assert len(found) == len(left), found
+    for one, told in zip(left, found, strict=True):
+        assert one in told
+
+
+def test_sqms_link_layer_overhead_and_advanced_words_are_taken_over() -> None:
+    text = SQM.replace("ethernet", "atm").replace("'44'", "'40'") + (
+        "\toption script 'piece_of_cake.qos'\n\toption qdisc_advanced '1'\n\toption qdisc_really_really_advanced '1'\n"
+        "\toption iqdisc_opts 'nat dual-dsthost ingress'\n\toption eqdisc_opts 'nat dual-srchost ack-filter bogus'\n"
+    )
+    found = read(text)
+    both = {"kind": "cake", "cells": "atm", "overhead": 40, "diffserv": "besteffort", "nat": True}
+    tree = found.path.tree()
+    assert tree["queue"] == both | {"bandwidth": "20Mbit", "flows": "dual-dsthost", "ingress": True}
+    assert tree["reverse"]["queue"] == both | {
+        "bandwidth": "5Mbit",
+        "flows": "dual-srchost",
+        "ack_filter": "ack-filter",
+    }
+    assert found.left == ["line 13: `bogus`"]
+
+
+def test_netems_limit_holds_what_it_delays() -> None:
+    found = read("tc qdisc add dev e root netem delay 200ms")
+    tree = found.path.tree()
+    assert tree["buffer"] == "1000p"
+    # 1000 frames of 1514 bytes in 200 ms.
+    assert tree["policer"] == {"kind": "police", "rate": "60.56Mbit", "burst": "1514000B", "header": "0B"}
+    assert any("netem's limit" in sentence for sentence in found.assumed)
+    judged = judge(found.path)
+    assert 40 < judged.rows["CUBIC"]["goodput_mbit"][0] < 61
+    assert 40 < judged.rows["BBR"]["goodput_mbit"][0] < 61
+    # Where the link is slower, or the limit does not bind, there is no bucket.
+    for text in ("netem delay 5ms", "netem delay 200ms limit 100000", "netem delay 100ms rate 20mbit"):
+        assert "policer" not in read(f"tc qdisc add dev e root {text}").path.tree()
+
+
+def test_hfsc_is_refused_by_its_name() -> None:
+    shown = json.dumps([{"kind": "hfsc", "dev": "e", "root": True, "options": {}}])
+    for text in (
+        "tc qdisc add dev e root handle 1: hfsc default 1",
+        "tc class add dev e parent 1: classid 1:1 hfsc sc rate 5mbit",
+        "qdisc hfsc 1: dev e root",
+        shown,
+    ):
+        with pytest.raises(ConfigError, match="hfsc: narrows has no model of it"):
+            read(text)
+
+
+def test_wrapped_lines_of_a_router_are_one_command() -> None:
+    wrapped = ROUTER.replace(" be 125000 conform-action", "\n    be 125000 conform-action").replace(
+        "exceed", "\n  exceed"
+    )
+    assert read(wrapped).path.tree() == read(ROUTER).path.tree()
+    car = "interface e0\n rate-limit input 2000000 62500\n 125000 conform-action transmit exceed-action\n drop\n"
+    assert read(car).path.tree()["policer"] == {"kind": "car", "cir": "2Mbit", "bc": "62500B", "be": "125000B"}
+    passing = ROUTER.replace("exceed-action drop", "exceed-action transmit")
+    assert read(passing).path.tree()["policer"]["exceed"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("lines", "path"),
+    [
+        (
+            ["shaper WAN bandwidth '50mbit'", "shaper WAN default bandwidth '100%'",
+             "shaper WAN default queue-type 'fq-codel'", "shaper WAN default target 10"],
+            {
+                "rate": "50Mbit", "rtt": "40ms", "link": {"kind": "htb"},
+                "queue": {"kind": "fq_codel", "target": "10ms"},
+            },
+        ),
+        (
+            ["network-emulator N network-delay 50", "network-emulator N bandwidth 10mbit",
+             "network-emulator N packet-loss 1", "network-emulator N queue-limit 200"],
+            {"rate": "10Mbit", "rtt": "50ms", "buffer": "200p", "loss": "1%"},
+        ),
+        (
+            ["limiter L default bandwidth 2mbit", "limiter L default burst 62500"],
+            {"rate": "1Gbit", "rtt": "40ms", "policer": {"kind": "police", "rate": "2Mbit", "burst": "62500B"}},
+        ),
+        (
+            ["rate-control R bandwidth 5000", "rate-control R burst 15k", "rate-control R latency 50"],
+            {"rate": "5Mbit", "rtt": "40ms", "buffer": "46610B", "link": {"kind": "tbf", "burst": "15360B"}},
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("begin", ["set traffic-policy", "set qos policy"])
+def test_vyos_policies_become_a_path(begin: str, lines: list[str], path: dict[str, Any]) -> None:
+    found = read("\n".join(f"{begin} {line}" for line in lines))
+    assert (found.dialect, found.path.tree(), found.left) == ("vyos", path, [])
+
+
+def test_vyos_words_that_a_path_has_not_are_reported() -> None:
+    lines = [
+        "shaper W bandwidth 5mbit",
+        "shaper W class 10 bandwidth 50%",
+        "priority-queue P default",
+        "shaper W description x",
+    ]
+    found = read("\n".join(f"set traffic-policy {line}" for line in lines))
+    assert found.left == [
+        "line 2: `class 10 bandwidth 50%`", "line 3: priority-queue, of which narrows has no model",
+        "line 4: `description x`",
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match="line 1: bandwidth auto of which rate"):
+        read("set traffic-policy shaper W bandwidth auto")
+
+
+def test_several_flows_of_each_kind() -> None:
+    path = read("tc qdisc add dev e root netem delay 20ms rate 20mbit limit 100").path
+    judged = judge(path, flows=3)
+    assert [len(judged.rows[mix]["goodput_mbit"]) for mix in judged.rows] == [1, 1, 2]
+    assert 15 < sum(judged.rows["both"]["goodput_mbit"]) < 20
 
 
 def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401

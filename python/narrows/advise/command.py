@@ -288,13 +288,20 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
 @click.argument("config")
 @click.option("--rtt", help="Of the path, where the text says none. Example: --rtt 20ms")
 @click.option("--rate", help="Of the link, where the text says none. Example: --rate 100Mbit")
+@click.option(
+    "--flows",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Flows of each congestion control. Example: --flows 4",
+)
 @click.option("-o", "out_file", type=click.Path(dir_okay=False), help="Write the scenario. Example: -o path.toml")
 @click.option("--seed", type=click.IntRange(0, 2**63), default=1, help="Of the simulations. Example: --seed 7")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .warned")
 def from_(  # noqa: PLR0917 - Click calls it by keyword
-    config: str, rtt: str | None, rate: str | None, out_file: str | None, seed: int, as_json: bool
+    config: str, rtt: str | None, rate: str | None, flows: int, out_file: str | None, seed: int, as_json: bool
 ) -> None:
-    """Read lines of tc, `tc -j`, a router's policy-map or OpenWrt's sqm: a scenario, and what it does to TCP.
+    """Read lines of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm: a scenario, and what it does to TCP.
 
     CONFIG is a file, - for standard input, or the text itself. Nothing in it is run.
 
@@ -325,14 +332,14 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
         found.assumed = [sentence for sentence in found.assumed if RATE not in sentence]
     scenario = Scenario(
         found.path,
-        flows=[Flow("cubic"), Flow("bbr")],
+        flows=[Flow(cc, count=flows) if flows > 1 else Flow(cc) for cc in ("cubic", "bbr")],
         probes=[Ping(interval="20ms")],
         title=f"Read from {found.dialect}",
         duration="30s",
     )
     toml = scenario.toml()
     with _Bar(quiet=as_json, of="simulations") as bar:
-        judged = judge(found.path, seed=seed, progress=bar)
+        judged = judge(found.path, flows=flows, seed=seed, progress=bar)
     if out_file is not None:
         output.write(out_file, toml)
     warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]

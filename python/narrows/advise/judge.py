@@ -28,7 +28,7 @@ class Judgement:
     Attributes:
         rate_mbit: What the narrowest place lets pass.
         rtt_ms: Propagation.
-        rows: By mix: `goodput_mbit` of each, `p95_ms` of a ping, `again_pct`.
+        rows: By mix: `goodput_mbit` of each congestion control, `p95_ms` of a ping, `again_pct`.
     """
 
     rate_mbit: float
@@ -58,20 +58,24 @@ class Judgement:
         return out or ["Neither CUBIC nor BBR has any trouble here."]
 
 
-def judge(path: Path, *, seed: int = 1, jobs: int | None = None, progress: Progress | None = None) -> Judgement:
-    """Runs the three.
+def judge(
+    path: Path, *, flows: int = 1, seed: int = 1, jobs: int | None = None, progress: Progress | None = None
+) -> Judgement:
+    """Runs the three, with so many flows of each congestion control.
 
     Raises:
         ScenarioError: If the path is not right.
     """
-    about = run(_scenario(path, ("reno",), 1), seed)["path"]
+    about = run(_scenario(path, ("reno",), 1, 1), seed)["path"]
     seconds = max(3, min(SECONDS, round(PACKETS * 1514 * 8 / 1e6 / max(0.001, about["rate_mbit"]))))
     rows: dict[str, Json] = {}
 
     def one(name: str, keep_on: Progress) -> None:
-        done = run(_scenario(path, MIXES[name], seconds), seed, keep_on)
+        done = run(_scenario(path, MIXES[name], flows, seconds), seed, keep_on)
         rows[name] = {
-            "goodput_mbit": [flow["goodput_mbit"] or 0.0 for flow in done["flows"]],
+            "goodput_mbit": [
+                sum(flow["goodput_mbit"] or 0.0 for flow in done["flows"] if flow["cc"] == cc) for cc in MIXES[name]
+            ],
             "p95_ms": done["probes"][0]["rtt_ms"]["p95"],
             "again_pct": 100 * sum(flow["retransmit_rate"] or 0.0 for flow in done["flows"]) / len(done["flows"]),
         }
@@ -82,6 +86,6 @@ def judge(path: Path, *, seed: int = 1, jobs: int | None = None, progress: Progr
     return Judgement(rate_mbit=about["rate_mbit"], rtt_ms=about["rtt_ms"], rows={name: rows[name] for name in MIXES})
 
 
-def _scenario(path: Path, ccs: tuple[str, ...], seconds: int) -> Json:
-    flows = [Flow(cc) for cc in ccs]
+def _scenario(path: Path, ccs: tuple[str, ...], count: int, seconds: int) -> Json:
+    flows = [Flow(cc, count=count) if count > 1 else Flow(cc) for cc in ccs]
     return Scenario(path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{seconds}s").tree()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows import _core
+from narrows.advise.dialects.disciplines import OPTIONS, counts_otherwise
 from narrows.advise.dialects.reading import ConfigError, Json, Reading, Warned, bits, size, span
 from narrows.errors import ScenarioError
 from narrows.scenario import Hop, Path
@@ -18,13 +19,15 @@ RTT = "40ms"
 RATE = "1Gbit"
 """And of a link whose rate is not."""
 
+_RATE_BITS = 1e9
+
 NETEM_LIMIT = 1000
 """Packets that netem holds unless told otherwise, those among them that it delays."""
 
 FRAME = 1514
 
-QUEUES = {"fq_codel", "codel", "pie", "cake", "fq", "fq_pie", "sfq", "pfifo_fast", "choke", "hhf", "red", "drr", "sfb"}
-"""Disciplines that narrows has by tc's name."""
+_STRUCTURE = ("noqueue", "ingress", "clsact", "class")
+"""What tc shows beside disciplines that hold packets."""
 
 Dialect = str
 
@@ -79,8 +82,10 @@ def compose(
     keys: dict[str, Any] = {"rtt": span(sum(delays)) if any(delays) else RTT}
     if delays[1] and delays[0]:
         keys["delay_forward"] = span(delays[0])
+    held = _held([one for one in layers if one.dev == mattering[0]], ahead, assumed)
     if "rate" not in ahead and "policer" not in ahead:
         assumed.append(f"a link of {RATE}: it says no rate")
+    ahead |= held
     ahead.setdefault("rate", RATE)
     if back:
         back.setdefault("rate", RATE)
@@ -88,6 +93,19 @@ def compose(
     path = Path(**keys, **ahead, reverse=Hop(**back) if back else None)
     _check(path, name)
     return Reading(dialect=dialect, path=path, assumed=assumed, warned=told, left=out)
+
+
+def refuse(kind: str, place: str) -> None:
+    """Refuses a discipline without which the rest would be read as another path.
+
+    Raises:
+        ConfigError: If it is one.
+    """
+    if kind == "hfsc":
+        raise ConfigError(
+            f"{place}: hfsc: narrows has no model of it, and without its service curves the path is another one\n"
+            "    write: the same rates as htb: tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit ceil 20mbit"
+        )
 
 
 def _check(path: Path, name: str) -> None:
@@ -216,6 +234,7 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
         elif _polices(layer):
             o = layer.options
             extra = {"peakrate": bits(o["peakrate"])} if "peakrate" in o else {}
+            extra |= {"mtu": size(o["mtu"])} if "mtu" in o else {}
             keys["policer"] = {"kind": "police", "rate": bits(o["rate"]), "burst": size(o["burst"])} | extra
             if "rate" not in keys:
                 assumed.append(f"a link of {RATE} behind the policer")
@@ -224,11 +243,31 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
     return keys
 
 
+def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
+    """The limit of a netem that delays but has no rate: no more packets than that enter in any time of the delay.
+
+    netem counts the packets that it delays. A bucket of as many frames that fills in that time lets the same bursts
+    pass and the same rate in the long run.
+    """
+    netem = next((one for one in layers if one.kind == "netem" and one.options.get("delay")), None)
+    if netem is None or "rate" in netem.options or "policer" in keys:
+        return {}
+    limit, delay = max(1, netem.options.get("limit", NETEM_LIMIT)), netem.options["delay"]
+    most = limit * FRAME * 8 / delay
+    link = next((one.options["rate"] for one in layers if one is not netem and "rate" in one.options), _RATE_BITS)
+    if most >= link:
+        return {}
+    assumed.append(
+        f"a bucket of {limit} frames that fills in {span(delay)} for netem's limit: it holds what it delays, too"
+    )
+    return {"policer": {"kind": "police", "rate": bits(most), "burst": size(limit * FRAME), "header": "0B"}}
+
+
 def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
     keys["delay"] = o.get("delay", 0.0)
     if "rate" in o:
         keys["rate"] = bits(o["rate"])
-    if "rate" in o or "limit" in o:
+    if ("rate" in o or "limit" in o or o.get("delay")) and "queue" not in keys:
         keys.setdefault("buffer", f"{max(1, o.get('limit', NETEM_LIMIT))}p")
     if o.get("jitter"):
         keys["jitter"] = {"kind": o.get("distribution", "uniform"), "spread": span(o["jitter"]), "ordered": False}
@@ -242,13 +281,17 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
         keys["loss"] = correlated if o.get("loss_correlation") else plain
     for name in ("corrupt", "duplicate"):
         if o.get(name):
-            keys[name] = f"{o[name]:g}%"
+            correlation = o.get(f"{name}_correlation")
+            plain = f"{o[name]:g}%"
+            keys[name] = {"probability": plain, "correlation": correlation} if correlation else plain
     if o.get("reorder"):
         if o.get("delay"):
             # netem sends those at once that are reordered; to the others they are early, and narrows says who is late.
             left.append("reorder: netem sends some packets ahead of their turn, a path here has late ones only")
         else:
             left.append("reorder without a delay does nothing")
+    if o.get("gap"):
+        left.append(f"gap {o['gap']}")
 
 
 def _tbf(o: Json, keys: dict[str, Any]) -> None:
@@ -256,7 +299,8 @@ def _tbf(o: Json, keys: dict[str, Any]) -> None:
         return
     keys["rate"] = bits(o["rate"])
     link = {"kind": "tbf"} | ({"burst": size(o["burst"])} if o.get("burst") else {})
-    keys["link"] = link | ({"peakrate": bits(o["peakrate"])} if o.get("peakrate") else {})
+    link |= {"peakrate": bits(o["peakrate"])} if o.get("peakrate") else {}
+    keys["link"] = link | ({"mtu": size(max(FRAME, o["mtu"]))} if o.get("mtu") else {})
     limit = o.get("limit")
     if limit is None and "latency" in o:
         limit = o["rate"] / 8 * o["latency"] + o.get("burst", 0.0)
@@ -270,24 +314,15 @@ def _queue(layer: Layer, keys: dict[str, Any], left: list[str]) -> None:
         if o.get("limit"):
             keys["buffer"] = f"{o['limit']}p" if layer.kind == "pfifo" else size(o["limit"])
         return
-    if layer.kind not in QUEUES:
-        if layer.kind not in {"noqueue", "mq", "ingress", "clsact", "prio", "hfsc", "class"}:
+    if layer.kind not in OPTIONS:
+        if layer.kind not in _STRUCTURE:
             left.append(f"line {layer.line}: {layer.kind}, of which narrows has no model")
         return
-    times = {name: span(o[name]) for name in ("target", "interval", "rtt") if o.get(name)}
-    words = {name: o[name] for name in ("diffserv", "flows") if o.get(name) and layer.kind in {"cake", "fq_codel"}}
-    marks = {"ecn": True} if o.get("ecn") else {"ecn": False} if o.get("noecn") else {}
-    if layer.kind == "cake":
-        if o.get("rate"):
-            keys["rate"] = bits(o["rate"])
-        times.pop("target", None)
-        times.pop("interval", None)
-        marks = {}
-    elif layer.kind in {"fq", "sfq", "pfifo_fast", "hhf", "drr", "red", "sfb", "choke", "fq_pie"}:
-        times, words, marks = {}, {}, {}
-    if layer.kind == "pie":
-        times.pop("interval", None)
-    keys["queue"] = {"kind": layer.kind} | times | words | marks
+    params = dict(o.get("params", {}))
+    if layer.kind == "cake" and o.get("rate"):
+        keys["rate"] = bits(o["rate"])
+        if counts_otherwise(params):
+            # Its shaper counts them; without a bandwidth of its own there would be none.
+            params["bandwidth"] = bits(o["rate"])
+    keys["queue"] = {"kind": layer.kind} | params
     keys.pop("buffer", None)
-    if o.get("limit") and layer.kind in {"codel", "fq_codel", "pie"}:
-        keys["queue"]["limit"] = f"{o['limit']}p"

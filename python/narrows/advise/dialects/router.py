@@ -7,7 +7,7 @@ Cisco's words (Quality of Service configuration guides, IOS 12.2T and 15.1): rat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from narrows.advise.dialects.layers import RATE, RTT, _check
 from narrows.advise.dialects.reading import ConfigError, Json, Reading, Warned, Words, bits, size
@@ -34,26 +34,22 @@ def read(text: str, name: str) -> Reading:
     warned: list[Warned] = []
     left: list[str] = []
     assumed = [f"a round trip of {RTT}: a policy-map says none"]
-    for number, raw in enumerate(text.splitlines(), 1):
-        at = Words(name, number, tuple(raw.lower().split()))
-        if not at.words or at.words[0].startswith("!"):
-            continue
-        first = at.words[0]
+    for at in _lines(text, name):
+        number, first = at.line, at.words[0]
         if first in {"police", "rate-limit", "shape"} and keys:
             left.append(f"line {number}: a second {first}: one path has one")
         elif first == "police":
-            keys = _police(at, warned, assumed)
+            keys = _police(at, warned, assumed, left)
         elif first == "rate-limit":
-            keys = _car(at, warned)
+            keys = _car(at, warned, left)
         elif first == "shape":
-            keys = _shape(at, warned, assumed)
+            keys = _shape(at, warned, assumed, left)
         elif first == "queue-limit" and "link" in keys:
             keys["buffer"] = _queue_limit(at, keys)
         elif first == "fair-queue" and "link" in keys:
             keys["queue"] = "sfq"
             assumed.append("sfq for fair-queue: both serve flows in turn")
-        elif first not in {"policy-map", "class", "class-map", "match", "exit", "end", "interface", "service-policy",
-                           "conform-action", "exceed-action", "violate-action", "description", "set"}:  # fmt: skip
+        elif first not in _NAMES:
             left.append(f"line {number}: `{' '.join(at.words)[:60]}`")
     if not keys:
         raise ConfigError(f"{name}: line 1: neither police nor shape in it\n    write: police cir 2000000 bc 62500")
@@ -66,6 +62,61 @@ def read(text: str, name: str) -> Reading:
     path = Path(**whole)
     _check(path, name)
     return Reading(dialect="router", path=path, assumed=assumed, warned=warned, left=left)
+
+
+def _lines(text: str, name: str) -> Iterator[Words]:
+    """The commands; a line that continues the one before, as terminals and documents wrap them, is joined to it."""
+    number = 0
+    words: tuple[str, ...] = ()
+    for at, raw in enumerate(text.splitlines(), 1):
+        more = tuple(raw.lower().split())
+        if not more or more[0].startswith("!"):
+            continue
+        if words and (more[0] in _CONTINUED or re.fullmatch(r"\d+", more[0])):
+            words += more
+            continue
+        if words:
+            yield Words(name, number, words)
+        number, words = at, more
+    if words:
+        yield Words(name, number, words)
+
+
+def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, str]], left: list[str]) -> dict[str, str]:
+    """What becomes of packets, where it is not what is usual: `conform-action transmit exceed-action drop`."""
+    out: dict[str, str] = {}
+    words = list(rest)
+    while words:
+        word = words.pop(0)
+        if word.endswith("-action") and words:
+            action = words.pop(0)
+            known = {"transmit": "pass", "drop": "drop"}.get(action)
+            if word in names and known is not None:
+                name, usual = names[word]
+                out |= {name: known} if known != usual else {}
+            else:
+                left.append(f"line {at.line}: `{word} {action[:40]}`")
+        elif not re.fullmatch(r"\d+", word) and word not in _UNITS:
+            left.append(f"line {at.line}: `{word[:40]}`")
+    return out
+
+
+_NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "description"}
+"""What names things and does nothing to packets."""
+
+_CONTINUED = {
+    "conform-action", "exceed-action", "violate-action", "bc", "be", "pir", "burst", "peak-burst", "peak-rate",
+    "transmit", "drop", "bytes", "packets", "average", "peak",
+}  # fmt: skip
+_UNITS = {"bps", "bytes", "cir", "rate", "bc", "be", "pir", "burst", "peak-burst", "peak-rate", "average", "peak",
+          "input", "output", "packets"}  # fmt: skip
+_CIR = {
+    "conform-action": ("conform", "pass"),
+    "exceed-action": ("exceed", "drop"),
+    "violate-action": ("violate", "drop"),
+}
+_TRTCM = {"conform-action": ("green", "pass"), "exceed-action": ("yellow", "pass"), "violate-action": ("red", "drop")}
+_CAR = {"conform-action": ("conform", "pass"), "exceed-action": ("exceed", "drop")}
 
 
 def _numbers(at: Words, words: list[str]) -> list[float]:
@@ -116,7 +167,7 @@ def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -
     return rate
 
 
-def _police(at: Words, warned: list[Warned], assumed: list[str]) -> Json:
+def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
     names = {"cir": ("cir", "rate"), "bc": ("bc", "burst"), "be": ("be", "peak-burst"), "pir": ("pir", "peak-rate")}
     found = _named(at, names)
     rate = _rate(at, found, "cir", warned)
@@ -127,9 +178,11 @@ def _police(at: Words, warned: list[Warned], assumed: list[str]) -> Json:
     _burst(at, rate, bc, "bc", warned)
     if "pir" in found:
         pbs = found.get("be", bc)
-        return {"policer": {"kind": "trtcm", "cir": bits(rate), "cbs": size(bc), "pir": bits(max(rate, found["pir"])),
-                            "pbs": size(pbs), "header": "0B"}}  # fmt: skip
-    return {"policer": {"kind": "cir", "cir": bits(rate), "bc": size(bc), **_be(found)}}
+        actions = _actions(at.words[1:], at, _TRTCM, left)
+        rates = {"cir": bits(rate), "pir": bits(max(rate, found["pir"]))}
+        return {"policer": {"kind": "trtcm", **rates, "cbs": size(bc), "pbs": size(pbs), "header": "0B", **actions}}
+    actions = _actions(at.words[1:], at, _CIR, left)
+    return {"policer": {"kind": "cir", "cir": bits(rate), "bc": size(bc), **_be(found), **actions}}
 
 
 def _be(found: dict[str, float]) -> dict[str, str]:
@@ -149,7 +202,7 @@ def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -
         )
 
 
-def _car(at: Words, warned: list[Warned]) -> Json:
+def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
     words = [w for w in at.words[1:] if w not in {"input", "output"}]
     found = dict(zip(("cir", "bc", "be"), _numbers(at, words), strict=False))
     rate = _rate(at, found, "cir", warned)
@@ -158,13 +211,22 @@ def _car(at: Words, warned: list[Warned]) -> Json:
             "it has no burst", "rate-limit input 2000000 62500 125000 conform-action transmit exceed-action drop"
         )
     _burst(at, rate, found["bc"], "its normal burst:", warned)
-    return {"policer": {"kind": "car", "cir": bits(rate), "bc": size(found["bc"]), **_be(found)}}
+    return {
+        "policer": {
+            "kind": "car",
+            "cir": bits(rate),
+            "bc": size(found["bc"]),
+            **_be(found),
+            **_actions(at.words[1:], at, _CAR, left),
+        }
+    }
 
 
-def _shape(at: Words, warned: list[Warned], assumed: list[str]) -> Json:
+def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
     if len(at.words) < 2 or at.words[1] not in {"average", "peak"}:  # noqa: PLR2004 - shape and what
         raise at.wrong("shape average or shape peak?", "shape average 2000000")
     how = at.words[1]
+    _actions(at.words[2:], at, {}, left)
     inner = Words(at.name, at.line, at.words[1:])
     found = _named(inner, {"cir": ("cir",), "bc": ("bc",), "be": ("be",)})
     rate = _rate(Words(at.name, at.line, ("shape", *at.words[2:])), found, "cir", warned)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from narrows.advise.dialects.disciplines import counts_otherwise
 from narrows.advise.dialects.layers import RTT, _check
-from narrows.advise.dialects.reading import ConfigError, Reading, Warned, bits
+from narrows.advise.dialects.reading import ConfigError, Json, Reading, Warned, Words, bits
+from narrows.advise.dialects.tc import cake_options
 from narrows.scenario import Hop, Path
 
 _LINES = (
@@ -15,12 +17,13 @@ _LINES = (
 )
 _NAMES = {"downlink": "download", "uplink": "upload", "iface": "interface"}
 _SLOW, _FAST = 1000, 2_000_000
-_KNOWN = {
-    "enabled", "interface", "download", "upload", "qdisc", "script", "linklayer", "overhead", "debug_logging",
-    "verbosity", "qdisc_advanced", "qdisc_really_really_advanced", "ingress_ecn", "egress_ecn", "squash_dscp",
-    "squash_ingress", "itarget", "etarget", "ilimit", "elimit", "iqdisc_opts", "eqdisc_opts", "tcmtu", "tcmpu",
-    "tctsize", "linklayer_advanced", "linklayer_adaptation_mechanism", "use_mq",
-}  # fmt: skip
+_KNOWN = {"enabled", "interface", "download", "upload", "qdisc", "debug_logging", "verbosity"}
+_OFF = {"", "0", "none", "default", "auto"}
+_CELLS = {"ethernet": "noatm", "atm": "atm", "adsl": "atm", "ptm": "ptm"}
+"""sqm's linklayer as cake's cells (sqm-scripts, get_cake_lla_string)."""
+
+_SCRIPTS = {"piece_of_cake.qos": "besteffort", "layer_cake.qos": "diffserv3"}
+_ADVANCED = ("qdisc_advanced", "qdisc_really_advanced", "qdisc_really_really_advanced")
 
 
 def read(text: str, name: str) -> Reading:
@@ -53,7 +56,13 @@ def read(text: str, name: str) -> Reading:
     if queue not in {"cake", "fq_codel", "codel", "pie", "sfq", "fifo"}:
         left.append(f"line {found['qdisc'][1]}: qdisc {queue[:40]}; fq_codel instead")
         queue = "fq_codel"
-    left += [f"line {at}: `{key} {value}`" for key, (value, at) in found.items() if key not in _KNOWN]
+    options: dict[str, Json] = {"download": {}, "upload": {}}
+    read_ = set(_KNOWN)
+    if queue == "cake":
+        read_ |= _cake(found, name, options, left)
+    left += [
+        f"line {at}: `{key} {value}`" for key, (value, at) in found.items() if key not in read_ and value not in _OFF
+    ]
     if found.get("linklayer", ("none", 0))[0] == "none" and "overhead" not in found:
         warned.append(Warned(1, "without linklayer and overhead a DSL line's own headers fill its modem's queue",
                              "option linklayer 'ethernet' and option overhead '44' (DSL, cable 18 to 44)"))  # fmt: skip
@@ -61,10 +70,43 @@ def read(text: str, name: str) -> Reading:
     if not down:
         assumed.append("no limit down: it is not shaped")
     ahead = bits(down * 1e3) if down else "1Gbit"
-    reverse = Hop(rate=bits(up * 1e3), queue=queue) if up else None
-    path = Path(rate=ahead, rtt=RTT, queue=queue if down else None, reverse=reverse)
+    queues_ = {
+        key: {"kind": queue} | ({"bandwidth": bits(rate * 1e3)} if counts_otherwise(o) else {}) | o if o else queue
+        for (key, o), rate in zip(options.items(), (down, up), strict=True)
+    }
+    reverse = Hop(rate=bits(up * 1e3), queue=queues_["upload"]) if up else None
+    path = Path(rate=ahead, rtt=RTT, queue=queues_["download"] if down else None, reverse=reverse)
     _check(path, name)
     return Reading(dialect="sqm", path=path, assumed=assumed, warned=warned, left=left)
+
+
+def _cake(found: dict[str, tuple[str, int]], name: str, options: dict[str, Json], left: list[str]) -> set[str]:
+    """Puts cake's parameters of each direction into `options`; the keys that were read."""
+    both: Json = {}
+    read_ = set()
+    layer = found.get("linklayer", ("none", 0))[0]
+    if layer in _CELLS:
+        both["cells"] = _CELLS[layer]
+        read_.add("linklayer")
+    for key, param in (("overhead", "overhead"), ("tcmpu", "mpu")):
+        text, _ = found.get(key, ("", 0))
+        if re.fullmatch(r"-?\d{1,3}", text) and layer in _CELLS:
+            if int(text):
+                both[param] = int(text) if param == "overhead" else f"{text}B"
+            read_.add(key)
+    script, _ = found.get("script", ("", 0))
+    if script in _SCRIPTS:
+        both["diffserv"] = _SCRIPTS[script]
+        read_.add("script")
+    # The words of the advanced options count where those are switched on.
+    used = all(found.get(key, ("1", 0))[0] == "1" for key in _ADVANCED)
+    for direction, key in (("download", "iqdisc_opts"), ("upload", "eqdisc_opts")):
+        options[direction] |= both
+        text, line = found.get(key, ("", 0))
+        if text and used:
+            options[direction] |= cake_options(Words(name, line, tuple(text.split())), text.split(), left)
+            read_ |= {key, *_ADVANCED}
+    return read_
 
 
 def _rate(found: dict[str, tuple[str, int]], key: str, name: str, warned: list[Warned]) -> int:

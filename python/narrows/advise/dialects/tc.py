@@ -1,7 +1,7 @@
 """Lines of tc(8): `tc qdisc add …`, `tc class add …`, `tc filter … action police …`, and what `tc qdisc show` prints.
 
-Options are netem's, tbf's, htb's, cake's, fq_codel's, codel's, pie's and the fifos', as Linux 6.12's manual pages have
-them; others are named among what is left out.
+Options are those of netem, tbf, htb, the fifos and the disciplines of `disciplines.OPTIONS`, as Linux 6.12's manual
+pages have them. Every other word is reported among what is left out, by its name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from narrows.advise.dialects.layers import Layer, compose
+from narrows.advise.dialects.disciplines import OPTIONS, unusual, value
+from narrows.advise.dialects.layers import Layer, compose, refuse
 from narrows.advise.dialects.reading import (
     ConfigError,
     Json,
@@ -25,6 +26,8 @@ from narrows.advise.dialects.reading import (
 _BEFORE = re.compile(r"^\s*(?:sudo\s+)?(?:ip\s+netns\s+exec\s+\S+\s+)?(?:tc\s+(?:-\S+\s+)*)?")
 
 _DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
+
+_STAB = ("mtu", "tsize", "mpu", "overhead", "linklayer")
 
 _SMALL_BITS = 1e6
 """A bare rate below it was perhaps meant in something else."""
@@ -76,7 +79,7 @@ def _line(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
     if verb in {"del", "delete", "show"}:
         return None
     if what in {"filter", "actions"}:
-        return _police(at, warned)
+        return _police(at, warned, left)
     return _shown(at, what, rest, warned, left) if not verb else _added(at, what, verb, rest[1:], warned, left)
 
 
@@ -97,7 +100,13 @@ def _added(  # noqa: PLR0917 - one place each
             if word != "root":
                 return None
         elif word == "estimator":
+            left.append(f"line {at.line}: `estimator {' '.join(rest[:2])}`")
             del rest[:2]
+        elif word == "stab":
+            table = []
+            while len(rest) > 1 and rest[0] in _STAB:
+                table += [rest.pop(0), rest.pop(0)]
+            left.append(f"line {at.line}: `stab {' '.join(table)}`: bytes are counted as Ethernet frames")
         else:
             return _layer(at, what, word, rest, about, verb, warned, left)
     raise at.wrong("it names no discipline", "tc qdisc add dev eth0 root netem delay 100ms")
@@ -126,12 +135,13 @@ def _layer(  # noqa: PLR0917 - one place each
 ) -> Layer | None:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,31}", kind):
         raise at.wrong(f"`{kind[:40]}` is no discipline", "tc qdisc add dev eth0 root netem delay 100ms")
+    refuse(kind, f"{at.name}: line {at.line}")
     reader = _KINDS.get(kind)
     options: Json = {}
     if reader is not None:
         reader(_Words(at, words, warned, left), options)
     elif words:
-        left.append(f"line {at.line}: the options of {kind}")
+        left.append(f"line {at.line}: the options of {kind}: `{' '.join(words)[:60]}`")
     return Layer(kind, what == "class", verb, about["dev"], about["parent"], about["handle"], options, at.line)
 
 
@@ -187,9 +197,35 @@ class _Words:
     def count(self) -> int:
         return whole(self.next(), self.at)
 
-    def unknown(self, word: str) -> None:
-        self.left.append(f"line {self.at.line}: `{word[:40]}`")
+    def number(self, option: str) -> float:
+        """A value of this type, in s, bytes, bit/s, packets, or as it is."""
+        text = self.next()
+        if option in _QUANTITIES:
+            kind, unit = _QUANTITIES[option]
+            return quantity(kind, text + unit if bare(text) else text, self.at)
+        if option == "packets":
+            return float(whole(text.removesuffix("p").removesuffix("b"), self.at))
+        if option == "share":
+            return percent(text, self.at) / 100
+        # `flows 127/1024` is what sfq shows.
+        found = re.match(r"-?(?:\d{1,15}(?:\.\d{0,12})?|\.\d{1,12})", text)
+        if found is None:
+            raise self.at.wrong(f"`{text[:40]}` is no number")
+        return float(found[0])
 
+    def unknown(self, word: str) -> None:
+        """Reported with the numbers behind it."""
+        words = [word]
+        while self.peek(r"-?(?:0x[0-9a-f]+|\d.*)"):
+            words.append(self.next())
+        self.left.append(f"line {self.at.line}: `{' '.join(words)[:60]}`")
+
+
+_QUANTITIES = {
+    "rate": ("rate", ""), "time": ("time", ""), "bytes": ("size", ""), "seconds": ("time", "s"),
+    "milliseconds": ("time", "ms"),
+}  # fmt: skip
+"""What a quantity is and the unit of a bare number of it, where that is not tc's usual one."""
 
 _NUMBER = r"(?:\d{1,15}(?:\.\d*)?|\.\d+)%?"
 _TIME = r"(?:\d{1,15}(?:\.\d*)?|\.\d+)[a-z]*"
@@ -220,14 +256,13 @@ def _netem(of: _Words, out: Json) -> None:  # noqa: PLR0912 - a word each
             out["gap"] = of.count()
         elif word == "rate":
             out["rate"] = of.rate("rate")
-            while of.peek(r"-?\d+"):
-                of.next()
-        elif word in {"seed"}:
-            of.next()
+            if of.peek(r"-?\d+"):
+                of.unknown("rate's overhead and cells:")
         elif word == "slot":
-            of.unknown("slot")
+            told = ["slot"]
             while of.peek(r"(?!limit|delay|loss|rate).*"):
-                of.next()
+                told.append(of.next())
+            of.unknown(" ".join(told))
         else:
             of.unknown(word)
 
@@ -244,8 +279,6 @@ def _loss(of: _Words, out: Json) -> None:
     elif of.peek("state"):
         of.next()
         of.unknown("loss state")
-        while of.peek(_NUMBER):
-            of.next()
     else:
         out["loss"] = of.percent()
         if of.peek(_NUMBER):
@@ -261,8 +294,10 @@ def _tbf(of: _Words, out: Json) -> None:
             out["limit" if word == "limit" else "burst"] = quantity("size", of.next().split("/")[0], of.at)
         elif word in {"latency", "lat"}:
             out["latency"] = of.time()
-        elif word in {"mtu", "minburst", "mpu", "overhead", "linklayer"}:
-            of.next()
+        elif word in {"mtu", "minburst"} and of:
+            out["mtu"] = quantity("size", of.next().split("/")[0], of.at)
+        elif word == "linklayer" and of:
+            of.unknown(f"{word} {of.next()}")
         else:
             of.unknown(word)
 
@@ -272,83 +307,83 @@ def _htb(of: _Words, out: Json) -> None:
         word = of.next()
         if word in {"rate", "ceil"}:
             out[word] = of.rate(word)
-        elif word in {"burst", "cburst"}:
+        elif word == "burst":
             out[word] = quantity("size", of.next().split("/")[0], of.at)
-        elif word in {"default", "r2q", "prio", "quantum", "mtu", "direct_qlen", "direct_packets_stat", "mpu"}:
-            if of:
-                of.next()
+        elif word in {"direct_qlen", "direct_packets_stat"} and of:
+            # Counters that `tc qdisc show` prints.
+            of.next()
+        elif word == "linklayer" and of:
+            of.unknown(f"{word} {of.next()}")
         else:
             of.unknown(word)
 
 
-def _cake(of: _Words, out: Json) -> None:
-    while of:
-        word = of.next()
-        if word == "bandwidth":
-            if of.peek("unlimited"):
-                of.next()
+def _options(kind: str) -> Callable[[_Words, Json], None]:
+    """The options of a discipline that narrows has by the same names."""
+
+    def reader(of: _Words, out: Json) -> None:
+        params: Json = {}
+        while of:
+            word = of.next()
+            option = OPTIONS[kind].get(word)
+            if word == "bandwidth" and kind == "cake":
+                if of.peek("unlimited"):
+                    of.next()
+                else:
+                    out["rate"] = of.rate(word)
+            elif word == "weights" and kind == "fq":
+                params |= {f"weight_{band}": of.count() for band in ("high", "middle", "low")}
+            elif option is None:
+                of.unknown(word)
+            elif isinstance(option, tuple):
+                params[option[0]] = option[1]
             else:
-                out["rate"] = of.rate("bandwidth")
-        elif word in {"rtt", "overhead", "mpu", "memlimit", "fwmark"}:
-            value = of.next()
-            if word == "rtt":
-                out["rtt"] = quantity("time", value, of.at)
-        elif word in {"besteffort", "diffserv3", "diffserv4", "diffserv8", "precedence"}:
-            out["diffserv"] = word
-        elif word in {"flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost",
-                      "triple-isolate"}:  # fmt: skip
-            out["flows"] = word
-        elif not re.fullmatch(r"no-?\w[\w-]*|nat|wash|split-gso|raw|conservative|ack-filter|ingress|\w[\w-]*", word):
-            of.unknown(word)
+                params[word] = value(option, of.number(option))
+        out["params"] = unusual(kind, params)
+
+    return reader
 
 
-def _plain(names: dict[str, str]) -> Callable[[_Words, Json], None]:
-    """Options of a discipline: which are times, sizes, counts, or flags."""
+def cake_options(at: Words, words: list[str], left: list[str]) -> Json:
+    """The parameters of cake that these words set; others are added to what is left out."""
+    out: Json = {}
+    _options("cake")(_Words(at, words, [], left), out)
+    params: Json = out["params"]
+    return params
 
+
+def _fifo(unit: str) -> Callable[[_Words, Json], None]:
     def reader(of: _Words, out: Json) -> None:
         while of:
             word = of.next()
-            kind = names.get(word)
-            if kind == "time":
-                out[word] = of.time()
-            elif kind == "size":
-                out[word] = of.size()
-            elif kind == "count":
-                text = of.next()
-                out[word] = whole(text.removesuffix("p"), of.at)
-            elif kind == "flag":
-                out[word] = True
-            elif kind == "skip":
-                of.next()
+            if word == "limit":
+                out["limit"] = int(of.number(unit))
             else:
                 of.unknown(word)
 
     return reader
 
 
-_CODEL = {"limit": "count", "target": "time", "interval": "time", "ecn": "flag", "noecn": "flag",
-          "ce_threshold": "time"}  # fmt: skip
-
 _KINDS: dict[str, Callable[[_Words, Json], None]] = {
+    **{kind: _options(kind) for kind in OPTIONS},
     "netem": _netem,
     "tbf": _tbf,
     "htb": _htb,
-    "cake": _cake,
-    "codel": _plain(_CODEL),
-    "fq_codel": _plain(_CODEL | {"flows": "count", "quantum": "size", "memory_limit": "size", "drop_batch": "count"}),
-    "pie": _plain({"limit": "count", "target": "time", "tupdate": "time", "alpha": "skip", "beta": "skip",
-                   "ecn": "flag", "noecn": "flag"}),
-    "pfifo": _plain({"limit": "count"}),
-    "bfifo": _plain({"limit": "size"}),
-    "pfifo_fast": _plain({"bands": "skip"}),
-}  # fmt: skip
+    "pfifo": _fifo("packets"),
+    "bfifo": _fifo("bytes"),
+}
 
 
-def _police(at: Words, warned: list[Warned]) -> Layer | None:
+def _police(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
     """`filter add dev eth0 parent ffff: … action police rate 2mbit burst 62500 conform-exceed drop`."""
     if "police" not in at.words:
+        left.append(f"line {at.line}: `{' '.join(at.words)[:60]}`")
         return None
-    of = _Words(at, list(at.words[at.words.index("police") + 1 :]), warned, [])
+    place = at.words.index("police")
+    chosen = [w for w in ("u32", "flower", "basic", "bpf", "fw") if w in at.words[:place]]
+    if chosen:
+        left.append(f"line {at.line}: what {chosen[0]} selects; all packets are policed")
+    of = _Words(at, list(at.words[place + 1 :]), warned, left)
     out: Json = {}
     while of:
         word = of.next()
@@ -356,8 +391,16 @@ def _police(at: Words, warned: list[Warned]) -> Layer | None:
             out[word] = of.rate(word)
         elif word in {"burst", "buffer", "maxburst"}:
             out["burst"] = quantity("size", of.next().split("/")[0], at)
-        elif word in {"mtu", "avrate", "overhead", "conform-exceed", "action", "index"} and of:
+        elif word == "mtu" and of:
+            out["mtu"] = of.size()
+        elif word == "conform-exceed" and of:
+            action = of.next()
+            if action.split("/")[0] != "drop":
+                of.unknown(f"conform-exceed {action}")
+        elif word in {"action", "index", "ref", "bind"} and of:
             of.next()
+        elif word not in {"drop", "flowid"}:
+            of.unknown(word)
     if "rate" not in out or "burst" not in out:
         raise at.wrong("a policer needs a rate and a burst", "action police rate 2mbit burst 62500 drop")
     dev = at.words[at.words.index("dev") + 1] if "dev" in at.words[:-1] else ""
