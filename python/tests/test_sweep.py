@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import logging
 import os
 import random
 import re
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -542,7 +544,9 @@ class SlowRay:
 
     @staticmethod
     def init(**_: object) -> None:
-        """As Ray 2.x says it."""
+        """As Ray 2.x says it, and it warns before."""
+        warnings.warn("Ray Client connection timed out", stacklevel=1)
+        logging.getLogger("ray.util.client_builder").info("Passing the following kwargs")
         raise Exception("The current node timed out during startup. This could happen because some of\nthe processes")
 
 

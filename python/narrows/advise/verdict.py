@@ -185,8 +185,8 @@ class Advice:
         inside: Does the path lie within what was validated?
         cases: The nearest reference cases.
         rows: Every candidate with its figures, the best first.
-        fastest: Which of the finalists has the highest goodput alone, whatever it takes from others; of those within 2 %
-            of it the choice, or else what there is.
+        fastest: Which of the finalists has the highest goodput alone, whatever it takes from others; of several within
+            2 % the choice, or else what there is.
         lacking: What the kernel cannot load, and the modules that are missing.
         wakeups_per_s: Of pacing, for each flow.
         preliminary: The last round is missing.

@@ -7,14 +7,16 @@ smaller ones, so that nobody is left with the last.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol
 
@@ -189,6 +191,19 @@ def _first_line(error: BaseException) -> str:
     return lines[0].split(". ")[0].rstrip(".") if lines else type(error).__name__
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what Ray logs and warns of while it looks for a cluster: the error has it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # Each of Ray's loggers sets a level of its own.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
 class Ray:
     """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
 
@@ -206,7 +221,8 @@ class Ray:
         self._ray: Any = ray
         if not ray.is_initialized():
             try:
-                self._join(address)
+                with _quiet():
+                    self._join(address)
             except Exception as error:  # Ray raises bare exceptions, too: of a node that starts too slowly, for one.
                 where = "ray" if address is None else address
                 raise EngineError(f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}") from error
