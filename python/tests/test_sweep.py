@@ -592,6 +592,23 @@ def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
     assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (12, [], ["bbr", "cubic", "reno"])
 
 
+def test_a_table_that_cannot_be_written_takes_no_older_one_away(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("older")
+
+    def full(_rows: pa.Table, at: str) -> None:
+        Path(at).write_text("half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pyarrow.csv.write_csv", full)
+    said = CliRunner().invoke(main, ["sweep", str(file), "--into", str(tmp_path / "out"), "--table", str(table)])
+    assert (said.exit_code, said.output.splitlines()[-1]) == (2, f"{table}: no space left on device")
+    assert table.read_text() == "older"
+    assert not list(tmp_path.glob(".*"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

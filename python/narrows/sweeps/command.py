@@ -144,11 +144,17 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _write(rows: pa.Table, file: str) -> None:
+    from pathlib import Path  # noqa: PLC0415
+
     import pyarrow.csv as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    from narrows.storage import replacing  # noqa: PLC0415
+
+    target = Path(file).resolve()
     try:
-        (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, file)
+        with replacing(target.parent, target.name) as part:
+            (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, str(part))
     except OSError as error:
         raise OutputError(f"{file}: {reason(error)}") from error
 
