@@ -207,6 +207,33 @@ def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
     assert "warning: wlan0" in told(read("openwrt-23.05", ("DRIVER=mt7915e", "DRIVER=odd"), ("|qdisc noqueue 0: dev wlan0", "|qdisc pfifo_fast 0: dev wlan0")), "wifi-queue")  # fmt: skip # noqa: E501
 
 
+def test_openwrts_mac80211_is_newer_than_its_kernel() -> None:
+    odd = (
+        ("|qdisc noqueue 0: dev wlan0", "|qdisc fq_codel 0: dev wlan0"),
+        ("DRIVER=mt7915e", "DRIVER=ath9k"),
+        ("5.15.167", "4.9.184"),
+    )
+    router = read("openwrt-23.05", *odd)
+    assert "good: wlan0 ath9k: packets wait in mac80211's fair queues" in told(router, "wifi-queue")
+    assert "from 5.5" not in told(router, "wifi-airtime")
+    assert "this kernel has no airtime" not in told(router, "wifi-airtime")
+    # Elsewhere the release decides, and nobody is sent for a driver that he has.
+    router.openwrt.clear()
+    assert "warning: wlan0 ath9k" in told(router, "wifi-queue")
+    assert "a kernel from 4.10 on, where ath9k uses" in told(router, "wifi-queue")
+    # What the host shows counts more than its release.
+    router.debug["sys/kernel/debug/ieee80211/phy0/aqm"] = ["access name value"]
+    wireless = [one for one in router.interfaces if one.wireless]
+    assert ("good: wlan0 ath9k" in told(router, "wifi-queue")) == (len(wireless) == 1)
+
+
+def test_a_plan_says_what_fq_would_save_where_tcp_paces_by_its_own_timers() -> None:
+    old = plan(read("ubuntu-18.04"), Ask(cc="bbr")).json()
+    assert any("bbr needs no fq on this kernel" in effect for effect in old["effects"])
+    assert not any(change["kind"] == "qdisc" for change in old["changes"])
+    assert not any("needs no fq" in effect for effect in plan(read("debian-12"), Ask(cc="bbr")).json()["effects"])
+
+
 def test_a_container_is_told_what_it_cannot() -> None:
     inside = read("container")
     assert "its sysctls cannot be written" in told(inside, "container")

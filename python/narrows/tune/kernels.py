@@ -77,6 +77,20 @@ def has(release: Release | None, feature: str) -> bool | None:
     return None if release is None else release >= FEATURES[feature].since
 
 
+def own_timers(release: Release | None, cc: str) -> list[str]:
+    """What a plan says of a release whose TCP paces by a timer of each connection: fq is not needed, and is cheaper.
+
+    >>> own_timers((5, 4), "bbr"), len(own_timers((4, 15), "bbr"))
+    ([], 1)
+    """
+    if not has(release, "pacing") or has(release, "edt"):
+        return []
+    return [
+        f"{cc} needs no fq on this kernel: TCP paces itself, by a timer for each connection. With fq there are no such "
+        f"timers, which takes less of the processor: --qdisc fq ({FEATURES['edt'].told})."
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shipped:
     """A distribution's kernel, and the package that brings a newer one."""

@@ -320,6 +320,7 @@ class _Making:
             return
         if kind is None:
             if ask.cc not in PACED or kernels.has(facts.kernel, "pacing") is not False or ask.to:
+                self.plan.effects += kernels.own_timers(facts.kernel, ask.cc) if ask.cc in PACED else []
                 return
             kind = "fq"
             self.plan.effects.append(

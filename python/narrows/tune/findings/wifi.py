@@ -26,6 +26,10 @@ INTERMEDIATE = {
 }
 """Drivers whose packets wait in mac80211's own fair queues, and since when; they then have `noqueue` as qdisc."""
 
+_BACKPORTED = (4, 4)
+"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`): with these queues since 17.01,
+whose kernel is 4.4."""
+
 _MHZ = re.compile(r"(\d+) ?MHz")
 _RATE = re.compile(r"tx bitrate: ([\d.]+) MBit/s(.*)")
 _SIGNAL = re.compile(r"signal: (-?\d+) dBm")
@@ -37,11 +41,7 @@ def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
     for one in facts.interfaces:
         if not one.wireless:
             continue
-        root = one.root
-        known = INTERMEDIATE.get(one.driver or "")
-        inner = (root is not None and root.kind == "noqueue") or (
-            root is None and known is not None and facts.kernel is not None and facts.kernel >= known
-        )
+        inner = _fair(facts, one)
         driver = one.driver or "an unnamed driver"
         yield Finding(
             id="wifi-queue",
@@ -53,9 +53,33 @@ def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
             why="a slow station's packets do not stand before a fast one's"
             if inner
             else "the card takes more than it can send soon, and a queue discipline above it cannot see that",
-            fix="" if inner else "a driver that uses mac80211's queues (ath9k, ath10k, mt76, iwlwifi from 5.1)",
+            fix="" if inner else _cure(facts, one),
             source=kernels.FEATURES["wifi_fq"].told,
         )
+
+
+def _fair(facts: Facts, one: Interface) -> bool:
+    """Do its packets wait in mac80211's fair queues? What the host shows decides, and its release only without that."""
+    if one.root is not None and one.root.kind == "noqueue":
+        return True
+    if any(path.endswith("/aqm") for path in facts.debug) and sum(i.wireless for i in facts.interfaces) == 1:
+        # mac80211 shows this file only for a driver with queues per station.
+        return True
+    since = INTERMEDIATE.get(one.driver or "")
+    if since is None or facts.kernel is None:
+        return False
+    if facts.openwrt and facts.kernel >= _BACKPORTED:
+        return True
+    return one.root is None and facts.kernel >= since
+
+
+def _cure(facts: Facts, one: Interface) -> str:
+    since = INTERMEDIATE.get(one.driver or "")
+    if since is not None and facts.kernel is not None and facts.kernel < since:
+        return f"a kernel from {since[0]}.{since[1]} on, where {one.driver} uses mac80211's queues"
+    if since is not None and one.root is not None:
+        return f"`tc qdisc replace dev {one.name} root noqueue`: {one.driver} has mac80211's queues below it"
+    return "a driver that uses mac80211's queues (ath9k, ath10k, mt76, iwlwifi from 5.1)"
 
 
 def air(facts: Facts, _path: Path) -> Iterator[Finding]:
@@ -65,7 +89,8 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
     aql = [line for path, lines in facts.debug.items() if path.endswith("aql_enable") for line in lines]
     seen = any("ieee80211" in path for path in facts.debug)
     if not seen:
-        old = kernels.has(facts.kernel, "aql") is False
+        # OpenWrt's mac80211 is newer than its kernel.
+        old = kernels.has(facts.kernel, "aql") is False and not facts.openwrt
         yield Finding(
             id="wifi-airtime",
             severity="note",
@@ -82,7 +107,13 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
         severity="good" if on else "warning" if aql else "note",
         what=f"airtime queue limits are {'on' if on else 'off' if aql else 'not there'}",
         why="they bound what waits in the card by time, so that latency stays low while the link is slow",
-        fix="" if on else "`echo 1 > /sys/kernel/debug/ieee80211/PHY/aql_enable`" if aql else "a kernel from 5.5 on",
+        fix=""
+        if on
+        else "`echo 1 > /sys/kernel/debug/ieee80211/PHY/aql_enable`"
+        if aql
+        else "OpenWrt from 21.02 on"
+        if facts.openwrt
+        else "a kernel from 5.5 on",
         source=kernels.FEATURES["aql"].told,
     )
 
