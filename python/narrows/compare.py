@@ -319,8 +319,8 @@ def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
             out.append(Mismatch(what, a, b))
     for way in DIRECTIONS[::-1]:
         a, b = (_load(one, way) for one in (before, after))
-        if a and b and a != b:
-            out.append(Mismatch(f"load {way}", a, b, way))
+        if a != b:
+            out.append(Mismatch(f"load {way}", a or "none", b or "none", way))
         s, t = (_mean([end - begin for begin, end in one.loaded(way) or [(0.0, 0.0)]]) for one in (before, after))
         if min(s, t) > 0 and max(s, t) > OTHER_DURATION * min(s, t):
             out.append(Mismatch(f"duration of the load {way}", f"{number(s, 1)} s", f"{number(t, 1)} s"))

@@ -389,9 +389,11 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
         for line in compare.sentences(each, names[0], name):
             out.print(line, markup=False, soft_wrap=True)
         out.print()
-        table(out, compare.table(each, names[0], name))
-        out.print()
-    out.print(compare.caution(several), markup=False, soft_wrap=True)
+        if each:
+            table(out, compare.table(each, names[0], name))
+            out.print()
+    if any(each for _, each in found):
+        out.print(compare.caution(several), markup=False, soft_wrap=True)
 
 
 def _is_latency(name: str) -> bool:
@@ -437,6 +439,7 @@ def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | No
         for at, line in enumerate(said[name]):
             out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
         out.print()
-        table(out, compare.table(each, (names[0], name)))
-        out.print()
+        if each:
+            table(out, compare.table(each, (names[0], name)))
+            out.print()
     out.print(compare.CAUTION, markup=False, soft_wrap=True)

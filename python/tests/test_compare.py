@@ -205,6 +205,16 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     assert compare.warnings(before, seen(2), ("a", "b")) == []
 
 
+def test_another_direction_is_named() -> None:
+    up, down = read(iperf3(1, 20)), read(iperf3(2, 20, reverse=True))
+    (warned,) = compare.warnings(up, down, ("a", "b"))
+    assert "test (tcp_up, tcp_down)" in warned
+    assert "load down (none, 1 TCP flow)" in warned
+    assert compare.sentences(compare.differences(up, down), "a", "b") == [
+        "They have nothing in common that could be compared."
+    ]
+
+
 def test_every_command_shows_the_same_percentile(before: Measurement) -> None:
     measured = measuring.summarized(Measurement.of(json.loads(before.text())))
     said = answers.answer(measured)
