@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import selectors
 import subprocess
+import time
 from importlib import resources
 from pathlib import Path
+from typing import IO
 
 from narrows import untrusted_input
 from narrows.errors import EngineError, NarrowsError, reason
@@ -14,6 +18,13 @@ from narrows.tune.facts import Facts, parse
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.:%\[\]-]*")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PATIENCE_S = 120
+_MOST = 64 << 20
+"""Bytes that are read: sections have limited lines, and 64 namespaces with 2000 connections each are less."""
+_MOST_SAID = 1 << 16
+"""Of what a program says on stderr, the end."""
+_LINE = 300
+"""Characters of a line of it that are shown."""
+_PIECE = 1 << 16
 
 
 def script() -> str:
@@ -64,17 +75,65 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
     elif netns is not None:
         words, where = ["ip", "netns", "exec", namespace(netns), "sh", "-s"], f"namespace {netns}"
     try:
-        done = subprocess.run(
-            words, input=script(), capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S, check=False
-        )
+        code, out, err = _limited(words, script(), where)
     except FileNotFoundError as error:
         raise EngineError(f"{where}: `{words[0]}` is not installed here") from error
-    except subprocess.TimeoutExpired as error:
-        raise EngineError(f"{where}: no answer within {_PATIENCE_S} s") from error
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise EngineError(f"{where}: {said[-1] if said else f'ended with {done.returncode}'}")
-    return done.stdout
+    if code != 0:
+        said = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "?", err).strip().splitlines()
+        raise EngineError(f"{where}: {said[-1][:_LINE] if said else f'ended with {code}'}")
+    return out
+
+
+def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
+    """Runs a program whose output may come from a stranger: no more of it is kept than a host could have to say."""
+    pipe = subprocess.PIPE
+    until = time.monotonic() + _PATIENCE_S
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as child, selectors.DefaultSelector() as ready:
+        assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
+        kept = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
+        left = memoryview(given.encode())
+        os.set_blocking(child.stdin.fileno(), False)
+        ready.register(child.stdin, selectors.EVENT_WRITE)
+        for fd in kept:
+            ready.register(fd, selectors.EVENT_READ)
+        try:
+            while ready.get_map():
+                events = ready.select(max(0.0, until - time.monotonic()))
+                if not events and time.monotonic() >= until:
+                    raise EngineError(f"{where}: no answer within {_PATIENCE_S} s")
+                for key, _ in events:
+                    if key.fileobj is child.stdin:
+                        left = _given(child.stdin, left)
+                        if not left:
+                            ready.unregister(child.stdin)
+                            child.stdin.close()
+                        continue
+                    piece = os.read(key.fd, _PIECE)
+                    if not piece:
+                        ready.unregister(key.fd)
+                    kept[key.fd] += piece
+                    if key.fd == child.stderr.fileno():
+                        del kept[key.fd][:-_MOST_SAID]
+                    elif len(kept[key.fd]) > _MOST:
+                        raise EngineError(f"{where}: sent more than {_MOST >> 20} MiB, which no collector does")
+            child.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise EngineError(f"{where}: no answer within {_PATIENCE_S} s") from error
+        finally:
+            if child.poll() is None:
+                child.kill()
+        out, err = (bytes(kept[fd]).decode("utf-8", "replace") for fd in kept)
+    return child.returncode, out, err
+
+
+def _given(stdin: IO[bytes], left: memoryview) -> memoryview:
+    """What remains of the input; nothing where nobody reads it."""
+    try:
+        return left[os.write(stdin.fileno(), left[:_PIECE]) :]
+    except BlockingIOError:
+        return left
+    except BrokenPipeError:
+        return left[:0]
 
 
 def facts(
@@ -87,7 +146,7 @@ def facts(
     """
     if file is not None:
         try:
-            return parse(untrusted_input.read(file).decode(errors="replace"), file)
+            return parse(untrusted_input.read(file, _MOST).decode(errors="replace"), file)
         except OSError as error:
             raise NarrowsError(f"{file}: {reason(error)}") from error
     return parse(collect(ssh=ssh, netns=netns, root=root), ssh or netns or root or "the collector's text")

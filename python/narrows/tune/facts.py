@@ -21,6 +21,7 @@ BBR_RELEASE = (4, 9)
 
 _NOT_CC = {"ts", "sack", "ecn", "ecnseen", "fastopen", "accecn", "syn_ack_data", "app_limited", "cong_control"}
 _MODULE = re.compile(r"(?:^|/)((?:tcp|sch|cls|act)_[a-z0-9_]+|ifb)\.ko")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _ETHERNET, _LOOPBACK, _IEEE80211 = 1, 772, 801
 
 
@@ -135,6 +136,9 @@ class Facts:
     openwrt: dict[str, str] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)
     writes_sysctl: bool = False
+    netns: str | None = None
+    """`initial`; `container`: that of a whole container; `other`: it shares files with a host whose network is another
+    one. None: it could not be seen."""
     cgroup: list[str] = field(default_factory=list)
     container: str | None = None
     virtual: str | None = None
@@ -203,7 +207,7 @@ class Facts:
     def numbers(self, key: str) -> list[int]:
         """A sysctl of numbers; empty where it is not known."""
         words = (self.value(key) or "").split()
-        return [int(word) for word in words if re.fullmatch(r"-?\d+", word)]
+        return [number for word in words if (number := _number(word)) is not None]
 
     @property
     def locked(self) -> bool:
@@ -301,8 +305,13 @@ def release(text: str) -> tuple[int, int] | None:
     >>> release("6.1.0-13-amd64"), release("4.9"), release("odd")
     ((6, 1), (4, 9), None)
     """
-    found = re.match(r"(\d+)\.(\d+)", text)
+    found = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", text)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def _number(text: str) -> int | None:
+    """A number of at most 64 bits; more is none of the kernel's."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
 
 
 @dataclass
@@ -313,8 +322,10 @@ class _Section:
 
 def _sections(text: str, name: str) -> list[_Section]:
     sections: list[_Section] = []
-    for line in text.splitlines():
-        if line.startswith("@ "):
+    for each in text.splitlines():
+        # What a host says is printed later, and no terminal is to obey it.
+        line = _CONTROL.sub("?", each)
+        if line.startswith("@ ") and line[2:].split():
             sections.append(_Section(line[2:].split()))
         elif line.startswith("|") and sections:
             sections[-1].lines.append(line[1:].rstrip())
@@ -352,8 +363,10 @@ def parse(text: str, name: str = "the collector's text") -> Facts:
 def _who(facts: Facts, _words: list[str], lines: list[str]) -> None:
     for line in lines:
         key, _, value = line.partition(" ")
-        if key == "uid" and value.isdecimal():
-            facts.uid = int(value)
+        if key == "uid":
+            facts.uid = _number(value)
+        elif key == "netns":
+            facts.netns = value if value in {"initial", "container", "other"} else None
         elif key == "machine":
             facts.machine = value
         elif key == "there":
@@ -554,7 +567,7 @@ def _interface(facts: Facts, words: list[str], lines: list[str]) -> None:
 
 
 def _attribute(one: Interface, what: str, value: str) -> None:
-    number = int(value) if re.fullmatch(r"-?\d+", value) else None
+    number = _number(value)
     if what == "operstate":
         one.state = value
     elif what == "address":
@@ -580,18 +593,18 @@ def _attribute(one: Interface, what: str, value: str) -> None:
 
 
 def _say(facts: Facts, words: list[str], lines: list[str]) -> None:
-    facts.said.add(words[0])
+    facts.said.update(words[:1])
     if words[:1] == ["tc"]:
         _here(facts)
         _qdiscs(facts, lines)
     elif words[:2] == ["ip", "-o"]:
         family = "inet6" if "-6" in words else "inet"
         facts.routes += [(family, line.strip()) for line in lines if line.strip()]
-    elif words[:1] == ["ethtool"]:
-        one = facts.interface(words[-1])
+    elif words[:1] == ["ethtool"] and len(words) == 3:  # noqa: PLR2004 - ethtool -k NAME
+        one = facts.interface(words[2])
         if one is not None:
             _ethtool(one, words[1], lines)
-    elif words[:2] == ["iw", "dev"]:
+    elif words[:2] == ["iw", "dev"] and len(words) == 4:  # noqa: PLR2004 - iw dev NAME link
         one = facts.interface(words[2])
         if one is not None:
             setattr(one, "link" if words[3] == "link" else "about", [line.strip() for line in lines])
@@ -613,11 +626,11 @@ def _qdiscs(facts: Facts, lines: list[str]) -> None:
     last: Qdisc | None = None
     for line in lines:
         words = line.split()
-        if words[:1] == ["qdisc"] and "dev" in words:
-            at = words.index("dev")
-            rest = words[at + 2 :]
+        # qdisc KIND HANDLE dev NAME ...
+        if words[:1] == ["qdisc"] and words[3:4] == ["dev"] and len(words) > 4:  # noqa: PLR2004 - as above
+            rest = words[5:]
             parent = "root"
-            if rest[:1] == ["parent"]:
+            if rest[:1] == ["parent"] and len(rest) > 1:
                 parent, rest = rest[1], rest[2:]
             elif rest[:1] == ["root"]:
                 rest = rest[1:]
@@ -625,12 +638,12 @@ def _qdiscs(facts: Facts, lines: list[str]) -> None:
                 parent = "ingress"
             if rest[:1] == ["refcnt"]:
                 rest = rest[2:]
-            last = Qdisc(kind=words[1], handle=words[2], dev=words[at + 1], parent=parent, words=rest)
+            last = Qdisc(kind=words[1], handle=words[2], dev=words[4], parent=parent, words=rest)
             one = facts.interface(last.dev.partition("@")[0])
             if one is not None:
                 one.qdiscs.append(last)
         elif last is not None and line.lstrip().startswith("Sent "):
-            told = re.search(r"dropped (\d+), overlimits (\d+)", line)
+            told = re.search(r"dropped ([0-9]{1,19}), overlimits ([0-9]{1,19})", line)
             if told:
                 last.dropped, last.overlimits = int(told[1]), int(told[2])
 
@@ -646,8 +659,8 @@ def _ethtool(one: Interface, what: str, lines: list[str]) -> None:
             one.offloads[key] = value
         elif what == "-g":
             current |= key.startswith("Current hardware")
-            if current and key == "TX" and value.isdecimal():
-                one.ring_tx = int(value)
+            if current and key == "TX" and _number(value) is not None:
+                one.ring_tx = _number(value)
         elif what == "-c" and value:
             one.coalesce[key] = value
 
