@@ -549,15 +549,20 @@ def test_a_name_that_ssh_or_a_shell_would_misread_is_refused(name: str) -> None:
 
 
 def in_namespaces(text: str, **env: str) -> str:
-    """What a script prints, run as root of namespaces of its own: users, network, mounts."""
+    """What a script prints, run as root of namespaces of its own: users, network, mounts, processes.
+
+    They are a whole container, with the mark of a manager, so that files for the next boot belong to it.
+    """
     if not shutil.which("unshare") or not shutil.which("ip") or not shutil.which("tc"):
         pytest.skip("unshare and iproute2 are not all installed")
-    able = subprocess.run(["unshare", "-Urnm", "true"], capture_output=True, check=False)
+    apart = ["unshare", "-Urnmpf", "--mount-proc"]
+    able = subprocess.run([*apart, "true"], capture_output=True, check=False)
     if able.returncode:
         pytest.skip("user namespaces are forbidden here")
-    prepared = "set -e\nmount -t tmpfs none /etc/sysctl.d\nip link set lo up\n"
+    mark = "mount -t tmpfs none /run\nmkdir /run/systemd\necho lxc > /run/systemd/container\n"
+    prepared = f"set -e\n{mark}mount -t tmpfs none /etc/sysctl.d\nip link set lo up\n"
     done = subprocess.run(
-        ["unshare", "-Urnm", "sh", "-c", prepared + text],
+        [*apart, "sh", "-c", prepared + text],
         capture_output=True, text=True, check=False, env=os.environ | {"NARROWS": str(NARROWS)} | env, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

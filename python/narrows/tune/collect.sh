@@ -27,6 +27,7 @@ system() {
   [ "$root" = / ] && echo "|uid $(id -u)" && echo "|machine $(uname -m)"
   [ -w proc/sys/net/ipv4/tcp_congestion_control ] && echo "|writes sysctl"
   [ -d proc/sys/net/core ] && ! [ -e proc/sys/net/core/default_qdisc ] && echo "|no default_qdisc"
+  [ "$root" = / ] && netns
   for one in .dockerenv run/.containerenv proc/vz proc/bc run/systemd/system usr/lib/systemd/systemd-sysctl \
     lib/systemd/systemd-sysctl etc/init.d/sysctl run/NetworkManager/NetworkManager.pid usr/sbin/opkg bin/opkg usr/bin/apk \
     sbin/uci run/systemd/netif/state etc/network/interfaces etc/netplan; do
@@ -41,6 +42,22 @@ system() {
   echo "@ files cpu"
   grep -sE '^(flags|model name|system type|machine)' /dev/null proc/cpuinfo | sort -u | head -n 3 | mark
   lines capabilities '^Cap(Eff|Bnd)' proc/self/status
+}
+
+# Files for the next boot belong to the initial network namespace, which alone has this setting, or to that of a whole
+# container: process 1 is in it, and a container manager has left a mark. Whoever may not see process 1 cannot tell.
+netns() {
+  [ -d proc/sys/net/core ] || return
+  if [ -e proc/sys/net/core/netdev_max_backlog ]; then echo "|netns initial"; return; fi
+  first=$(readlink /proc/1/ns/net 2> /dev/null)
+  own=$(readlink /proc/self/ns/net 2> /dev/null)
+  marked=no
+  for one in run/systemd/container .dockerenv run/.containerenv; do [ -e "$one" ] && marked=yes; done
+  if [ $marked = yes ] && [ -n "$first" ] && [ "$first" = "$own" ]; then
+    echo "|netns container"
+  elif [ $marked = no ] || [ -n "$first" ] || [ "$(id -u)" = 0 ]; then
+    echo "|netns other"
+  fi
 }
 
 kernel() {

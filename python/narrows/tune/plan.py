@@ -7,7 +7,6 @@ attaches its own again. The document is described in docs/reference/tune.md.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 from narrows import __version__
 from narrows.errors import NarrowsError
-from narrows.tune import kernels, shaper
+from narrows.tune import kernels, routes, shaper
 from narrows.tune.facts import Facts, Interface, Qdisc
 from narrows.tune.facts import option as config_option
 from narrows.tune.findings import Path
@@ -63,9 +62,8 @@ SYSCTLS = {
 _GLOBAL = {key for key in SYSCTLS if key.startswith("net.core.") and key != "net.core.somaxconn"}
 """Of the whole machine: no network namespace but the first one has them."""
 
-_ROUTE_FLAGS = {"linkdown", "onlink", "dead", "pervasive", "offload", "trap"}
-_ROUTE_DROPPED = {"expires": 2, "error": 1, "pref": 1, "cache": 0, "congctl": 1}
-"""What `ip route` prints and a new route is not told, with how many words follow."""
+_CC = "net.ipv4.tcp_congestion_control"
+_ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,10 +227,12 @@ class _Making:
         self.done: list[str] = []
         kind = container(facts)
         self.locked = kind is not None and facts.locked
+        self.inside = ask.netns is not None or facts.netns == "other"
+        """In a network namespace that shares the files, and the modules, of a host with another network."""
+        self.restricted = self.inside or facts.netns == "container"
+        """Not in the initial network namespace: a restricted congestion control cannot be the default."""
         self.inner = (
-            ask.netns is not None
-            or kind is not None
-            or (bool(facts.sysctl) and "net.core.default_qdisc" not in facts.sysctl)
+            self.inside or kind is not None or (bool(facts.sysctl) and "net.core.default_qdisc" not in facts.sysctl)
         )
         if self.locked:
             self.need(
@@ -294,7 +294,7 @@ class _Making:
                 return False
             self.plan.change("package", cure.name, "absent", "installed", cure.why)
             where = "loadable"
-        if where in {"loadable", "loaded"} and not self.ask.netns:
+        if where in {"loadable", "loaded"} and not self.inside:
             if boot and name not in self.modules:
                 self.modules.append(name)
             if where == "loadable":
@@ -397,7 +397,7 @@ class _Making:
             self.plan.change("qdisc", {"dev": one.name, "parent": parent}, before, _wanted(kind), why, persist=file)
 
     def interface_file(self, one: Interface, kind: str) -> str | None:
-        if self.ask.netns:
+        if self.inside:
             return None
         found = qdisc_file(self.facts, one, kind)
         if found is None:
@@ -409,7 +409,7 @@ class _Making:
     # Settings
 
     def settings(self) -> None:
-        facts, ask = self.facts, self.ask
+        ask = self.ask
         if ask.ecn is not None:
             value = {"on": "1", "off": "0", "passive": "2"}.get(ask.ecn)
             if value is None:
@@ -430,21 +430,37 @@ class _Making:
             self.kept[key] = value
             self.done.append(f"{key} is {value}")
         for key, value in self.kept.items():
-            was = facts.value(key)
-            if was == value:
-                continue
-            if was is None:
-                if key in _GLOBAL and self.inner:
-                    self.leave(key, "it belongs to the first network namespace")
-                else:
-                    self.need("kernel", key, [], f"{key} cannot be read on this host")
-                continue
-            if not VALUE.fullmatch(was):
-                raise NarrowsError(f"{key}: its value {was!r} is none that could be put back")
-            self.plan.change("sysctl", key, was, value, _WHY.get(key, "as asked"), persist=self.sysctl_file())
+            self.setting(key, value)
+
+    def setting(self, key: str, value: str) -> None:
+        was = self.facts.value(key)
+        if was == value or (key == _CC and self.restricted and not self.allowed(value)):
+            return
+        if was is None:
+            if key in _GLOBAL and self.inner:
+                self.leave(key, "it belongs to the first network namespace")
+            else:
+                self.need("kernel", key, [], f"{key} cannot be read on this host")
+            return
+        if not VALUE.fullmatch(was):
+            raise NarrowsError(f"{key}: its value {was!r} is none that could be put back")
+        self.plan.change("sysctl", key, was, value, _WHY.get(key, "as asked"), persist=self.sysctl_file())
+
+    def allowed(self, cc: str) -> bool:
+        """May it be the default here? The kernel gives other namespaces than the initial one unrestricted ones only."""
+        everybody = (self.facts.value(_ALLOWED) or cc).split()
+        if cc not in everybody:
+            self.need(
+                "setting",
+                _ALLOWED,
+                ["sysctl", "-w", f"{_ALLOWED}={' '.join([*everybody, cc])}"],
+                f"{cc} is restricted, and outside of the initial network namespace the default must be one of "
+                f"{', '.join(everybody)}; allow it on the host, or name destinations: --to default",
+            )
+        return cc in everybody
 
     def sysctl_file(self) -> str | None:
-        if self.ask.netns or self.locked:
+        if self.inside or self.locked:
             return None
         later = [
             line
@@ -572,30 +588,30 @@ class _Making:
     def route(self, text: str) -> None:
         cc = self.ask.cc
         assert cc is not None
-        network = _network(text)
+        network = routes.network(text)
         prefix = "default" if network.prefixlen == 0 else str(network)
         family = "inet" if network.version == 4 else "inet6"  # noqa: PLR2004 - IPv4
         if kernels.has(self.facts.kernel, "congctl") is False:
             told = kernels.FEATURES["congctl"].told
             self.need("kernel", "", [], f"a congestion control per route needs a newer kernel: {told}")
             return
-        known = [(_words(line), line) for of, line in self.facts.routes if of == family]
+        known = [(routes.words(line), line) for of, line in self.facts.routes if of == family]
         exact = next((words for words, _ in known if words and words[0] == prefix), None)
-        covering = exact or _covering(network, [words for words, _ in known if words])
+        covering = exact or routes.covering(network, [words for words, _ in known if words])
         if covering is None:
             raise NarrowsError(f"--to {text}: this host has no route there")
-        if exact is not None and _congctl(exact) == cc:
+        if exact is not None and routes.congctl(exact) == cc:
             self.done.append(f"{prefix} uses {cc} already")
             return
-        kept = _stripped(covering)
-        after = [prefix, *(kept[1:] if exact else _next_hop(kept)), "congctl", cc]
+        kept = routes.stripped(covering)
+        after = [prefix, *(kept[1:] if exact else routes.next_hop(kept)), "congctl", cc]
         for word in [*after, *(exact or [])]:
             if not re.fullmatch(r"[A-Za-z0-9_.:/@%-]+", word) or word.startswith("-"):
                 raise NarrowsError(f"--to {text}: the route there has an odd word, {word!r}")
         target = {"family": family, "table": "main", "prefix": prefix}
         why = f"connections to {prefix} use {cc}, whatever the default is ({kernels.FEATURES['congctl'].told})"
-        found = None if self.ask.netns else route_file(self.facts, family, after)
-        if found is None and not self.ask.netns:
+        found = None if self.inside else route_file(self.facts, family, after)
+        if found is None and not self.inside:
             fix = f"give the same to what does: ip route replace {' '.join(after)}"
             self.leave(f"{prefix} after a reboot", "it is not known here what sets this host's routes at boot", fix)
         self.done.append(f"connections to {prefix} use {cc}")
@@ -620,7 +636,7 @@ class _Making:
         changes = self.plan.changes
         early = [change for change in changes if change["kind"] == "file"]
         changes[:] = [change for change in changes if change["kind"] != "file"]
-        if not self.ask.netns and not self.locked and not self.plan.needs:
+        if not self.inside and not self.locked and not self.plan.needs:
             if self.modules and (path := modules_file(self.facts)):
                 own = self.facts.own.get(path, "")
                 names = sorted({*self.modules, *(w for w in own.split("\n") if NAME.fullmatch(w))})
@@ -686,7 +702,7 @@ class _Making:
             )
         if "file" in kinds:
             plan.effects.append("No reboot and no `sysctl -p` is needed; the files are for the next boot.")
-        elif not self.ask.netns:
+        elif not self.inside:
             plan.effects.append("No file is written: a reboot undoes it, unless a file says the same already.")
         else:
             plan.effects.append("It lasts as long as the namespace.")
@@ -732,67 +748,3 @@ def _wanted(kind: str) -> dict[str, Any]:
 def _settings_of(text: str) -> dict[str, str]:
     rows = [line.partition("=") for line in text.split("\n") if "=" in line and not line.startswith("#")]
     return {k.strip(): v.strip() for k, _, v in rows if k.strip() in SYSCTLS and VALUE.fullmatch(v.strip())}
-
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def _network(text: str) -> Network:
-    if text in {"default", "0.0.0.0/0"}:
-        return ipaddress.ip_network("0.0.0.0/0")
-    try:
-        return ipaddress.ip_network(text, strict=True)
-    except ValueError as error:
-        raise NarrowsError(
-            f"--to {text}: a network is written 192.0.2.0/24, 2001:db8::/32, or default ({error})"
-        ) from error
-
-
-def _words(line: str) -> list[str]:
-    """A line of `ip -o route`, its first word the prefix in full."""
-    words = [word for word in line.replace("\\", " ").split() if word not in _ROUTE_FLAGS]
-    if words and words[0] in {"unreachable", "blackhole", "prohibit", "broadcast", "local", "multicast", "unicast"}:
-        return []
-    if words and words[0] != "default" and "/" not in words[0]:
-        words[0] += "/128" if ":" in words[0] else "/32"
-    return words if "nexthop" not in words else []
-
-
-def _stripped(words: list[str]) -> list[str]:
-    kept, skip = [], 0
-    for word in words:
-        if skip:
-            skip -= 1
-        elif word in _ROUTE_DROPPED:
-            skip = _ROUTE_DROPPED[word]
-        else:
-            kept.append(word)
-    return kept
-
-
-def _next_hop(words: list[str]) -> list[str]:
-    found: list[str] = []
-    for key in ("via", "dev", "src"):
-        if key in words:
-            at = words.index(key)
-            found += words[at : at + 2]
-    return found
-
-
-def _congctl(words: list[str]) -> str | None:
-    return words[words.index("congctl") + 1] if "congctl" in words[:-1] else None
-
-
-def _covering(network: Network, routes: list[list[str]]) -> list[str] | None:
-    best: tuple[int, list[str]] | None = None
-    for words in routes:
-        text = words[0] if words[0] != "default" else ("0.0.0.0/0" if network.version == 4 else "::/0")  # noqa: PLR2004
-        try:
-            route = ipaddress.ip_network(text)
-        except ValueError:
-            continue
-        if route.version != network.version or route.prefixlen > network.prefixlen:
-            continue
-        if network.network_address in route and (best is None or route.prefixlen > best[0]):
-            best = (route.prefixlen, words)
-    return best[1] if best else None

@@ -79,6 +79,8 @@ def _change(number: str, change: dict[str, Any]) -> str:
     if writer is None:
         raise NarrowsError(f"a plan has no changes of kind {kind!r}")
     name, state, make, back = writer(change)
+    if kind in _OF_THE_HOST:
+        state = f"of_the_host || return; {state}"
     return (
         f"name_{number}() {{ say {_q(name)}; }}\nstate_{number}() {{ {state}; }}\n"
         f"make_{number}() {{ {make}; }}\nback_{number}() {{ {back}; }}"
@@ -225,6 +227,9 @@ def _uci(change: dict[str, Any]) -> Parts:
         back = f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change['from'], 'uci'))} && uci commit {config}"
     return key, state, make, back
 
+
+_OF_THE_HOST = {"module", "file", "package", "uci"}
+"""Kinds whose changes no network namespace keeps to itself."""
 
 _KINDS = {
     "sysctl": _sysctl,

@@ -51,6 +51,15 @@ ingress_get() {
   fi
 }
 
+# What belongs to a host is changed from its own network only: from the initial network namespace, which alone has this
+# setting, or from that of a whole container, in which process 1 is. Others share their files with a host.
+own=no
+if [ -e /proc/sys/net/core/netdev_max_backlog ]; then own=yes; fi
+for mark in /run/systemd/container /.dockerenv /run/.containerenv; do
+  [ -e "$mark" ] && [ "$(readlink /proc/1/ns/net 2> /dev/null)" = "$(readlink /proc/self/ns/net)" ] && own=yes
+done
+of_the_host() { [ $own = yes ] || return 3; }
+
 # Files: path, text, mode. A link is not followed; the new file takes the old one's place in one step.
 file_get() { if [ -f "$1" ] && ! [ -h "$1" ]; then cat "$1"; fi; }
 file_set() {
@@ -63,6 +72,7 @@ file_set() {
 file_drop() { [ -h "$1" ] && { fail "$1 is a link: left alone"; return 1; }; rm -f "$1"; }
 
 # Is `$1`, what is there, the old `$2` or the new `$3`? 0: old, so there is something to do; 1: new; 2: neither.
+# 3: it belongs to the host, and this is the network namespace of something else.
 judge() {
   [ "$1" = "$3" ] && return 1
   [ "$1" = "$2" ] && return 0

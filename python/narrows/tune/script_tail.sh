@@ -1,4 +1,6 @@
 
+elsewhere='it belongs to the host, and this is another network namespace; left alone'
+
 undo() {
   for number in $made; do
     "state_$number" && continue
@@ -13,6 +15,7 @@ apply() {
     "state_$number"
     case $? in
       1) say "$("name_$number"): it is so already"; continue ;;
+      3) say "$("name_$number"): $elsewhere"; continue ;;
       2) fail "$("name_$number"): this is not what the plan was made for; made nothing of it"; undo; exit 1 ;;
     esac
     if "make_$number"; then
@@ -35,6 +38,7 @@ revert() {
     "state_$number"
     case $? in
       0) say "$("name_$number"): it is as before" ;;
+      3) say "$("name_$number"): $elsewhere" ;;
       1)
         if "back_$number"; then
           say "$("name_$number"): put back"
@@ -53,7 +57,9 @@ verify() {
   wrong=0
   for number in $numbers; do
     "state_$number"
-    [ $? -eq 1 ] || { fail "$("name_$number"): is not so"; wrong=1; }
+    case $? in 1 | 3) continue ;; esac
+    fail "$("name_$number"): is not so"
+    wrong=1
   done
   [ $wrong -eq 0 ] && say "all of it is so"
   return $wrong

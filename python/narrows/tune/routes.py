@@ -1,0 +1,90 @@
+"""Routes as `ip -o route` prints them, and as a new one is written."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from narrows.errors import NarrowsError
+
+_ROUTE_FLAGS = {"linkdown", "onlink", "dead", "pervasive", "offload", "trap"}
+_ROUTE_DROPPED = {"expires": 2, "error": 1, "pref": 1, "cache": 0, "congctl": 1}
+"""What `ip route` prints and a new route is not told, with how many words follow."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def network(text: str) -> Network:
+    """A destination.
+
+    >>> network("default")
+    IPv4Network('0.0.0.0/0')
+
+    Raises:
+        NarrowsError: If it is none.
+    """
+    if text in {"default", "0.0.0.0/0"}:
+        return ipaddress.ip_network("0.0.0.0/0")
+    try:
+        return ipaddress.ip_network(text, strict=True)
+    except ValueError as error:
+        raise NarrowsError(
+            f"--to {text}: a network is written 192.0.2.0/24, 2001:db8::/32, or default ({error})"
+        ) from error
+
+
+def words(line: str) -> list[str]:
+    """A line of `ip -o route`, its first word the prefix in full."""
+    words = [word for word in line.replace("\\", " ").split() if word not in _ROUTE_FLAGS]
+    if words and words[0] in {"unreachable", "blackhole", "prohibit", "broadcast", "local", "multicast", "unicast"}:
+        return []
+    if words and words[0] != "default" and "/" not in words[0]:
+        words[0] += "/128" if ":" in words[0] else "/32"
+    return words if "nexthop" not in words else []
+
+
+def stripped(words: list[str]) -> list[str]:
+    """The words that a new route is given, too."""
+    kept, skip = [], 0
+    for word in words:
+        if skip:
+            skip -= 1
+        elif word in _ROUTE_DROPPED:
+            skip = _ROUTE_DROPPED[word]
+        else:
+            kept.append(word)
+    return kept
+
+
+def next_hop(words: list[str]) -> list[str]:
+    """Where it leads, and nothing else."""
+    found: list[str] = []
+    for key in ("via", "dev", "src"):
+        if key in words:
+            at = words.index(key)
+            found += words[at : at + 2]
+    return found
+
+
+def congctl(words: list[str]) -> str | None:
+    """Its congestion control.
+
+    >>> congctl(["default", "dev", "eth0", "congctl", "bbr"])
+    'bbr'
+    """
+    return words[words.index("congctl") + 1] if "congctl" in words[:-1] else None
+
+
+def covering(network: Network, routes: list[list[str]]) -> list[str] | None:
+    """The route that a destination has now."""
+    best: tuple[int, list[str]] | None = None
+    for words in routes:
+        text = words[0] if words[0] != "default" else ("0.0.0.0/0" if network.version == 4 else "::/0")  # noqa: PLR2004
+        try:
+            route = ipaddress.ip_network(text)
+        except ValueError:
+            continue
+        if route.version != network.version or route.prefixlen > network.prefixlen:
+            continue
+        if network.network_address in route and (best is None or route.prefixlen > best[0]):
+            best = (route.prefixlen, words)
+    return best[1] if best else None
