@@ -334,3 +334,59 @@ say "after" {show}
             assert re.search(rf"qdisc {kind} \w+: dev {device} parent 1:1 ", told["with"])
     assert "redirect to device ifb-d0" in told["filter"].lower()
     assert told["after"] == told["before"]
+
+
+def test_a_namespace_leaves_the_host_alone_and_a_boot_ends_what_was_not_confirmed(tree: Path) -> None:
+    key, conf = "net.ipv4.tcp_sack", "/etc/sysctl.d/99-narrows.conf"
+    file = change("file", conf, None, {"text": f"{key} = 0\n", "mode": "0644"})
+    whole = plan(change("sysctl", key, "1", "0"), file, queue("pfifo", "noqueue"))
+    (tree / "plan.json").write_text(json.dumps(whole), encoding="utf-8")
+    (tree / "plan.json").chmod(0o600)
+    look = f"sh -c 'sysctl -n {key}; tc qdisc show dev d0; find /etc/sysctl.d /var/lib -type f'"
+    first = booted(
+        tree,
+        f"""
+ip link del d0; ip link add d0 type ifb; ip link set d0 txqueuelen 0; ip link set d0 up
+tc qdisc replace dev d0 root noqueue
+ip netns add qt
+ip netns exec qt ip link set lo up
+ip netns exec qt ip link add d0 type ifb
+ip netns exec qt tc qdisc replace dev d0 root noqueue
+ip netns exec qt ip link set d0 up
+say before {look}
+say "in qt" ip netns exec qt narrows-host tune apply /plan.json
+say after {look}
+say refused narrows-host tune revert
+say undone narrows-host tune revert --netns qt
+say applied narrows-host tune apply /plan.json --confirm-within 1h
+say changed {look}
+""",
+    )
+    applied = json.loads(first["in qt"])
+    assert [row["id"] for row in applied["done"]] == [f"sysctl:{key}", "qdisc:d0:root"]
+    assert [row["id"] for row in applied["left"]] == [f"file:{conf}"]
+    assert first["after"] == first["before"]
+    assert "the host's initial network namespace" in first["refused"]
+    assert first["refused"].endswith("write: narrows tune revert --netns qt")
+    assert json.loads(first["undone"])["reverted"]
+    assert json.loads(first["applied"])["unconfirmed_s"] == 3600
+    assert first["changed"].splitlines()[0] == "0"
+
+    second = booted(
+        tree,
+        f"""
+say verified narrows-host tune verify
+say late narrows-host tune confirm
+say refused narrows-host tune apply /plan.json
+say reverted narrows-host tune revert
+say after {look}
+""",
+    )
+    verified = json.loads(second["verified"])
+    assert (verified["unconfirmed"], verified["booted"], verified["remaining_s"]) == (True, True, None)
+    assert "has booted since" in second["late"]
+    assert "still waits" in second["refused"]
+    assert json.loads(second["reverted"])["reverted"]
+    after = second["after"].splitlines()
+    assert after[0] == "1"
+    assert not [line for line in after if line.endswith((".json", ".conf"))]

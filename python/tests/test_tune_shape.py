@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -60,7 +61,7 @@ def seen(space: Space) -> Json:
 def test_both_ways_are_shaped_and_put_back(space: Space) -> None:
     before = seen(space)
     done = space.done("apply", plan=both())
-    assert [row["after"] for row in done["done"]] == [["tbf 1: root"], "shaped by tbf"]
+    assert [row["after"] for row in done["done"]] == [["tbf 1: root rate 18000kbit"], "shaped by tbf rate 50000kbit"]
     assert "rate 18Mbit" in space.run("tc", "qdisc", "show", "dev", DEVICE)
     assert "rate 50Mbit" in space.run("tc", "qdisc", "show", "dev", IFB)
     assert space.done("verify")["so"]
@@ -140,6 +141,46 @@ def test_a_filter_that_somebody_adds_is_not_trampled(space: Space) -> None:
     assert "narrows did not make" in refused.stderr
     space.done("revert", "--force")
     assert IFB not in space.run("ip", "link")
+
+
+def test_what_is_left_of_our_own_is_undone_without_force(space: Space) -> None:
+    """Somebody takes a part of the shaper away: nothing of his own is lost with the rest."""
+    before = seen(space)
+    for part, told in (
+        (f"ip link del {IFB}", "redirected to a device that has gone"),
+        (f"tc qdisc del dev {DEVICE} ingress", "not led to tbf rate 50000kbit"),
+    ):
+        space.done("apply", plan=both())
+        space.run(*part.split())
+        verified = space.tune("verify")
+        assert verified.returncode == 1
+        assert [row["is"] for row in json.loads(verified.stdout)["drifted"]] == [told]
+        space.done("revert")
+        assert seen(space) == before
+
+
+def test_a_rate_that_somebody_changed_is_named(space: Space) -> None:
+    space.done("apply", plan=both())
+    space.run(*f"tc qdisc change dev {DEVICE} root handle 1: tbf rate 9mbit burst 3028b limit 112500b".split())
+    verified = space.tune("verify")
+    assert [row["is"] for row in json.loads(verified.stdout)["drifted"]] == [["tbf 1: root rate 9000kbit"]]
+    refused = space.tune("revert")
+    assert refused.returncode == 1
+    assert "tbf 1: root rate 9000kbit" in refused.stderr
+    space.done("revert", "--force")
+
+
+def test_options_that_somebody_changed_are_not_told_as_the_same(space: Space) -> None:
+    space.run(*f"tc qdisc add dev {DEVICE} root handle 7: pfifo limit 77".split())
+    wanted = {"kind": "pfifo_fast", "handle": None, "options": {}}
+    found = {"kind": "pfifo", "handle": "7:", "options": {}}
+    space.done("apply", plan=whole(change("qdisc", {"dev": DEVICE, "parent": "root"}, found, wanted)))
+    space.run(*f"tc qdisc replace dev {DEVICE} root handle 7: pfifo limit 78".split())
+    refused = space.tune("revert")
+    assert refused.returncode == 1
+    assert "with other options than narrows found or made" in refused.stderr
+    space.done("revert", "--force")
+    assert "limit 77p" in space.run("tc", "qdisc", "show", "dev", DEVICE)
 
 
 def test_the_rate_is_kept(space: Space) -> None:

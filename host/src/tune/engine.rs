@@ -7,10 +7,10 @@
 //!
 //! Whatever fails takes all of it back. Killed at any point, `revert` does.
 
-use super::journal::{boot, Entry, Journal, Phase, Store};
+use super::journal::{Deadline, Entry, Journal, Phase, Store, UNDONE};
 use super::plan::{Change, Plan, What};
 use super::world::World;
-use super::{boot as files, diag, ingress, place, sysctl, watch};
+use super::{boot as files, diag, elsewhere, ingress, qdisc, sysctl, watch};
 use crate::{sys, HostError};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -38,20 +38,8 @@ fn shown(change: &Change, value: &Value) -> Value {
         What::Module(_) => json!(if *value == json!(true) { "loaded" } else { "absent" }),
         What::Sysctl(..) | What::Allowed(_) => json!(sysctl::plain(value.as_str().unwrap_or_default())),
         What::Qdisc(..) => {
-            let of = |q: &Value| {
-                format!(
-                    "{} {} {}",
-                    q["kind"].as_str().unwrap_or("?"),
-                    q["handle"].as_str().unwrap_or("?"),
-                    q["parent"].as_str().unwrap_or("?")
-                )
-            };
-            json!(value["queues"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(of)
-                .collect::<Vec<_>>())
+            let tree = qdisc::Tree::from_json(value).unwrap_or_default();
+            json!(tree.queues.iter().map(qdisc::Node::shown).collect::<Vec<_>>())
         }
         What::Ingress(_) => ingress::Shaped::shown(value),
         What::Route(..) if value.is_null() => json!("no such route"),
@@ -67,7 +55,7 @@ fn shown(change: &Change, value: &Value) -> Value {
 /// Reads what is, and refuses what would be odd; nothing is changed. Answers the changes to be made and those that need none.
 fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostError> {
     let (mut entries, mut already, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-    for change in &plan.changes {
+    for change in plan.changes.iter().filter(|change| belongs(change, world)) {
         let before = match change.live(world) {
             Ok(before) => before,
             Err(e) => {
@@ -86,6 +74,7 @@ fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostErro
                 .map(|text| format!("{text}; make the plan anew")),
         );
         wrong.extend(made_by_somebody(change, &before, world));
+        wrong.extend(not_from_here(change, world));
         let beside = change.beside();
         entries.push(Entry {
             change: change.clone(),
@@ -103,15 +92,53 @@ fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostErro
     }
 }
 
+/// Files for the next boot belong to the host, and are written from its own network only.
+fn belongs(change: &Change, world: &World) -> bool {
+    world.home || !change.boot
+}
+
+/// Changes that a plan has and that are left out here.
+fn left(plan: &Plan, world: &World) -> Vec<Value> {
+    let why = format!(
+        "{} shares the host's files: at the next boot they would change the host",
+        world.here.described()
+    );
+    let out = plan.changes.iter().filter(|change| !belongs(change, world));
+    out.map(|change| json!({ "id": change.id, "why": why })).collect()
+}
+
+/// What the kernel forbids outside of the initial network namespace, or what would change more than this one.
+fn not_from_here(change: &Change, world: &World) -> Option<String> {
+    let here = world.here.described();
+    match &change.what {
+        What::Module(name) if !world.home => Some(format!(
+            "module {name}: it is loaded for the whole host, and this is {here}; outside of it: modprobe {name}"
+        )),
+        What::Sysctl(key, _, cc) if key == sysctl::CC && !world.here.initial => {
+            let allowed = sysctl::read(sysctl::ALLOWED).ok()?;
+            let restricted = !sysctl::words(&allowed).contains(&cc.as_str());
+            restricted.then(|| {
+                let all = format!("{} {cc}", sysctl::plain(&allowed));
+                format!(
+                    "{key}: {cc} is restricted, and only the initial network namespace may have a restricted default\n    \
+                     on the host: sysctl -w {}=\"{all}\"",
+                    sysctl::ALLOWED
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
 fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<String> {
     let What::Qdisc(device, steps, _) = &change.what else {
         return None;
     };
-    let tree = super::qdisc::Tree::from_json(before)?;
+    let tree = qdisc::Tree::from_json(before)?;
     let made: Vec<String> = tree
         .made(steps)
         .iter()
-        .map(|q| format!("{} {}", q.kind, super::qdisc::shown(q.handle)))
+        .map(|q| format!("{} {}", q.kind, qdisc::shown(q.handle)))
         .collect();
     if made.is_empty() {
         return None;
@@ -141,28 +168,30 @@ fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<St
 pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
     // Nothing is made on a host, not even a directory, before it is clear that something is to be changed.
     let below = match Store::open(world, false)? {
-        Some(store) => coverable(store.read()?)?,
+        Some(store) => coverable(store.read()?, world)?,
         None => None,
     };
     let (entries, already) = look(plan, world)?;
+    let left = left(plan, world);
     if entries.is_empty() {
-        return Ok(json!({ "done": [], "already": already, "nothing_to_do": true, "steps": world.steps.get() }));
+        let steps = world.steps.get();
+        return Ok(json!({ "done": [], "already": already, "left": left, "nothing_to_do": true, "steps": steps }));
     }
-    let mut journal = Journal::new(plan.title.clone(), plan.netns.clone());
+    let mut journal = Journal::new(plan.title.clone(), plan.netns.clone(), world.here.clone());
     journal.entries = entries;
     let under = below.as_ref().map(|j| j.id.clone());
     journal.below = below.map(Box::new);
-    journal.deadline = within.map(|s| (place::since_boot() as f64 / 1e9 + s, boot()));
+    journal.deadline = within.map(Deadline::within);
     if !journal.fits() {
-        return Err(HostError::Unlike(
+        return Err(HostError::Unlike(format!(
             "the plan, with what it is applied over, is too long to be remembered; nothing was changed: a plan with fewer words in it, \
-             or narrows tune revert first"
-                .to_string(),
-        ));
+             or {} first",
+            world.command("revert")
+        )));
     }
     let store =
         Store::open(world, true)?.ok_or_else(|| HostError::Broken("the journal's directory vanished".to_string()))?;
-    if coverable(store.read()?)?.map(|j| j.id) != under {
+    if coverable(store.read()?, world)?.map(|j| j.id) != under {
         return Err(HostError::Unlike(
             "another narrows tune was at work; look again and apply again".to_string(),
         ));
@@ -172,23 +201,23 @@ pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
         Ok(told) => told,
         Err(error) => return Err(rolled_back(&store, &journal, world, error)),
     };
-    Ok(merged(told, json!({ "already": already, "steps": world.steps.get() })))
+    Ok(merged(
+        told,
+        json!({ "already": already, "left": left, "steps": world.steps.get() }),
+    ))
 }
 
-fn coverable(below: Option<Journal>) -> Result<Option<Journal>, HostError> {
-    match below {
-        None => Ok(None),
-        Some(j) if j.phase == Phase::Unconfirmed => Err(HostError::Unlike(
-            "what was applied before still waits: narrows tune confirm, or narrows tune revert".to_string(),
-        )),
-        Some(j) if j.phase != Phase::Applied => Err(HostError::Unlike(
-            "an earlier change was cut short; narrows tune revert puts everything back first".to_string(),
-        )),
-        Some(j) if !j.may_be_covered() => Err(HostError::Unlike(
-            "too many plans lie over one another; narrows tune revert, then one plan for all".to_string(),
-        )),
-        Some(j) => Ok(Some(j)),
-    }
+fn coverable(below: Option<Journal>, world: &World) -> Result<Option<Journal>, HostError> {
+    let Some(j) = below else { return Ok(None) };
+    elsewhere::refuse_others(&j, world, "revert", false)?;
+    let (confirm, revert) = (world.command("confirm"), world.command("revert"));
+    let text = match j.phase {
+        Phase::Unconfirmed => format!("what was applied before still waits: {confirm}, or {revert}"),
+        Phase::Applied if j.may_be_covered() => return Ok(Some(j)),
+        Phase::Applied => format!("too many plans lie over one another; {revert}, then one plan for all"),
+        _ => format!("an earlier change was cut short; {revert} puts everything back first"),
+    };
+    Err(HostError::Unlike(text))
 }
 
 fn merged(mut a: Value, b: Value) -> Value {
@@ -221,6 +250,8 @@ fn carry_out(store: &Store, journal: &mut Journal, world: &World, within: Option
         "still": still(journal),
         "overridden": notes,
         "unconfirmed_s": within,
+        "confirm": world.command("confirm"),
+        "revert": world.command("revert"),
         "id": journal.id,
     }))
 }
@@ -305,7 +336,8 @@ fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) 
         (Ok(_), HostError::Stopped) => HostError::Stopped,
         (Ok(_), why) => HostError::Broken(format!("{why}\n    everything was put back")),
         (Err(worse), why) => HostError::Broken(format!(
-            "{why}\n    and not everything could be put back: {worse}; narrows tune revert"
+            "{why}\n    and not everything could be put back: {worse}; {}",
+            world.command("revert")
         )),
     }
 }
@@ -335,8 +367,17 @@ fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Val
     let in_parts = matches!(change.what, What::Qdisc(..) | What::Ingress(_));
     let halfway = matches!(journal.phase, Phase::Applying | Phase::Reverting) && in_parts;
     let vanished = matches!(change.what, What::Route(..)) && live.is_null();
-    let ours = halfway || vanished || change.same(&live, &entry.before) || change.reached(&live);
+    // A boot makes the disciplines anew, and the kernel chooses them.
+    let booted = journal.is_of_another_boot() && change.is_of_the_kernel(&live);
+    let ours = halfway || vanished || booted || change.remains(&live) || known(change, &live, journal);
     Ok((!ours).then_some(live))
+}
+
+/// Did a plan make it so, or find it so: this one, or one below it that may have been undone already?
+fn known(change: &Change, live: &Value, journal: &Journal) -> bool {
+    let same = |e: &Entry| e.change.id == change.id && (e.change.same(live, &e.before) || e.change.reached(live));
+    let here = journal.entries.iter().any(same);
+    here || journal.below.as_deref().is_some_and(|below| known(change, live, below))
 }
 
 fn gone(change: &Change, error: &std::io::Error) -> bool {
@@ -353,10 +394,12 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
         if let Some(live) = foreign(entry, journal, world)? {
             let change = &entry.change;
             let (is, was) = (shown(change, &live), shown(change, &entry.before));
-            list.push(format!(
-                "{}: is {is} now, which narrows did not make; it was {was}",
-                change.id
-            ));
+            let id = &change.id;
+            list.push(if is == was {
+                format!("{id}: is {is} now with other options than narrows found or made")
+            } else {
+                format!("{id}: is {is} now, which narrows did not make; it was {was}")
+            });
         }
     }
     if list.is_empty() {
@@ -426,62 +469,126 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
 }
 
 /// Puts everything back, plan by plan; `last`: only what the last plan did.
+///
+/// It needs no room on a disk: where the journal cannot be written, what can be put back is put back all the same, and the
+/// journal stays as it is, so that it can be done again.
 pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
-    let nothing = || json!({ "reverted": [], "notes": [], "nothing_to_do": true });
-    let Some(store) = Store::open(world, false)? else {
-        return Ok(nothing());
+    let store = Store::open(world, false)?;
+    let journal = store.as_ref().map_or(Ok(None), Store::read)?;
+    let (Some(store), Some(mut journal)) = (store, journal) else {
+        elsewhere::refuse(world, "revert")?;
+        return Ok(json!({ "reverted": [], "notes": [], "nothing_to_do": true }));
     };
-    let Some(mut journal) = store.read()? else {
-        return Ok(nothing());
-    };
-    let (mut notes, mut reverted) = (Vec::new(), Vec::new());
-    loop {
-        notes.extend(revert_top(&store, &mut journal, world, mode)?);
+    elsewhere::refuse_others(&journal, world, "revert", mode == Foreign::Overwrite)?;
+    let (mut notes, mut reverted, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    // Why the record could not be written, and which ones are marked instead.
+    let (mut unwritten, mut marked) = (None, Vec::new());
+    let covered = loop {
+        if mode == Foreign::Refuse {
+            refuse_foreign(&journal, world)?;
+        }
+        let keep = unwritten.is_some() || !failed.is_empty();
+        match revert_top(&store, &mut journal, world, mode, keep) {
+            Ok((told, why)) => {
+                notes.extend(told);
+                unwritten = unwritten.or(why);
+            }
+            Err(error) => failed.push(error.to_string()),
+        }
         reverted.extend(backwards(&journal).iter().map(|e| e.change.id.clone()));
+        marked.push(journal.id.clone());
         match journal.below.take() {
             Some(below) if !last => journal = *below,
-            _ => break,
+            below => break below.is_some(),
+        }
+    };
+    let revert = world.command("revert");
+    if !failed.is_empty() {
+        let list = failed.join("\n");
+        return Err(HostError::Broken(format!(
+            "{list}\n    what could be put back was; {revert} does the rest"
+        )));
+    }
+    if let Some(error) = unwritten {
+        let text = format!("{error}; the record still has changes that were put back: {revert} once more, later");
+        if covered {
+            return Err(HostError::Broken(text));
+        }
+        // To take the record away needs no room.
+        match store.write(None) {
+            Ok(()) => marked.iter().for_each(|id| store.forget_reverting(id)),
+            Err(_) => notes.push(text),
         }
     }
-    Ok(json!({ "reverted": reverted, "notes": notes, "steps": world.steps.get() }))
+    let elsewhere: Vec<Value> = elsewhere::list(world).iter().map(|one| one.to_json(world)).collect();
+    let steps = world.steps.get();
+    Ok(json!({ "reverted": reverted, "notes": notes, "elsewhere": elsewhere, "steps": steps }))
 }
 
-/// Undoes one journal, and leaves what lies below it; answers what is to be said.
+/// Undoes one journal, and leaves what lies below it. Answers what is to be said, and why the record could not be written, where it
+/// could not. `keep`: it is not written, because one above it was not.
 pub fn revert_top(
     store: &Store,
     journal: &mut Journal,
     world: &World,
     mode: Foreign,
-) -> Result<Vec<String>, HostError> {
-    if mode == Foreign::Refuse {
-        refuse_foreign(journal, world)?;
-    }
+    keep: bool,
+) -> Result<(Vec<String>, Option<HostError>), HostError> {
     // From now on a device may be between two states, and those are ours.
     if journal.phase != Phase::Reverting {
         journal.phase = Phase::Reverting;
-        store.write(Some(journal))?;
+        if !keep && store.write(Some(journal)).is_err() {
+            store.mark_reverting(&journal.id);
+        }
     }
     let notes = undo(journal, world, mode)?;
-    store.write(journal.below.as_deref())?;
-    Ok(notes)
+    if keep {
+        return Ok((notes, None));
+    }
+    let unwritten = store.write(journal.below.as_deref()).err();
+    if unwritten.is_none() {
+        store.forget_reverting(&journal.id);
+    }
+    Ok((notes, unwritten))
+}
+
+/// What was undone last because nobody confirmed it, as a sentence.
+fn last_undone(store: Option<&Store>, world: &World) -> String {
+    let Some(last) = store.and_then(Store::last_undone) else {
+        return String::new();
+    };
+    let text = |key: &str| last[key].as_str().unwrap_or("?").to_string();
+    format!(
+        "\n    {:?} was undone on {}: {} ({}/{UNDONE})",
+        text("title"),
+        text("at"),
+        text("why"),
+        world.state
+    )
 }
 
 /// Somebody has seen that it works: now it may outlast a boot.
 pub fn confirm(world: &World) -> Answer {
-    let nothing = || {
-        HostError::Unlike("nothing waits to be confirmed; it may have been undone, or never been applied".to_string())
+    let store = Store::open(world, false)?;
+    let journal = store.as_ref().map_or(Ok(None), Store::read)?;
+    if let Some(journal) = &journal {
+        elsewhere::refuse_others(journal, world, "confirm", false)?;
+    }
+    let (applied, waiting) = (journal.is_some(), journal.filter(|j| j.phase == Phase::Unconfirmed));
+    let (Some(store), Some(mut journal)) = (store.as_ref(), waiting) else {
+        if !applied {
+            elsewhere::refuse(world, "confirm")?;
+        }
+        let undone = last_undone(store.as_ref(), world);
+        return Err(HostError::Unlike(format!("nothing waits to be confirmed{undone}")));
     };
-    let store = Store::open(world, false)?.ok_or_else(nothing)?;
-    let mut journal = store
-        .read()?
-        .filter(|j| j.phase == Phase::Unconfirmed)
-        .ok_or_else(nothing)?;
+    in_time(&journal, world)?;
     // What is written from here on must be undone whole, should this die.
     journal.phase = Phase::Applying;
     store.write(Some(&journal))?;
     let done = match make(&journal, true, world) {
         Ok(done) => done,
-        Err(error) => return Err(rolled_back(&store, &journal, world, error)),
+        Err(error) => return Err(rolled_back(store, &journal, world, error)),
     };
     journal.phase = Phase::Applied;
     journal.deadline = None;
@@ -490,17 +597,41 @@ pub fn confirm(world: &World) -> Answer {
     Ok(json!({ "done": done, "overridden": notes, "steps": world.steps.get() }))
 }
 
+/// Too late is too late: whoever was to undo it may be at it, and nobody may count on what is said after the time.
+fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
+    let Some(deadline) = &journal.deadline else {
+        return Ok(());
+    };
+    let revert = world.command("revert");
+    match deadline.remains() {
+        Some(seconds) if seconds > 0.0 => Ok(()),
+        Some(seconds) => Err(HostError::Unlike(format!(
+            "too late by {:.0} s: it had to be confirmed within {} s, so nothing was confirmed\n    write: {revert}, and apply it again",
+            -seconds, deadline.within
+        ))),
+        None => Err(HostError::Unlike(format!(
+            "the host has booted since: it was not confirmed in time, and the kernel has forgotten it\n    write: {revert}, and apply it again"
+        ))),
+    }
+}
+
 /// Is it still so?
 pub fn verify(world: &World) -> Answer {
-    let never =
-        || HostError::Unlike("nothing was applied here that could be verified; narrows tune apply does".to_string());
-    let store = Store::open(world, false)?.ok_or_else(never)?;
-    let top = store.read()?.ok_or_else(never)?;
+    let store = Store::open(world, false)?;
+    let top = store.as_ref().map_or(Ok(None), Store::read)?;
+    let (Some(store), Some(top)) = (store.as_ref(), top) else {
+        elsewhere::refuse(world, "verify")?;
+        let undone = last_undone(store.as_ref(), world);
+        return Err(HostError::Unlike(format!(
+            "nothing was applied here that could be verified; narrows tune apply does{undone}"
+        )));
+    };
+    elsewhere::refuse_others(&top, world, "verify", false)?;
     let mut seen: Vec<String> = Vec::new();
     let (mut drifted, mut right) = (Vec::new(), Vec::new());
     let mut notes = Vec::new();
     if top.phase == Phase::Applying || top.phase == Phase::Reverting {
-        drifted.push(json!({ "id": "journal", "is": "cut short", "fix": "narrows tune revert" }));
+        drifted.push(json!({ "id": "journal", "is": "cut short", "fix": world.command("revert") }));
     }
     let mut next = Some(&top);
     while let Some(journal) = next {
@@ -530,6 +661,7 @@ pub fn verify(world: &World) -> Answer {
         Some((_, Ok(fresh))) => json!(fresh.socket),
         _ => Value::Null,
     };
+    let unconfirmed = top.phase == Phase::Unconfirmed;
     Ok(json!({
         "so": drifted.is_empty(),
         "right": right,
@@ -538,6 +670,12 @@ pub fn verify(world: &World) -> Answer {
         "new_connection": fresh,
         "title": top.title,
         "made": top.made,
-        "unconfirmed": top.phase == Phase::Unconfirmed,
+        "unconfirmed": unconfirmed,
+        "remaining_s": if unconfirmed { top.deadline.as_ref().and_then(Deadline::remains) } else { None },
+        // Somebody must be there to undo it: a journal that waits for nobody is not waited for.
+        "watched": unconfirmed.then(|| store.is_watched()),
+        "booted": top.is_of_another_boot(),
+        "confirm": world.command("confirm"),
+        "revert": world.command("revert"),
     }))
 }

@@ -8,6 +8,7 @@
 //! has an `ingress` or `clsact` of his own there, nothing is done at all.
 
 use super::qdisc::{self, Step, Tree, INGRESS};
+use super::shape;
 use crate::netlink::{attribute, attributes, text, Link, Message, Netlink};
 use serde_json::{json, Value};
 use std::io;
@@ -33,6 +34,9 @@ const STOLEN: u32 = 4;
 const DOES: usize = 20;
 const REDIRECT: u32 = 1;
 const TO: usize = 24;
+/// The device of a redirection to one that has gone, and of a filter that is none of ours.
+const GONE: u32 = 0;
+const FOREIGN: u32 = u32::MAX;
 
 /// What is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,7 +81,7 @@ fn of(kind: u16, index: u32, handle: u32, parent: u32, info: u32) -> Message {
     Message::new(kind, &fixed)
 }
 
-/// What hangs on the way in: its kind, and for each of its filters the device to which everything is redirected, or 0.
+/// What hangs on the way in: its kind, and for each of its filters the device to which everything is redirected.
 fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec<u32>)>> {
     let queues = netlink.list(of(libc::RTM_GETQDISC, index, 0, 0, 0))?;
     let here = |body: &&Vec<u8>| number(body, 4) == index && number(body, 12) == INGRESS;
@@ -94,7 +98,7 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
         if attribute(&options, SELECTOR).is_some()
             || attribute(&told, libc::TCA_KIND).map(text).as_deref() != Some("u32")
         {
-            to.push(redirected(&options).unwrap_or(0));
+            to.push(redirected(&options).unwrap_or(FOREIGN));
         }
     }
     Ok(Some((kind, to)))
@@ -149,8 +153,14 @@ impl Shaped {
             None => (None, false),
         };
         let to_ifb = |to: &u32| ifb.as_ref().is_some_and(|(index, ..)| index == to);
-        let incoming =
-            incoming.map(|(kind, to)| json!({"kind": kind, "filters": to.len(), "ours": to.iter().all(to_ifb)}));
+        let incoming = incoming.map(|(kind, to)| {
+            let mut told = json!({"kind": kind, "filters": to.len(), "ours": to.iter().all(to_ifb)});
+            // The kernel prints no device where that of a redirection has gone.
+            if ifb.is_none() && to == [GONE] {
+                told["lost"] = json!(true);
+            }
+            told
+        });
         let ifb = match &ifb {
             Some((_, up, kind)) => json!({"kind": kind, "up": up, "tree": qdisc::read(&self.ifb)?.to_json()}),
             None => Value::Null,
@@ -168,6 +178,13 @@ impl Shaped {
     pub fn reached(&self, live: &Value) -> bool {
         let shaped = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
         shaped && Self::led(live) && live["ifb"]["up"] == json!(true)
+    }
+    /// Is it what is left of our own: either end of the redirection without the other?
+    pub fn remains(&self, live: &Value) -> bool {
+        let without_device =
+            live["ifb"].is_null() && live["in"]["kind"] == json!("ingress") && live["in"]["lost"] == json!(true);
+        let made = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
+        without_device || live["in"].is_null() && live["ifb"]["kind"] == json!("ifb") && made
     }
     /// Are two the same?
     pub fn same(a: &Value, b: &Value) -> bool {
@@ -195,10 +212,22 @@ impl Shaped {
     }
     /// In a few words.
     pub fn shown(live: &Value) -> Value {
+        let incoming = &live["in"];
         let Some(tree) = Self::tree(live) else {
-            return json!("not shaped");
+            let what = match (incoming["kind"].as_str(), incoming["filters"].as_u64()) {
+                (Some("ingress"), _) if incoming["lost"] == json!(true) => {
+                    "redirected to a device that has gone".to_string()
+                }
+                (Some(kind), Some(filters)) => format!("{kind} with {filters} filters of somebody else"),
+                _ => "not shaped".to_string(),
+            };
+            return json!(what);
         };
-        let kinds: Vec<&str> = tree.queues.iter().map(|q| q.kind.as_str()).collect();
+        let of = |q: &qdisc::Node| {
+            let rate = shape::printed(&q.kind, &q.options).map(|rate| format!(" {rate}"));
+            format!("{}{}", q.kind, rate.unwrap_or_default())
+        };
+        let kinds: Vec<String> = tree.queues.iter().map(of).collect();
         let led = if Self::led(live) { "shaped by" } else { "not led to" };
         json!(format!("{led} {}", kinds.join(" ")))
     }

@@ -6,15 +6,20 @@
 //!
 //! A plan that is applied over another keeps the other's journal below its own, and both are undone in turn.
 
+use super::netns::{boot, Namespace};
 use super::place::{Dir, Found, LONGEST};
 use super::plan::{grouped, namespace, Change};
-use super::world::World;
+use super::world::{World, VOLATILE};
 use crate::{sys, HostError};
 use serde_json::{json, Value};
 use std::fs::File;
 
 const VERSION: u64 = 1;
 const NAME: &str = "journal.json";
+/// Held by the processes that undo what nobody confirms, as long as one of them lives.
+const WATCHED: &str = "watch.lock";
+/// What was undone because nobody confirmed it: a JSON object in each line.
+pub const UNDONE: &str = "undone.log";
 /// What a journal may grow by while its plan is carried out: words of phases, times.
 const ROOM: usize = 4096;
 /// Plans over plans; JSON itself may not nest without end either.
@@ -49,6 +54,37 @@ pub struct Entry {
     pub before: Value,
 }
 
+/// Until when somebody must confirm.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Deadline {
+    /// Seconds since the host booted.
+    pub at: f64,
+    /// Which boot that was.
+    pub boot: String,
+    /// Seconds that there were.
+    pub within: f64,
+}
+
+impl Deadline {
+    /// So many seconds from now.
+    pub fn within(seconds: f64) -> Deadline {
+        Deadline {
+            at: now() + seconds,
+            boot: boot(),
+            within: seconds,
+        }
+    }
+    /// Seconds that remain; negative where it has passed, `None` where the host has booted since.
+    pub fn remains(&self) -> Option<f64> {
+        (self.boot == boot()).then(|| self.at - now())
+    }
+}
+
+/// Seconds since the host booted.
+fn now() -> f64 {
+    super::place::since_boot() as f64 / 1e9
+}
+
 /// One plan that was applied.
 #[derive(Clone, Debug)]
 pub struct Journal {
@@ -60,25 +96,21 @@ pub struct Journal {
     pub made: String,
     /// What for.
     pub title: String,
-    /// The network namespace it is about.
+    /// The name of the network namespace it is about, where one was named.
     pub netns: Option<String>,
-    /// Unless it is confirmed until then: seconds since the host booted, and which boot that was.
-    pub deadline: Option<(f64, String)>,
+    /// That namespace itself; `None`: an earlier narrows wrote it, about the host that it is found on.
+    pub namespace: Option<Namespace>,
+    /// Until when it must be confirmed.
+    pub deadline: Option<Deadline>,
     /// What was changed, in that order.
     pub entries: Vec<Entry>,
     /// What was applied before.
     pub below: Option<Box<Journal>>,
 }
 
-/// Which boot this is.
-pub fn boot() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    text.unwrap_or_default().trim().to_string()
-}
-
 impl Journal {
     /// A new one.
-    pub fn new(title: String, netns: Option<String>) -> Journal {
+    pub fn new(title: String, netns: Option<String>, namespace: Namespace) -> Journal {
         let seed = [
             sys::realtime().to_ne_bytes(),
             u64::from(std::process::id()).to_ne_bytes(),
@@ -90,6 +122,7 @@ impl Journal {
             made: crate::measure::report::now(),
             title,
             netns,
+            namespace: Some(namespace),
             deadline: None,
             entries: Vec::new(),
             below: None,
@@ -109,7 +142,8 @@ impl Journal {
             "made": self.made,
             "title": self.title,
             "netns": self.netns,
-            "deadline": self.deadline.as_ref().map(|(at, boot)| json!({ "uptime_s": at, "boot": boot })),
+            "namespace": self.namespace.as_ref().map(Namespace::to_json),
+            "deadline": self.deadline.as_ref().map(|d| json!({ "uptime_s": d.at, "boot": d.boot, "within_s": d.within })),
             "entries": self.entries.iter().map(entry).collect::<Vec<_>>(),
             "below": self.below.as_ref().map(|below| below.to_json()),
         })
@@ -143,16 +177,24 @@ impl Journal {
         if netns.as_deref().is_some_and(|name| !namespace(name)) {
             return Err("netns is no name".to_string());
         }
+        let namespace = match &json["namespace"] {
+            Value::Null => None,
+            told => Some(Namespace::from_json(told).ok_or("namespace is none")?),
+        };
         let deadline = &json["deadline"];
+        let until = deadline["uptime_s"].as_f64().zip(deadline["boot"].as_str());
         Ok(Journal {
             id: need("id")?,
             phase: phase.ok_or("its phase is unknown")?.1,
             made: need("made")?,
             title: need("title")?,
             netns,
-            deadline: deadline["uptime_s"]
-                .as_f64()
-                .zip(deadline["boot"].as_str().map(str::to_string)),
+            namespace,
+            deadline: until.map(|(at, boot)| Deadline {
+                at,
+                boot: boot.to_string(),
+                within: deadline["within_s"].as_f64().unwrap_or(0.0),
+            }),
             entries: entries.iter().map(entry).collect::<Result<_, String>>()?,
             below: match &json["below"] {
                 Value::Null => None,
@@ -162,6 +204,17 @@ impl Journal {
     }
     fn bytes(&self) -> Vec<u8> {
         format!("{:#}\n", self.to_json()).into_bytes()
+    }
+    /// Is it about the network namespace in which this process is?
+    pub fn is_here(&self, world: &World) -> bool {
+        match &self.namespace {
+            Some(namespace) => namespace.is(&world.here),
+            None => world.home,
+        }
+    }
+    /// Has the host booted since?
+    pub fn is_of_another_boot(&self) -> bool {
+        self.namespace.as_ref().is_some_and(Namespace::ended_with_its_boot)
     }
     /// Could it be read again? One that could not would keep everything from being put back.
     pub fn fits(&self) -> bool {
@@ -215,14 +268,44 @@ impl<'a> Store<'a> {
             _lock: lock,
         }))
     }
-    /// The journal, whoever is at work with it.
-    pub fn peek(world: &World) -> Result<Option<Journal>, HostError> {
-        let dir = Dir::open(&world.root, &world.state, None).map_err(HostError::failed("the journal"))?;
-        dir.map_or(Ok(None), |dir| journal_of(&dir, world))
+    /// The journal in a directory, whoever is at work with it.
+    pub fn peek(world: &World, state: &str) -> Result<Option<Journal>, HostError> {
+        let dir = Dir::open(&world.root, state, None).map_err(HostError::failed("the journal"))?;
+        dir.map_or(Ok(None), |dir| journal_of(&dir, world, state))
     }
-    /// The journal; `None` where there is none.
+    /// The journal; `None` where there is none. One of a namespace that has ended, whose number another one got, is none.
     pub fn read(&self) -> Result<Option<Journal>, HostError> {
-        journal_of(&self.dir, self.world)
+        let journal = journal_of(&self.dir, self.world, &self.world.state)?;
+        Ok(journal.filter(|journal| self.world.home || journal.is_here(self.world)))
+    }
+    /// Remembers that it is being undone where there is no room to write it again: in memory that the system keeps.
+    pub fn mark_reverting(&self, id: &str) {
+        let dir = Dir::open(&self.world.root, VOLATILE, Some(0o755));
+        let _ = dir.map(|dir| dir.map(|dir| dir.mark(&reverting(id))));
+    }
+    /// Nobody needs that any more.
+    pub fn forget_reverting(&self, id: &str) {
+        let dir = Dir::open(&self.world.root, VOLATILE, None);
+        let _ = dir.map(|dir| dir.map(|dir| dir.remove(&reverting(id))));
+    }
+    /// From now on somebody watches, as long as what is returned is open.
+    pub fn hold_watch(world: &World) -> std::io::Result<Option<File>> {
+        let dir = Dir::open(&world.root, &world.state, None)?;
+        dir.map(|dir| dir.hold(WATCHED)).transpose()
+    }
+    /// Does any process watch?
+    pub fn is_watched(&self) -> bool {
+        self.dir.is_held(WATCHED).unwrap_or(false)
+    }
+    /// Adds a line to what was undone because nobody confirmed it.
+    pub fn log(&self, entry: &Value) -> std::io::Result<()> {
+        self.dir.append(UNDONE, &format!("{entry}\n"))
+    }
+    /// The last of those lines.
+    pub fn last_undone(&self) -> Option<Value> {
+        let file = self.dir.read(UNDONE).ok()??;
+        let text = String::from_utf8(file.bytes).ok()?;
+        serde_json::from_str(text.lines().next_back()?).ok()
     }
     /// Writes it, or takes it away.
     pub fn write(&self, journal: Option<&Journal>) -> Result<(), HostError> {
@@ -238,13 +321,22 @@ impl<'a> Store<'a> {
             None => self.dir.remove(NAME),
         };
         done.map_err(HostError::failed("the journal"))?;
+        if journal.is_none_or(|journal| journal.deadline.is_none()) {
+            let _ = self.dir.remove(WATCHED);
+        }
         self.world.step();
         Ok(())
     }
 }
 
-fn journal_of(dir: &Dir, world: &World) -> Result<Option<Journal>, HostError> {
-    let place = format!("{}/{NAME}", world.state);
+/// The name of a mark that a journal is being undone.
+fn reverting(id: &str) -> String {
+    let safe = |c: &char| c.is_ascii_alphanumeric();
+    format!("reverting-{}", id.chars().filter(safe).take(64).collect::<String>())
+}
+
+fn journal_of(dir: &Dir, world: &World, state: &str) -> Result<Option<Journal>, HostError> {
+    let place = format!("{state}/{NAME}");
     let file = dir.read(NAME).map_err(|e| HostError::Unlike(e.to_string()))?;
     let Some(file) = file else { return Ok(None) };
     if file.mode & 0o077 != 0 {
@@ -252,8 +344,11 @@ fn journal_of(dir: &Dir, world: &World) -> Result<Option<Journal>, HostError> {
             "{place}: others may look into it; chmod 0600 {place}"
         )));
     }
-    let journal = Journal::parse(&file.bytes);
-    journal
-        .map(Some)
-        .map_err(|e| HostError::Unlike(format!("{place}: is no journal of this narrows: {e}")))
+    let mut journal = Journal::parse(&file.bytes)
+        .map_err(|e| HostError::Unlike(format!("{place}: is no journal of this narrows: {e}")))?;
+    let volatile = Dir::open(&world.root, VOLATILE, None).ok().flatten();
+    if volatile.is_some_and(|dir| matches!(dir.read(&reverting(&journal.id)), Ok(Some(_)))) {
+        journal.phase = Phase::Reverting;
+    }
+    Ok(Some(journal))
 }

@@ -14,16 +14,20 @@
 //! | [`shape`] | options of disciplines that shape |
 //! | [`diag`] | what connections really use |
 //! | [`boot`] | files that come behind ours |
+//! | [`elsewhere`] | journals of other network namespaces |
 //! | [`place`] | files as root must touch them; unsafe code |
+//! | [`netns`] | which network namespace this is, and whether files belong to it |
 //! | [`world`] | where all that happens |
 
 pub mod boot;
 pub mod diag;
+pub mod elsewhere;
 pub mod engine;
 pub mod file;
 pub mod ingress;
 pub mod journal;
 pub mod module;
+pub mod netns;
 pub mod options;
 pub mod place;
 pub mod plan;
@@ -39,6 +43,7 @@ use options::{Command, Options};
 use plan::Plan;
 use serde_json::{json, Value};
 use std::io::Read;
+use world::World;
 
 /// Bytes as text.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
@@ -66,9 +71,9 @@ fn plan(file: &str) -> Result<Plan, HostError> {
     Plan::parse(&bytes).map_err(HostError::Unlike)
 }
 
-/// Into the namespace of a name; its journal is its own.
-fn enter(options: &mut Options, netns: Option<&str>) -> Result<(), HostError> {
-    let Some(name) = netns else { return Ok(()) };
+/// Into the namespace of a name; whether it is another one than that of the caller.
+fn enter(netns: Option<&str>) -> Result<bool, HostError> {
+    let Some(name) = netns else { return Ok(false) };
     let open = || {
         let dir = std::fs::File::open("/run/netns")?;
         place::open_file(&dir.into(), name)
@@ -78,9 +83,18 @@ fn enter(options: &mut Options, netns: Option<&str>) -> Result<(), HostError> {
             "network namespace {name}: {e}; ip netns list has those there are"
         ))
     })?;
+    let own = || netns::Namespace::own().map_err(HostError::failed("the network namespace"));
+    let before = own()?;
     sys::enter_network(&ns).map_err(|e| HostError::Unlike(format!("network namespace {name}: {e}; it needs root")))?;
-    options.world.state = format!("{}/netns-{name}", options.world.state);
-    Ok(())
+    Ok(own()? != before)
+}
+
+/// Enters the namespace, and finds out which one it is.
+fn settle(world: &mut World, netns: Option<&str>) -> Result<(), HostError> {
+    let entered = enter(netns)?;
+    world
+        .settle(entered)
+        .map_err(HostError::failed("the network namespace"))
 }
 
 /// Does what is asked; answers JSON, and whether it is a yes.
@@ -90,15 +104,16 @@ pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
         Command::Apply => {
             let plan = plan(&options.plan)?;
             let netns = options.netns.clone().or(plan.netns.clone());
-            enter(&mut options, netns.as_deref())?;
+            settle(&mut options.world, netns.as_deref())?;
             let plan = Plan { netns, ..plan };
             engine::apply(&plan, &options.world, options.within)?
         }
         _ => {
-            let netns = options.netns.clone();
-            // The watcher was started in its namespace, and its directory has its name already.
-            if !matches!(options.command, Command::Watch) {
-                enter(&mut options, netns.as_deref())?;
+            // The watcher was started in its namespace, and its directory is named whole.
+            if matches!(options.command, Command::Watch) {
+                options.world.state = options.world.hosts();
+            } else {
+                settle(&mut options.world, options.netns.as_deref())?;
             }
             match options.command {
                 Command::Confirm => engine::confirm(&options.world)?,
@@ -111,6 +126,8 @@ pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
             }
         }
     };
-    let yes = answer.get("so") != Some(&json!(false));
+    let yes = [answer.get("so"), answer.get("watched")]
+        .iter()
+        .all(|told| *told != Some(&json!(false)));
     Ok((answer, yes))
 }

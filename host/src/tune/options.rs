@@ -18,7 +18,7 @@ narrows-host tune revert              put everything back, byte for byte
   --force                 of revert: put back what somebody has changed since, too
   --last                  of revert: only the plan that was applied last
   --netns NAME            in a network namespace of ip netns
-  --state DIR             where the journal is; /var/lib/narrows/tune
+  --state DIR             where journals are; /var/lib/narrows/tune, of other network namespaces than the host's /run/narrows/tune
   --root DIR              what stands before every path of a file
 ";
 
@@ -89,8 +89,12 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         match arg.as_str() {
             "--confirm-within" if command == Command::Apply => {
                 let text = value()?;
-                let span = parse_span(&text)
-                    .map_err(|e| format!("--confirm-within {text:?} {}\n    write: {}", e.problem, e.fix))?;
+                let bare = text.parse::<f64>().is_ok_and(f64::is_finite);
+                let span = parse_span(&text).map_err(|e| {
+                    // Nobody means milliseconds here.
+                    let fix = if bare { format!("{text}s") } else { e.fix };
+                    format!("--confirm-within {text:?} {}\n    write: {fix}", e.problem)
+                })?;
                 if !WITHIN.contains(&span.as_s()) {
                     return Err(format!("--confirm-within {text}: from 1s to 24h; 120s is usual"));
                 }
@@ -100,7 +104,7 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--force" => options.foreign = Foreign::Overwrite,
             "--last" => options.last = true,
             "--netns" => options.netns = Some(named(value()?)?),
-            "--state" => options.world.state = absolute(&value()?)?,
+            "--state" => options.world.given = Some(absolute(&value()?)?),
             "--root" => options.world.root = PathBuf::from(value()?),
             "--id" => options.id = value()?,
             // For tests: as if the power failed after so many steps.
@@ -150,7 +154,7 @@ mod tests {
     fn mistakes_are_told() {
         for (words, part) in [
             ("", "apply, confirm"),
-            ("apply --confirm-within 120", "write"),
+            ("apply --confirm-within 120", "write: 120s"),
             ("apply --confirm-within 1ms", "120s"),
             ("verify x", "too many"),
             ("verify --state x", "whole path"),

@@ -18,6 +18,8 @@ pub const LONGEST: u64 = 1 << 20;
 /// Bits of a mode by which others than the owner may write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+/// Mode of directories on the way to one that is made.
+const ON_THE_WAY: u32 = 0o755;
 
 /// A file as it lay there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,15 +113,18 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Dir {
-    /// The directory `path` (absolute) below `root`; `None` where there is none. `make`: what is missing is made with that mode.
+    /// The directory `path` (absolute) below `root`; `None` where there is none. `make`: it is made with that mode, and directories
+    /// on the way with 0755: the system's own, `/var/lib` say, must be open to all.
     pub fn open(root: &Path, path: &str, make: Option<u32>) -> io::Result<Option<Dir>> {
         let fd = OwnedFd::from(File::open(root).map_err(at(&root.display().to_string()))?);
         let mut dir = Dir {
             fd,
             name: String::new(),
         };
-        for part in path.split('/').filter(|part| !part.is_empty()) {
+        let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
+        while let Some(part) = parts.next() {
             let name = format!("{}/{part}", dir.name);
+            let make = make.map(|mode| if parts.peek().is_some() { ON_THE_WAY } else { mode });
             let flags = libc::O_RDONLY | libc::O_DIRECTORY;
             let next = match (open_at(&dir.fd, part, flags, 0), make) {
                 (Err(e), None) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -201,6 +206,66 @@ impl Dir {
     }
     /// Puts a file there, whole or not at all; `step` is called after each thing done.
     pub fn replace(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
+        let done = self.replace_by(name, file, step);
+        if done.is_err() {
+            // A disk that is full is not filled further.
+            let _ = self.tidy(name);
+        }
+        done
+    }
+    /// Writes over a file that is there: for a disk that has no room for a second one beside it.
+    pub fn overwrite(&self, name: &str, file: &Found) -> io::Result<()> {
+        let place = self.place(name);
+        let old = File::from(open_at(&self.fd, name, libc::O_WRONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
+        let meta = old.metadata()?;
+        if !meta.is_file() {
+            return Err(refused(format!("{place}: is no file")));
+        }
+        trusted(&place, &meta)?;
+        (&old).write_all(&file.bytes).map_err(at(&place))?;
+        old.set_len(file.bytes.len() as u64).map_err(at(&place))?;
+        // SAFETY: takes numbers only.
+        answer(unsafe { libc::fchmod(old.as_raw_fd(), file.mode) }).map_err(at(&place))?;
+        old.sync_all().map_err(at(&place))
+    }
+    /// Adds a line to a file of at most [`LONGEST`] bytes; a longer one begins anew.
+    pub fn append(&self, name: &str, line: &str) -> io::Result<()> {
+        let place = self.place(name);
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NONBLOCK;
+        let mut file = File::from(open_at(&self.fd, name, flags, 0o600).map_err(at(&place))?);
+        let meta = file.metadata()?;
+        trusted(&place, &meta)?;
+        if meta.len() + line.len() as u64 > LONGEST {
+            file.set_len(0).map_err(at(&place))?;
+        }
+        file.write_all(line.as_bytes()).map_err(at(&place))
+    }
+    /// Makes an empty file.
+    pub fn mark(&self, name: &str) -> io::Result<()> {
+        open_at(&self.fd, name, libc::O_WRONLY | libc::O_CREAT, 0o600)
+            .map(drop)
+            .map_err(at(&self.place(name)))
+    }
+    /// A file that one process holds, or several that are forked from it, as long as one of them lives.
+    pub fn hold(&self, name: &str) -> io::Result<File> {
+        let fd = open_at(&self.fd, name, libc::O_RDONLY | libc::O_CREAT, 0o600).map_err(at(&self.place(name)))?;
+        // SAFETY: takes numbers only.
+        answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_SH) })?;
+        Ok(fd.into())
+    }
+    /// Does any process [`hold`](Self::hold) it?
+    pub fn is_held(&self, name: &str) -> io::Result<bool> {
+        let fd = match open_at(&self.fd, name, libc::O_RDONLY, 0) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            found => found.map_err(at(&self.place(name)))?,
+        };
+        // SAFETY: takes numbers only; what is locked is given up with the descriptor.
+        match answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            done => done.map(|_| false),
+        }
+    }
+    fn replace_by(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
         let place = self.place(name);
         // Nobody reads it by that name: neither `sysctl --system` nor networkd nor udev take such an ending.
         let beside = format!(".{name}.narrows-new");
@@ -267,6 +332,25 @@ pub fn open_file(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     open_at(dir, name, libc::O_RDONLY, 0)
 }
 
+/// The kernel's number of the network namespace of this thread: never given twice in a boot. `None` before Linux 5.14.
+pub fn network_cookie() -> Option<u64> {
+    let fd = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().ok()?);
+    let mut cookie = 0_u64;
+    let mut length = std::mem::size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the answer has room for the eight bytes that the kernel writes.
+    let result = unsafe {
+        let to = std::ptr::from_mut(&mut cookie).cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &mut length)
+    };
+    (result == 0).then_some(cookie)
+}
+
+/// One more process like this one; `true` in the new one. Only for a process of one thread.
+pub fn fork() -> io::Result<bool> {
+    // SAFETY: this process has one thread, so that nothing of another is cut short.
+    unsafe { answer(libc::fork()).map(|pid| pid == 0) }
+}
+
 /// From now on what this process prints goes there.
 pub fn become_stdout(to: BorrowedFd) {
     // SAFETY: both descriptors are open.
@@ -304,7 +388,16 @@ pub fn outlive() -> io::Result<()> {
         if answer(libc::fork())? > 0 {
             libc::_exit(0);
         }
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {
+        // Of a child that ends nothing is to remain either.
+        let deaf = [
+            libc::SIGHUP,
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGPIPE,
+            libc::SIGTSTP,
+            libc::SIGCHLD,
+        ];
+        for signal in deaf {
             libc::signal(signal, libc::SIG_IGN);
         }
     }

@@ -455,6 +455,15 @@ impl Change {
             What::File(..) => file::same(a, b),
         }
     }
+    /// Is it what is left of our own where somebody took a part of it away? Nothing of anybody else's is lost with it.
+    pub fn remains(&self, live: &Value) -> bool {
+        matches!(&self.what, What::Ingress(shaped) if shaped.remains(live))
+    }
+    /// Are these disciplines that the kernel attached itself, all of them?
+    pub fn is_of_the_kernel(&self, live: &Value) -> bool {
+        let tree = qdisc::Tree::from_json(live).filter(|_| matches!(self.what, What::Qdisc(..)));
+        tree.is_some_and(|tree| tree.classes.is_empty() && tree.queues.iter().all(|q| q.handle == 0))
+    }
     /// Is it as the plan found it? What it is instead, where not.
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let odd = |is: &str, said: &str| Err(format!("{}: is {is} here, and the plan was made for {said}", self.id));

@@ -6,7 +6,7 @@
 //!
 //! HTB's classes go the same way. Filters do not (their listing is not what made them), so where there are any, nothing is replaced.
 
-use super::shape::Shape;
+use super::shape::{self, Shape};
 use crate::netlink::{attribute, attributes, text, Message, Netlink};
 use crate::sys;
 use serde_json::{json, Value};
@@ -49,6 +49,15 @@ pub struct Node {
     pub parent: u32,
     /// Its options, as the kernel prints them.
     pub options: Vec<u8>,
+}
+
+impl Node {
+    /// As `tc` prints it, with the rate of what shapes: `tbf 1: root rate 18000kbit`.
+    pub fn shown(&self) -> String {
+        let rate = shape::printed(&self.kind, &self.options).map(|rate| format!(" {rate}"));
+        let (handle, parent) = (shown(self.handle), shown(self.parent));
+        format!("{} {handle} {parent}{}", self.kind, rate.unwrap_or_default())
+    }
 }
 
 /// Everything on a device's way out.

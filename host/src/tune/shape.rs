@@ -75,16 +75,35 @@ impl Shape {
     }
     /// Does what the kernel prints have this rate?
     pub fn is(self, printed: &[u8]) -> bool {
-        let found = attributes(printed);
         match self {
-            Shape::Tbf(rate, ..) => attribute(&found, PARAMETERS)
-                .and_then(|all| all.get(RATE..)?.first_chunk())
-                .is_some_and(|bytes| u32::from_ne_bytes(*bytes) == rate),
-            Shape::Cake(rate) => attribute(&found, BANDWIDTH)
-                .and_then(<[u8]>::first_chunk)
-                .is_some_and(|bytes| u64::from_ne_bytes(*bytes) == u64::from(rate)),
+            Shape::Tbf(rate, ..) => rate_of("tbf", printed) == Some(rate.into()),
+            Shape::Cake(rate) => rate_of("cake", printed) == Some(rate.into()),
         }
     }
+}
+
+/// The rate of what the kernel prints, bytes a second; `None`: it has none.
+fn rate_of(kind: &str, printed: &[u8]) -> Option<u64> {
+    let found = attributes(printed);
+    match kind {
+        "tbf" => {
+            let all = attribute(&found, PARAMETERS)?;
+            all.get(RATE..)?
+                .first_chunk()
+                .map(|bytes| u32::from_ne_bytes(*bytes).into())
+        }
+        "cake" => attribute(&found, BANDWIDTH)?
+            .first_chunk()
+            .map(|bytes| u64::from_ne_bytes(*bytes)),
+        _ => None,
+    }
+}
+
+/// What it shapes to, as a plan has it: `rate 18000kbit`; `None`: it shapes nothing.
+pub fn printed(kind: &str, options: &[u8]) -> Option<String> {
+    let name = if kind == "cake" { "bandwidth" } else { "rate" };
+    let rate = rate_of(kind, options).filter(|rate| *rate > 0)?;
+    Some(format!("{name} {}kbit", rate / 125))
 }
 
 #[cfg(test)]
@@ -130,5 +149,12 @@ mod tests {
         ] {
             assert!(one.is(&one.options()) && !one.is(&other.options()) && !one.is(&[]));
         }
+        let bucket = Shape::Tbf(2_250_000, 3028, 112_500).options();
+        assert_eq!(printed("tbf", &bucket).as_deref(), Some("rate 18000kbit"));
+        assert_eq!(
+            printed("cake", &Shape::Cake(1000).options()).as_deref(),
+            Some("bandwidth 8kbit")
+        );
+        assert_eq!(printed("fq", &bucket), None);
     }
 }

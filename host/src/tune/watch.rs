@@ -1,15 +1,22 @@
-//! The dead man's switch: a process of its own that undoes everything unless somebody confirms in time.
+//! The dead-man switch: two processes of its own that undo everything unless somebody confirms in time.
+//!
+//! Each of them undoes it, whichever comes first, and each forks a new one where the other was killed: `kill -9` of one of
+//! them changes nothing. Where both are killed at once, `verify` reports that nobody watches. An undo leaves a line in
+//! `undone.log` beside the journal, and one in the system's log.
 //!
 //! It is started, and has said that it is there, before anything is changed. It belongs to no terminal and to no parent, so the end of
 //! the session in which the change was made (by that change, perhaps) does not end it. Told to end (SIGTERM), it undoes at once.
 
 use super::engine::{revert_top, Foreign};
-use super::journal::{boot, Journal, Phase, Store};
+use super::journal::{Deadline, Journal, Phase, Store};
+use super::netns::Namespace;
 use super::place;
 use super::world::World;
 use crate::{sys, HostError};
-use std::io::{BufRead, BufReader, Write};
+use serde_json::json;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 
 /// Between two looks.
@@ -44,40 +51,73 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     ))
 }
 
-/// Is it.
+/// Is it: two processes, each of which undoes everything at its time, and replaces the other one where that is killed.
 pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     place::outlive().map_err(HostError::failed("a session of its own"))?;
     sys::remember_end();
-    let mut out = std::io::stdout();
-    writeln!(out, "{READY}")
-        .and_then(|()| out.flush())
-        .map_err(HostError::failed("stdout"))?;
+    // Both of them hold it, so that `verify` sees whether one is left.
+    let held = Store::hold_watch(world).map_err(HostError::failed("the journal's directory"))?;
+    let (partner, second) = paired().map_err(HostError::failed("a second process"))?;
+    if !second {
+        let mut out = std::io::stdout();
+        writeln!(out, "{READY}")
+            .and_then(|()| out.flush())
+            .map_err(HostError::failed("stdout"))?;
+    }
     // Whoever waits for the end of our output must not wait for us.
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
     if let Ok(null) = null {
         place::become_stdout(null.as_fd());
     }
+    let done = watch(world, id, partner);
+    drop(held);
+    done
+}
+
+/// One more process like this one, each with an end of a connection to the other. Is this the new one?
+fn paired() -> std::io::Result<(UnixStream, bool)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    for end in [&ours, &theirs] {
+        end.set_nonblocking(true)?;
+    }
+    let second = place::fork()?;
+    Ok((if second { theirs } else { ours }, second))
+}
+
+fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostError> {
     loop {
         let at = sys::monotonic() + LOOK;
-        match deadline(world, id)? {
-            None => return Ok(()),
-            Some(deadline) if place::since_boot() as f64 / 1e9 >= deadline || sys::stopped() => return undo(world, id),
-            Some(_) => sys::sleep_until(at),
+        let Some(deadline) = deadline(world, id)? else {
+            return Ok(());
+        };
+        if sys::stopped() {
+            return undo(
+                world,
+                id,
+                "the process that watches was told to end, as at the end of a session or a shutdown",
+            );
         }
+        if deadline.remains().is_none_or(|seconds| seconds <= 0.0) {
+            return undo(world, id, &format!("nobody confirmed it within {} s", deadline.within));
+        }
+        // The end of the connection is the end of the process; where no other can be made, it is tried again.
+        if matches!(partner.read(&mut [0]), Ok(0)) {
+            if let Ok((next, _)) = paired() {
+                partner = next;
+            }
+        }
+        sys::sleep_until(at);
     }
 }
 
-/// When; `None`: nobody waits any more. The journal is replaced in one step, so it can be read without its lock.
-fn deadline(world: &World, id: &str) -> Result<Option<f64>, HostError> {
-    let journal = Store::peek(world)?;
+/// Until when; `None`: nobody waits any more. The journal is replaced in one step, so it can be read without its lock.
+fn deadline(world: &World, id: &str) -> Result<Option<Deadline>, HostError> {
+    let journal = Store::peek(world, &world.state)?;
     let journal = journal.filter(|j| j.id == id && matches!(j.phase, Phase::Unconfirmed | Phase::Applying));
-    Ok(journal
-        .and_then(|j| j.deadline)
-        .filter(|(_, boot_)| *boot_ == boot())
-        .map(|(at, _)| at))
+    Ok(journal.and_then(|j| j.deadline))
 }
 
-fn undo(world: &World, id: &str) -> Result<(), HostError> {
+fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     let Some(store) = Store::open(world, false)? else {
         return Ok(());
     };
@@ -89,5 +129,36 @@ fn undo(world: &World, id: &str) -> Result<(), HostError> {
         return Ok(());
     };
     // Only this plan; what was in order before stays.
-    revert_top(&store, &mut journal, world, Foreign::Leave).map(drop)
+    let done = revert_top(&store, &mut journal, world, Foreign::Leave, false);
+    let (notes, error) = match &done {
+        Ok((notes, None)) => (notes.clone(), None),
+        Ok((notes, Some(error))) => (notes.clone(), Some(error.to_string())),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let entry = json!({
+        "at": crate::measure::report::now(),
+        "id": journal.id,
+        "title": journal.title,
+        "namespace": journal.namespace.as_ref().map(Namespace::described),
+        "why": why,
+        "notes": notes,
+        "error": error,
+    });
+    // It is done, or not, whether or not there is room to say so.
+    let _ = store.log(&entry);
+    let outcome = error.map_or("everything is as it was before".to_string(), |error| {
+        format!("not everything: {error}")
+    });
+    let _ = to_syslog(world, &format!("undid {:?}: {why}; {outcome}", journal.title));
+    done.map(drop)
+}
+
+/// One line for the system's log, as a warning of a daemon (RFC 3164).
+fn to_syslog(world: &World, text: &str) -> std::io::Result<()> {
+    const DAEMON_WARNING: u8 = 3 << 3 | 4;
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let socket = UnixDatagram::unbound()?;
+    let message = format!("<{DAEMON_WARNING}>narrows[{}]: {line}", std::process::id());
+    socket.set_nonblocking(true)?;
+    socket.send_to(message.as_bytes(), world.root.join("dev/log")).map(drop)
 }

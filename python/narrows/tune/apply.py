@@ -130,12 +130,14 @@ def applied_lines(done: Json) -> list[str]:
     >>> applied_lines({"done": [], "already": ["a"], "nothing_to_do": True})
     ['Nothing to do: it is so already.']
     """
+    left = [f"Left out: {row['id']}: {row['why']}." for row in done.get("left") or []]
     if done.get("nothing_to_do"):
-        return ["Nothing to do: it is so already."]
+        return ["Nothing to do: it is so already.", *left]
     # The kernel's own doing is told by the change that caused it.
     rows = [row for row in done["done"] if not row["id"].startswith("allowed:")]
     told = [f"{row['id']}: was {_value(row['before'])}, is {_value(row['after'])}" for row in rows]
     told += [f"{name}: is so already" for name in done.get("already") or []]
+    told += left
     told += _proof(done)
     told += _still(done)
     told += [f"Careful: {text}." for text in done.get("overridden") or []]
@@ -143,7 +145,7 @@ def applied_lines(done: Json) -> list[str]:
     if within:
         told += [
             f"Nothing is written for the next boot yet, and all of it is undone in {within:g} s, also if this session "
-            "ends, unless you say: narrows tune confirm"
+            f"ends, unless you say: {done['confirm']}"
         ]
     return told
 
@@ -191,7 +193,10 @@ def reverted_lines(done: Json) -> list[str]:
         return ["Nothing to do: nothing was applied here."]
     told = [f"{name}: as it was" for name in done["reverted"] if not name.startswith("allowed:")]
     notes = list(done["notes"])
-    return [*told, *(f"Note: {note}." for note in notes), *([] if notes else ["Everything is as it was."])]
+    told += [f"Note: {note}." for note in notes] or ["Everything is as it was."]
+    for row in done.get("elsewhere") or []:
+        told.append(f"Still applied in {row['namespace']}: {row['title']}. To undo it: {row['revert']}")
+    return told
 
 
 def confirmed_lines(done: Json) -> list[str]:

@@ -34,7 +34,7 @@ _ROUNDS = 3
 def _places(command: F) -> F:
     for made in reversed([
         click.option("--netns", metavar="NAME", help="A network namespace of this host. Example: --netns blue"),
-        click.option("--state", metavar="DIR", help="Where the journal is. Example: --state /etc/narrows/tune"),
+        click.option("--state", metavar="DIR", help="Where journals are. Example: --state /etc/narrows/tune"),
         click.option("--root", hidden=True, help="What stands before every path of a file. Example: --root /tmp/tree"),
         click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json"),
     ]):  # fmt: skip
@@ -184,7 +184,10 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
 @tune.command()
 @_places
 def verify(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
-    """Say whether what was applied is still so. Exit code 0: yes; 1: something drifted; 2: nothing was applied here.
+    """Say whether what was applied is still so.
+
+    Exit code 0: yes; 1: something drifted, or nothing is left that would undo what waits to be confirmed; 2: nothing
+    was applied here.
 
     Example: narrows tune verify --json
     """
@@ -198,7 +201,7 @@ def verify(netns: str | None, state: str | None, root: str | None, as_json: bool
             click.echo(json.dumps(found))
         else:
             _print(verified_lines(found))
-        click.get_current_context().exit(0 if found["so"] else 1)
+        click.get_current_context().exit(0 if found["so"] and found.get("watched") is not False else 1)
 
 
 @tune.command()

@@ -34,6 +34,23 @@ def verified_lines(found: Json) -> list[str]:
     if found["new_connection"]:
         told.append(f"A new connection uses {found['new_connection']}.")
     told += [f"Careful: {text}." for text in found["overridden"]]
+    if found.get("booted"):
+        told.append("The host has booted since: what no file says for the boot is forgotten.")
     if found["unconfirmed"]:
-        told.append("It waits to be confirmed, and is undone otherwise: narrows tune confirm")
+        told.append(_waits(found))
     return told
+
+
+def _waits(found: Json) -> str:
+    """Who undoes it, and when, where nobody confirms."""
+    confirm, revert, left = found["confirm"], found["revert"], found["remaining_s"]
+    if left is None:
+        return f"It was not confirmed before the host booted, and cannot be any more: {revert}"
+    if not found["watched"]:
+        keep = f"keep it with {confirm}, or undo it with" if left > 0 else "it is too late to confirm it; undo it with"
+        return (
+            f"Careful: the processes that would undo it were killed, and nothing undoes it by itself: {keep} {revert}"
+        )
+    if left <= 0:
+        return "Its time has passed, and it is being undone."
+    return f"It waits to be confirmed, and is undone in {left:.0f} s otherwise: {confirm}"

@@ -1,0 +1,202 @@
+//! Which network namespace this is, and which files belong to it.
+//!
+//! Settings, queue disciplines and routes belong to a network namespace; files for the next boot belong to a host. Only two
+//! kinds of namespaces may write such files ([`owns_files`]):
+//!
+//! | namespace | how it is recognised |
+//! |---|---|
+//! | the initial one | the kernel shows `net.core.netdev_max_backlog` in it, and in no other (`net/core/sysctl_net_core.c`) |
+//! | that of a whole container | process 1, as this `/proc` shows it, is in it, and a container manager has left its mark |
+//!
+//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host whose network is another one.
+//!
+//! A namespace is identified by device and inode of `/proc/self/ns/net`, by the boot, and by the kernel's cookie
+//! (`SO_NETNS_COOKIE`, Linux 5.14), because the kernel gives the inode of a namespace that has ended to a new one.
+
+use super::place;
+use serde_json::{json, Value};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Where `ip netns` keeps names.
+const NAMES: &str = "/run/netns";
+/// Marks of container managers: of systemd-nspawn and LXC, of Docker, of Podman.
+const MARKS: [&str; 3] = ["/run/systemd/container", "/.dockerenv", "/run/.containerenv"];
+/// A setting that only the initial network namespace has.
+const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
+
+/// One network namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Namespace {
+    /// Device of its inode.
+    pub device: u64,
+    /// Its inode, as in `net:[4026531840]`.
+    pub inode: u64,
+    /// The kernel's number for it, which is given only once in a boot; `None` before Linux 5.14.
+    pub cookie: Option<u64>,
+    /// It is the initial one.
+    pub initial: bool,
+    /// The boot in which it exists (`/proc/sys/kernel/random/boot_id`).
+    pub boot: String,
+}
+
+/// Which boot this is.
+pub fn boot() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.unwrap_or_default().trim().to_string()
+}
+
+fn inode(path: impl AsRef<Path>) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
+}
+
+impl Namespace {
+    /// The one in which this thread is.
+    pub fn own() -> io::Result<Namespace> {
+        let (device, inode) = inode("/proc/thread-self/ns/net")?;
+        Ok(Namespace {
+            device,
+            inode,
+            cookie: place::network_cookie(),
+            initial: Path::new(INITIAL_ONLY).exists(),
+            boot: boot(),
+        })
+    }
+    /// Are both the same namespace? The initial one is the same after a reboot, too.
+    pub fn is(&self, other: &Namespace) -> bool {
+        let cookies = self.cookie.is_none() || other.cookie.is_none() || self.cookie == other.cookie;
+        let alike = self.boot == other.boot && (self.device, self.inode) == (other.device, other.inode) && cookies;
+        self.initial && other.initial || alike
+    }
+    /// Did it exist in another boot?
+    pub fn ended_with_its_boot(&self) -> bool {
+        self.boot != boot()
+    }
+    /// Its directory among those of other namespaces.
+    pub fn directory(&self) -> String {
+        match self.cookie {
+            Some(cookie) => format!("netns-{}-{cookie}", self.inode),
+            None => format!("netns-{}", self.inode),
+        }
+    }
+    /// Its name of `ip netns`, where it has one.
+    pub fn name(&self) -> Option<String> {
+        let mut names: Vec<String> = fs::read_dir(NAMES)
+            .ok()?
+            .flatten()
+            .filter(|entry| inode(entry.path()).is_ok_and(|found| found == (self.device, self.inode)))
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| super::plan::namespace(name))
+            .collect();
+        names.sort();
+        names.into_iter().next()
+    }
+    /// The first process in it that this one can see.
+    pub fn process(&self) -> Option<u32> {
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        let mut numbers: Vec<u32> = processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        numbers
+            .into_iter()
+            .find(|pid| inode(format!("/proc/{pid}/ns/net")).is_ok_and(|found| found == (self.device, self.inode)))
+    }
+    /// In a few words.
+    pub fn described(&self) -> String {
+        if self.initial {
+            return "the host's initial network namespace".to_string();
+        }
+        let number = format!("net:[{}]", self.inode);
+        match self.name() {
+            Some(name) if !self.ended_with_its_boot() => format!("the network namespace {name} ({number})"),
+            _ => format!("the network namespace {number}"),
+        }
+    }
+    /// What has to stand before and behind `narrows tune VERB` to run it there; `None`: it cannot be found.
+    pub fn reached(&self) -> Option<(String, String)> {
+        if self.ended_with_its_boot() && !self.initial {
+            return None;
+        }
+        if let Some(name) = self.name() {
+            return Some((String::new(), format!(" --netns {name}")));
+        }
+        let enter = |pid| (format!("nsenter --net=/proc/{pid}/ns/net "), String::new());
+        // Process 1 may be hidden; it is where an administrator's shell is.
+        self.process().or(self.initial.then_some(1)).map(enter)
+    }
+    /// As the journal has it.
+    pub fn to_json(&self) -> Value {
+        json!({ "device": self.device, "inode": self.inode, "cookie": self.cookie, "initial": self.initial, "boot": self.boot })
+    }
+    /// The way back; `None`: it is none.
+    pub fn from_json(json: &Value) -> Option<Namespace> {
+        Some(Namespace {
+            device: json["device"].as_u64()?,
+            inode: json["inode"].as_u64()?,
+            cookie: json["cookie"].as_u64(),
+            initial: json["initial"].as_bool()?,
+            boot: json["boot"].as_str()?.to_string(),
+        })
+    }
+}
+
+/// May files for the next boot be written from this namespace?
+pub fn owns_files(here: &Namespace) -> bool {
+    let of_process_1 = || inode("/proc/1/ns/net").is_ok_and(|found| found == (here.device, here.inode));
+    here.initial || of_process_1() && MARKS.iter().any(|mark| Path::new(mark).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_the_same_only_with_inode_cookie_and_boot() {
+        let own = Namespace::own().unwrap();
+        assert!(own.is(&own));
+        assert_eq!(Namespace::from_json(&own.to_json()), Some(own.clone()));
+        let one = Namespace {
+            initial: false,
+            cookie: Some(7),
+            ..own.clone()
+        };
+        let others = [
+            Namespace {
+                cookie: Some(8),
+                ..one.clone()
+            },
+            Namespace {
+                inode: 1,
+                ..one.clone()
+            },
+            Namespace {
+                boot: "x".to_string(),
+                ..one.clone()
+            },
+        ];
+        for other in others {
+            assert!(!one.is(&other), "{other:?}");
+        }
+        // A kernel without cookies has nothing more to compare.
+        assert!(one.is(&Namespace {
+            cookie: None,
+            ..one.clone()
+        }));
+        let initial = Namespace { initial: true, ..one };
+        let after_a_boot = Namespace {
+            boot: "x".to_string(),
+            inode: 1,
+            ..initial.clone()
+        };
+        assert!(initial.is(&after_a_boot));
+    }
+
+    #[test]
+    fn a_record_of_another_format_is_no_namespace() {
+        assert_eq!(Namespace::from_json(&json!({ "inode": 1 })), None);
+        assert_eq!(Namespace::from_json(&Value::Null), None);
+    }
+}

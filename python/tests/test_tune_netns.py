@@ -1,0 +1,340 @@
+"""Two networks with the same files: a host and a network namespace of it, with interfaces of the same names.
+
+The host is a whole container that is made here: network, mounts, processes, a container manager's mark, file systems
+in memory where narrows writes. This machine is never changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import NARROWS
+from test_tune_host import CC, Json, Space, change, other_cc, plan
+
+from narrows.live import HOST
+
+ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
+CONF = "/etc/sysctl.d/99-narrows.conf"
+DEVICE = "at0"
+
+PREPARE = f"""
+set -e
+mount -t tmpfs none /run
+mkdir -p /run/systemd /run/netns
+echo lxc > /run/systemd/container
+mount -t tmpfs -o mode=755 none /etc/sysctl.d
+mount -t tmpfs -o mode=755 none /var/lib
+ip link set lo up
+ip link add {DEVICE} type veth peer name at1
+ip link set {DEVICE} up
+ip netns add qt
+ip netns exec qt ip link set lo up
+ip netns exec qt ip link add {DEVICE} type veth peer name at1
+ip netns exec qt ip link set {DEVICE} up
+echo
+exec sleep 600
+"""
+
+pytestmark = pytest.mark.skipif(
+    not all(map(shutil.which, ("ip", "tc", "unshare", "nsenter"))), reason="there is no iproute2, or no util-linux"
+)
+
+
+class Host:
+    """A host, and its network namespace `qt`."""
+
+    def __init__(self) -> None:
+        """Makes it."""
+        user = [] if os.geteuid() == 0 else ["-Ur"]
+        words = ["unshare", *user, "-nmpf", "--kill-child", "--mount-proc", "sh", "-c", PREPARE]
+        self.holder = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self.holder.stdout is not None
+        assert self.holder.stderr is not None
+        if not self.holder.stdout.readline():
+            said = self.holder.stderr.read().decode()
+            self.holder.wait()
+            pytest.skip(f"no container can be made here: {said.strip()}")
+        task = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children")
+        first = task.read_text(encoding="ascii").split()[0]
+        entered = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
+        self.enter = ["nsenter", "-t", first, *entered, "-m", "-n", "-p", "--"]
+
+    def end(self) -> None:
+        """Takes it away."""
+        with self.holder:
+            self.holder.kill()
+
+    def run(self, *words: str | Path, netns: str | None = None, given: str = "") -> subprocess.CompletedProcess[str]:
+        """What a command does on it, or in a network namespace of it."""
+        inner = [] if netns is None else ["ip", "netns", "exec", netns]
+        command = [*self.enter, *inner, *words]
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+
+    def tune(self, *words: str, netns: str | None = None, plan: Json | None = None) -> Json:
+        """What `narrows-host tune` answers, with its exit code and what it says."""
+        done = self.run(HOST, "tune", *words, netns=netns, given="" if plan is None else json.dumps(plan))
+        found: Json = json.loads(done.stdout) if done.stdout.strip() else {}
+        return found | {"code": done.returncode, "said": done.stderr}
+
+    def seen(self, netns: str | None = None) -> list[str]:
+        """Settings and queue disciplines of one of both."""
+        show = f"cd /proc/sys/net/ipv4; grep -H . tcp_congestion_control tcp_wmem; tc qdisc show dev {DEVICE}"
+        return self.run("sh", "-c", show, netns=netns).stdout.splitlines()
+
+    def files(self) -> list[str]:
+        """What lies where a host keeps what outlasts a boot."""
+        return sorted(self.run("find", "/etc/sysctl.d", "/var/lib", "-type", "f").stdout.split())
+
+    def records(self) -> list[str]:
+        """Journals of network namespaces."""
+        return self.run("find", "/run/narrows", "-name", "journal.json").stdout.split()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    made = Host()
+    yield made
+    made.end()
+
+
+def whole(host: Host) -> Json:
+    """A plan for either of them: a default, a queue discipline, a file."""
+    now = host.run("sysctl", "-n", CC).stdout.strip()
+    others = [name for name in host.run("sysctl", "-n", ALLOWED).stdout.split() if name != now]
+    if not others:
+        pytest.skip("this kernel lets a namespace choose no second congestion control")
+    was = {"kind": "noqueue", "handle": "0:", "options": {}}
+    wanted = {"kind": "pfifo", "handle": None, "options": {}}
+    return plan(
+        change("qdisc", {"dev": DEVICE, "parent": "root"}, was, wanted),
+        change("sysctl", CC, now, others[0]),
+        change("file", CONF, None, {"text": f"{CC} = {others[0]}\n", "mode": "0644"}),
+    )
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["--netns", "ip netns exec"])
+def test_a_namespace_is_changed_without_the_host_and_undone_only_there(host: Host, inside: bool) -> None:
+    wanted = whole(host)
+    before, inner = host.seen(), host.seen("qt")
+    words = [] if inside else ["--netns", "qt"]
+    done = host.tune("apply", *words, netns="qt" if inside else None, plan=wanted)
+    assert done["code"] == 0, done
+    assert [row["id"] for row in done["left"]] == [f"file:{CONF}"]
+    changed = host.seen("qt")
+    assert changed != inner
+    assert (host.seen(), host.files()) == (before, [])
+    (record,) = host.records()
+
+    # On the host nothing was applied: each command says where, and leaves the record and the namespace alone.
+    for verb in ("revert", "verify", "confirm"):
+        refused = host.tune(verb)
+        assert refused["code"] == 2, refused
+        assert f"write: narrows tune {verb} --netns qt" in refused["said"]
+        assert host.tune(verb, "--force" if verb == "revert" else "--last")["code"] == 2
+    assert (host.records(), host.seen("qt"), host.seen()) == ([record], changed, before)
+
+    # The same on the host, with interfaces of the same names: two records, undone apart.
+    outer = host.tune("apply", plan=wanted)
+    assert outer["code"] == 0, outer
+    assert outer["left"] == []
+    assert host.files() == [CONF, "/var/lib/narrows/tune/journal.json"]
+    assert host.tune("verify")["so"]
+    reverted = host.tune("revert")
+    assert reverted["code"] == 0, reverted
+    assert [row["revert"] for row in reverted["elsewhere"]] == ["narrows tune revert --netns qt"]
+    assert (host.seen(), host.files(), host.seen("qt")) == (before, [], changed)
+
+    assert host.tune("verify", netns="qt")["so"]
+    assert host.tune("verify", "--netns", "qt")["so"]
+    back = host.tune("revert", "--netns", "qt") if inside else host.tune("revert", netns="qt")
+    assert back["code"] == 0, back
+    assert (host.seen("qt"), host.records()) == (inner, [])
+    assert host.tune("revert")["nothing_to_do"]
+
+
+def test_what_the_host_did_is_not_undone_from_a_namespace(host: Host) -> None:
+    wanted = whole(host)
+    before = host.seen("qt")
+    assert host.tune("apply", plan=wanted)["code"] == 0
+    changed = host.seen()
+    refused = host.tune("revert", netns="qt")
+    assert refused["code"] == 2
+    assert "write: nsenter --net=/proc/1/ns/net narrows tune revert\n" in refused["said"]
+    assert (host.seen(), host.seen("qt")) == (changed, before)
+    assert host.files() == [CONF, "/var/lib/narrows/tune/journal.json"]
+    # The command that it says works.
+    words = ["nsenter", "--net=/proc/1/ns/net", str(HOST), "tune", "revert"]
+    assert host.run(*words, netns="qt").returncode == 0
+    assert host.files() == []
+
+
+def test_a_namespace_without_a_name_is_reached_by_a_process(host: Host) -> None:
+    now, then = (row.split("=") for row in ("net.ipv4.tcp_sack=1", "net.ipv4.tcp_sack=0"))
+    wanted = plan(change("sysctl", now[0], now[1], then[1]))
+    script = f"{HOST} tune apply > /dev/null && cat /proc/sys/net/ipv4/tcp_sack && sleep 60"
+    child = subprocess.Popen(
+        [*host.enter, "unshare", "-n", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(json.dumps(wanted))
+        child.stdin.close()
+        assert child.stdout.readline() == "0\n"
+        refused = host.tune("revert")
+        assert refused["code"] == 2
+        command = re.search(r"write: (nsenter --net=/proc/\d+/ns/net) narrows (tune revert)\n", refused["said"])
+        assert command is not None, refused
+        assert host.run(*command[1].split(), HOST, *command[2].split()).returncode == 0
+        assert host.records() == []
+        child.kill()
+
+
+def test_a_namespace_that_has_ended_is_no_other_one_with_its_name_or_number(host: Host) -> None:
+    wanted = whole(host)
+    assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
+    host.run(
+        "sh", "-c", f"ip netns del qt; ip netns add qt; ip netns exec qt ip link add {DEVICE} type veth peer name at1"
+    )
+    host.run("sh", "-c", f"ip link set lo up; ip link set {DEVICE} up", netns="qt")
+    before = host.seen("qt")
+    assert host.tune("revert", netns="qt")["nothing_to_do"]
+    assert host.tune("verify", netns="qt")["code"] == 2
+    assert host.tune("revert")["nothing_to_do"], "it holds nobody up that something has ended"
+    assert host.seen("qt") == before
+    assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
+    assert host.tune("revert", netns="qt")["code"] == 0
+    assert host.seen("qt") == before
+
+
+def test_the_record_of_a_container_that_began_anew_is_undone_only_when_told(host: Host) -> None:
+    before = host.seen()
+    assert host.tune("apply", plan=whole(host))["code"] == 0
+    edit = (
+        "import json, pathlib\n"
+        "file = pathlib.Path('/var/lib/narrows/tune/journal.json')\n"
+        "journal = json.loads(file.read_text())\n"
+        "journal['namespace'] |= {'inode': 1, 'cookie': None}\n"
+        "file.write_text(json.dumps(journal))\n"
+    )
+    assert host.run(sys.executable, "-c", edit).returncode == 0
+    for verb in ("verify", "confirm", "revert"):
+        refused = host.tune(verb)
+        assert refused["code"] == 2
+        assert "narrows tune revert --force" in refused["said"]
+    assert host.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0")))["code"] == 2
+    assert host.tune("revert", "--force")["code"] == 0
+    assert (host.seen(), host.files()) == (before, [])
+
+
+def test_a_tree_of_one_namespace_is_not_changed_from_another(tmp_path: Path) -> None:
+    one = Space(tmp_path / "root")
+    try:
+        now, then = other_cc(one)
+        one.done("apply", plan=plan(change("sysctl", CC, now, then)))
+        other = Space(tmp_path / "other")
+        try:
+            other.root = one.root
+            for verb in ("revert", "verify", "confirm"):
+                refused = other.tune(verb)
+                assert refused.returncode == 2
+                assert "nothing was changed" in refused.stderr
+            assert one.journal().exists()
+        finally:
+            other.end()
+        one.done("revert")
+    finally:
+        one.end()
+
+
+def test_what_waits_in_a_namespace_is_confirmed_with_the_command_that_is_said(host: Host) -> None:
+    wanted = whole(host)
+    given = json.dumps(wanted)
+    words = [NARROWS, "tune", "apply", "-", "--confirm-within", "10min"]
+    done = host.run(*words, "--netns", "qt", given=given)
+    assert done.returncode == 0, done.stderr
+    assert "unless you say: narrows tune confirm --netns qt\n" in done.stdout
+    assert f"Left out: file:{CONF}" in done.stdout
+    verified = host.run(NARROWS, "tune", "verify", "--netns", "qt")
+    assert "otherwise: narrows tune confirm --netns qt\n" in verified.stdout
+    assert host.run(NARROWS, "tune", "confirm", "--netns", "qt").returncode == 0
+    assert host.files() == []
+    assert host.run(NARROWS, "tune", "revert", "--netns", "qt").stdout.endswith("Everything is as it was.\n")
+
+
+def test_prove_in_a_namespace_changes_and_undoes_only_that(host: Host) -> None:
+    wanted = whole(host)
+    before, inner = host.seen(), host.seen("qt")
+    script = (
+        "import json, sys\n"
+        "from narrows.tune.apply import Place\n"
+        "from narrows.tune.prove import changed\n"
+        "with changed(json.load(sys.stdin), Place(), replace=False):\n"
+        f"    print(open('/proc/sys/{CC.replace('.', '/')}').read().strip())\n"
+    )
+    done = host.run(sys.executable, "-c", script, netns="qt", given=json.dumps(wanted))
+    assert done.stdout.strip() == wanted["changes"][1]["to"], done.stderr
+    assert (host.seen(), host.seen("qt")) == (before, inner)
+    assert (host.files(), host.records()) == ([], [])
+
+
+def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(host: Host) -> None:
+    wanted = whole(host)
+    cc = wanted["changes"][1]["to"]
+    for words, netns in ((["--netns", "qt"], None), ([], "qt")):
+        done = host.run(NARROWS, "tune", "plan", "--cc", cc, "--json", *words, netns=netns)
+        assert done.returncode == 0, done.stderr
+        made = json.loads(done.stdout)
+        assert {row["kind"] for row in made["changes"]} == {"sysctl"}
+        assert all(row["persist"] is None for row in made["changes"])
+    outer = json.loads(host.run(NARROWS, "tune", "plan", "--cc", cc, "--json").stdout)
+    assert "file" in {row["kind"] for row in outer["changes"]}, "of a whole container they are its own"
+
+    available = host.run("sysctl", "-n", "net.ipv4.tcp_available_congestion_control").stdout.split()
+    allowed = host.run("sysctl", "-n", ALLOWED).stdout.split()
+    now = wanted["changes"][1]["from"]
+    restricted = [name for name in available if name not in {*allowed, now}]
+    if not restricted:
+        pytest.skip("this kernel has no restricted congestion control")
+    done = host.run(NARROWS, "tune", "plan", "--cc", restricted[0], "--netns", "qt")
+    assert done.returncode == 1
+    assert f"{restricted[0]} is restricted" in done.stdout
+    assert f"sysctl -w {ALLOWED}=" in done.stdout
+    # Who applies a plan of another host hears the same before anything is changed.
+    late = host.tune("apply", netns="qt", plan=plan(change("sysctl", CC, now, restricted[0])))
+    assert late["code"] == 2
+    assert "sysctl -w" in late["said"]
+
+
+def test_a_module_is_not_loaded_for_the_host_from_a_namespace(host: Host) -> None:
+    done = host.tune("apply", netns="qt", plan=plan(change("module", "tcp_nonesuch", "absent", "loaded")))
+    assert done["code"] == 2
+    assert "outside of it: modprobe tcp_nonesuch" in done["said"]
+
+
+def test_a_script_leaves_the_files_of_the_host_alone_in_a_namespace(host: Host, tmp_path: Path) -> None:
+    wanted = whole(host)
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(wanted), encoding="utf-8")
+    make = (
+        "import json, sys; from narrows.tune.script import script; print(script(json.load(sys.stdin) | {'needs': []}))"
+    )
+    made = host.run(sys.executable, "-c", make, given=json.dumps(wanted))
+    assert made.returncode == 0, made.stderr
+    for netns, files in (("qt", []), (None, [CONF])):
+        before = host.seen(netns)
+        done = host.run("sh", "-s", "apply", netns=netns, given=made.stdout)
+        assert done.returncode == 0, done.stderr
+        assert ("left alone" in done.stdout) == (netns is not None)
+        assert host.files() == files
+        assert host.run("sh", "-s", "verify", netns=netns, given=made.stdout).returncode == 0
+        assert host.run("sh", "-s", "revert", netns=netns, given=made.stdout).returncode == 0
+        assert (host.seen(netns), host.files()) == (before, [])

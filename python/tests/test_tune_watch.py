@@ -1,0 +1,249 @@
+"""The dead-man switch, the disk that is full or read-only, and what an undo leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_tune_host import WMEM, Json, Space, change, everything, plan, space, waited
+
+from narrows.live import HOST
+
+__all__ = ["space"]
+
+BUFFERS = "4096 16384 8388608"
+
+
+def buffers(space: Space) -> Json:
+    return change("sysctl", WMEM, " ".join(space.get(WMEM).split()), BUFFERS)
+
+
+def watchers(journal: str) -> list[int]:
+    """The processes that watch a journal."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            state = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if b"watch" in words and journal.encode() in words and state != "Z":
+            found.append(int(process.name))
+    return sorted(found)
+
+
+def killed(processes: list[int]) -> None:
+    """All of them at once: none sees that another one has gone."""
+    for kill in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            os.kill(process, kill)
+
+
+def log(space: Space) -> list[Json]:
+    text = (space.journal().parent / "undone.log").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_killed_one_after_another_the_watchers_still_undo_it(space: Space) -> None:
+    before, whole = space.seen(), everything(space)
+    done = space.done("apply", "--confirm-within", "6s", plan=whole)
+    seen = watchers(done["id"])
+    assert len(seen) == 2
+    for nth in (0, 1, 0):
+        os.kill(seen[nth], signal.SIGKILL)
+        gone = seen[nth]
+        assert waited(lambda gone=gone: len({*watchers(done["id"])} - {gone}) == 2)  # type: ignore[misc]
+        seen = watchers(done["id"])
+    assert waited(lambda: not space.journal().exists())
+    assert space.seen() == before
+    assert waited(lambda: not watchers(done["id"]))
+    (entry,) = log(space)
+    assert entry["title"] == "For a test"
+    assert entry["why"] == "nobody confirmed it within 6 s"
+    assert entry["error"] is None
+    late = space.tune("confirm")
+    assert late.returncode == 2
+    assert f"was undone on {entry['at']}" in late.stderr
+
+
+def test_where_nobody_watches_any_more_verify_says_so_and_a_late_confirm_is_refused(space: Space) -> None:
+    before, whole = space.seen(), everything(space)
+    done = space.done("apply", "--confirm-within", "1h", plan=whole)
+    assert space.done("verify")["watched"]
+    killed(watchers(done["id"]))
+    left = space.tune("verify")
+    assert left.returncode == 1
+    found = json.loads(left.stdout)
+    assert (found["so"], found["watched"]) == (True, False)
+    assert found["remaining_s"] > 0
+
+    # Its time passes: what the journal says is all that a late confirmation could go by.
+    journal = json.loads(space.journal().read_text(encoding="utf-8"))
+    journal["deadline"]["uptime_s"] = 1.0
+    space.journal().write_text(json.dumps(journal), encoding="utf-8")
+    late = space.tune("confirm")
+    assert late.returncode == 2
+    assert "too late by" in late.stderr
+    assert f"narrows tune revert --root {space.root}" in late.stderr
+    assert not (space.root / "etc/sysctl.d/99-narrows.conf").exists()
+    assert json.loads(space.tune("verify").stdout)["remaining_s"] < 0
+
+    journal["deadline"] |= {"uptime_s": 1e9, "boot": "another"}
+    space.journal().write_text(json.dumps(journal), encoding="utf-8")
+    booted = space.tune("confirm")
+    assert booted.returncode == 2
+    assert "has booted since" in booted.stderr
+    space.done("revert")
+    assert space.seen() == before
+
+
+def test_told_to_end_it_undoes_it_at_once_and_says_so_in_the_log(space: Space) -> None:
+    before, whole = space.seen(), everything(space)
+    (space.root / "dev").mkdir(mode=0o755)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(str(space.root / "dev/log"))
+        syslog.settimeout(30)
+        done = space.done("apply", "--confirm-within", "1h", plan=whole)
+        os.kill(watchers(done["id"])[1], signal.SIGTERM)
+        message = syslog.recv(4096).decode()
+    assert message.startswith("<28>narrows[")
+    assert 'undid "For a test": the process that watches was told to end' in message
+    assert "everything is as it was before" in message
+    assert waited(lambda: not space.journal().exists())
+    assert space.seen() == before
+
+
+def test_what_is_confirmed_is_watched_no_longer(space: Space) -> None:
+    done = space.done("apply", "--confirm-within", "1h", plan=plan(buffers(space)))
+    space.done("confirm")
+    assert waited(lambda: not watchers(done["id"]))
+    assert space.done("verify")["watched"] is None
+    assert not (space.journal().parent / "watch.lock").exists()
+    space.done("revert")
+    assert not (space.journal().parent / "undone.log").exists()
+
+
+def test_directories_of_the_system_are_open_to_all(space: Space) -> None:
+    (space.root / "var/lib").rmdir()
+    (space.root / "var").rmdir()
+    old = os.umask(0o077)
+    try:
+        space.done("apply", plan=plan(buffers(space)))
+    finally:
+        os.umask(old)
+    modes = {path: (space.root / path).stat().st_mode & 0o777 for path in ("var", "var/lib", "var/lib/narrows")}
+    assert set(modes.values()) == {0o755}, modes
+    assert (space.root / "var/lib/narrows/tune").stat().st_mode & 0o777 == 0o700
+    space.done("revert")
+
+
+FILL = (
+    "dd if=/dev/zero of={0}/fill bs=4096 2> /dev/null || :\n"
+    "if dd if=/dev/zero of={0}/more bs=4096 count=1 2> /dev/null; then exit 9; fi"
+)
+
+
+@pytest.mark.parametrize("plans", [1, 2], ids=["a plan", "a plan over a plan"])
+@pytest.mark.parametrize("disk", ["full", "read-only"])
+def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> None:
+    if os.geteuid():
+        pytest.skip("to mount a disk needs root here")
+    before = space.get(WMEM)
+    now = " ".join(before.split())
+    files = [space.root / f"plan-{n}.json" for n in range(plans)]
+    for file, (was, wanted) in zip(files, ((now, BUFFERS), (BUFFERS, "4096 16384 7340032")), strict=False):
+        file.write_text(json.dumps(plan(change("sysctl", WMEM, was, wanted))), encoding="utf-8")
+        file.chmod(0o600)
+    var = space.root / "var"
+    # The other disk, in memory, is the one that a system has for /run.
+    run = space.root / "run"
+    run.mkdir(mode=0o755)
+    spoil = FILL.format(var) if disk == "full" else f"mount -o remount,ro {var}"
+    tune = f"{HOST} tune"
+    look = "cat /proc/sys/net/ipv4/tcp_wmem"
+    script = "\n".join(
+        [
+            f"set -e; mount -t tmpfs -o size=256k,mode=755 none {var}; mkdir -m 755 {var}/lib",
+            *(f"{tune} apply {file} --root {space.root} > /dev/null" for file in files),
+            f"{spoil}\n{look}; {tune} revert --root {space.root}; {look}",
+            f"test -e {var}/lib/narrows/tune/journal.json && echo left || echo gone",
+            # Later, with room again.
+            f"mount -o remount,rw {var}; rm -f {var}/fill {var}/more; {tune} revert --root {space.root}; {look}",
+            f"test -e {var}/lib/narrows/tune/journal.json && echo left || echo gone; find {run} -type f",
+        ]
+    )
+    done = subprocess.run(
+        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    changed, reverted, undone, record, again, later, last, *rest = done.stdout.splitlines()
+    assert changed.split()[2] in {"8388608", "7340032"}
+    assert undone.split() == later.split() == before.split()
+    assert len(json.loads(reverted)["reverted"]) == plans
+    assert (record, last, rest) == ("gone" if disk == "full" else "left", "gone", [])
+    if disk == "full":
+        assert json.loads(reverted)["notes"] == []
+        assert json.loads(again)["nothing_to_do"]
+    else:
+        assert "Read-only file system" in json.loads(reverted)["notes"][0]
+
+
+def test_a_file_of_before_comes_back_on_a_full_disk(space: Space) -> None:
+    if os.geteuid():
+        pytest.skip("to mount a disk needs root here")
+    path = "/etc/sysctl.d/99-narrows.conf"
+    old, new = "# as it was\n", "# as it is now, and longer than before\n"
+    wanted = plan(change("file", path, {"text": old, "mode": "0644"}, {"text": new, "mode": "0644"}), buffers(space))
+    file = space.root / "plan.json"
+    file.write_text(json.dumps(wanted), encoding="utf-8")
+    file.chmod(0o600)
+    etc = space.root / "etc"
+    script = "\n".join(
+        [
+            f"set -e; mount -t tmpfs -o size=256k,mode=755 none {etc}; mkdir -m 755 {etc}/sysctl.d",
+            f"printf '{old}' > {space.root}{path}; chmod 644 {space.root}{path}",
+            f"{HOST} tune apply {file} --root {space.root} > /dev/null",
+            FILL.format(etc),
+            f"{HOST} tune revert --root {space.root} > /dev/null; cat {space.root}{path}; ls -A {etc}/sysctl.d",
+        ]
+    )
+    done = subprocess.run(
+        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{old}99-narrows.conf\n"
+
+
+def test_where_a_file_cannot_be_put_back_everything_else_is(space: Space) -> None:
+    if os.geteuid():
+        pytest.skip("to mount a disk needs root here")
+    whole = everything(space)
+    file = space.root / "plan.json"
+    file.write_text(json.dumps(whole), encoding="utf-8")
+    file.chmod(0o600)
+    before = space.seen()
+    etc, tune = space.root / "etc", f"{HOST} tune"
+    script = "\n".join(
+        [
+            f"mount --bind {etc} {etc}",
+            f"{tune} apply {file} --root {space.root} > /dev/null || exit 1",
+            f"mount -o remount,bind,ro {etc}; {tune} revert --root {space.root}; echo $?",
+            "cat /proc/sys/net/ipv4/tcp_wmem",
+            f"mount -o remount,bind,rw {etc}; {tune} revert --root {space.root} > /dev/null",
+        ]
+    )
+    done = subprocess.run(
+        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    code, wmem = done.stdout.splitlines()
+    assert code == "1"
+    assert "Read-only file system" in done.stderr
+    assert "what could be put back was" in done.stderr
+    assert f"net.ipv4.tcp_wmem:{wmem}".split(":")[1] in "".join(before["settings"])
+    assert space.seen() == before
