@@ -38,7 +38,7 @@ import narrows as nw
 from narrows import files, twin
 from narrows.errors import NarrowsError
 from narrows.live import HOST
-from narrows.measurement import DIRECTIONS, SETTLE_S, Measurement, Spread
+from narrows.measurement import DIRECTIONS, Measurement
 from narrows.simulated import Plan, measure
 from validation.asked import positive, span
 from validation.echo import FRAME_BYTES
@@ -184,7 +184,7 @@ def _figures(of: Measurement) -> Json:
     return {
         way: {
             "goodput_mbit": of.rate_mbit(way) or 0.0,
-            "p95_ms": Spread.of(of.rtts(of.loaded(way), settle_s=SETTLE_S)).p95 or 0.0,
+            "p95_ms": of.under_load(way).p95 or 0.0,
         }
         for way in DIRECTIONS
     }

@@ -97,7 +97,7 @@ def answer(measured: Measurement) -> Answer:
         if rate is not None:
             rates[way] = rate
         if spans:
-            spread = Spread.of(measured.rtts(spans, settle_s=SETTLE_S))
+            spread = measured.under_load(way)
             if spread.n:
                 loaded[way] = spread
     # Under load from both sides at once there is one distribution and not two.

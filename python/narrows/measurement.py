@@ -275,6 +275,10 @@ class Measurement:
             return Spread(int(_number(told.get("n")) or 0), **figures)
         return spread
 
+    def under_load(self, direction: Direction) -> Spread:
+        """The distribution of the round trips while this direction was loaded, without each load's first `SETTLE_S`."""
+        return Spread.of(self.rtts(self.loaded(direction), settle_s=SETTLE_S))
+
     def rate_mbit(self, direction: Direction) -> float | None:
         """What its flows got together, Mbit/s of payload, averaged over the time that any of them sent."""
         flows = [f for f in self.flows if f.direction == direction and f.goodput_mbit is not None]

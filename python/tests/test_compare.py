@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import narrows as nw
 from narrows import answers, cli, compare, files, history, inference, measure, measuring
 from narrows import measured as telling
+from narrows.advise import sealed
 from narrows.errors import EngineError, NarrowsError
 from narrows.measurement import Measurement
 from narrows.simulated import Plan
@@ -220,6 +221,7 @@ def test_every_command_shows_the_same_percentile(before: Measurement) -> None:
     said = answers.answer(measured)
     (figure,) = (d for d in compare.differences(measured, measured) if d.figure.key == "loaded_down_p95_ms")
     assert figure.before == said.loaded["down"].p95
+    assert sealed.seen(measured, "down")["loaded_p95_ms"] == figure.before
     one = Measurement.of(measured.json | {"flows": [f for f in measured.json["flows"] if f["direction"] == "down"]})
     told = measuring.summarized(one).json["latency_ms"]["loaded"]["p95"]
     assert told == pytest.approx(figure.before, rel=1e-5)

@@ -45,9 +45,6 @@ FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
 UNLIKE = 0.25
 """A variant that is farther than this from what was measured, as the logarithm of a ratio, is not the path."""
 
-SETTLE_S = 1.0
-"""The beginning of a load, which is not judged."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
@@ -84,8 +81,7 @@ def seen(measured: Measurement, way: str) -> dict[str, float]:
     """The figures of a measurement that are forecast, of one direction."""
     direction: Any = way
     out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(direction)}
-    loaded = sorted(r for r in measured.rtts(measured.loaded(direction), settle_s=SETTLE_S) if r is not None)
-    out["loaded_p95_ms"] = loaded[min(len(loaded) - 1, math.floor(0.95 * len(loaded)))] if loaded else None
+    out["loaded_p95_ms"] = measured.under_load(direction).p95
     again = [f.figure("retransmit_rate") for f in measured.flows if f.direction == way]
     known = [rate for rate in again if rate is not None]
     out["again_pct"] = 100 * fmean(known) if known else None
