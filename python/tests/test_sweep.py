@@ -359,26 +359,37 @@ class Together(Counting):
             yield work([case])
 
 
+CLAIMING = """
+import sys
+from narrows.sweeps.store import Store
+with Store(sys.argv[1]).claims() as claims:
+    print(all(claims.take(key) for key in sys.argv[2:]), flush=True)
+    sys.stdin.read()
+"""
+
+
 def test_what_a_killed_sweep_had_claimed_is_run_by_the_other(whole: pa.Table, tmp_path: Path) -> None:
-    """One that claims three cases and is killed; the other one is at work already and has been refused them."""
-    ended = threading.Event()
-    dying = Store(tmp_path).claims()
-    dying.__enter__()
-
-    class First(Counting):
-        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-            for case in cases:
-                self.ran.append(case[0])
-                yield work([case])
-            if not ended.is_set():
-                ended.set()
-                dying.__exit__(None, None, None)
-
+    """A sweep claims three cases and is killed when the other one, which was refused them, has run the rest."""
     sweep = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path)
     keys = [key for case in range(6) for _, key in sweep._keys_of(case)]
-    assert all(dying.take(key) for key in keys[:3])
-    crew = First()
-    assert sweep.run(on=crew).equals(whole)
+    command = [sys.executable, "-c", CLAIMING, str(tmp_path), *keys[:3]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as dying:
+        assert dying.stdout is not None
+        assert dying.stdout.readline() == "True\n"
+
+        class Killing(Counting):
+            """Runs cases here; when there are no more it kills the other sweep."""
+
+            def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+                """Each alone."""
+                for case in cases:
+                    self.ran.append(case[0])
+                    yield work([case])
+                dying.kill()
+                dying.wait()
+
+        crew = Killing()
+        assert sweep.run(on=crew).equals(whole)
     assert crew.ran[-3:] == keys[:3]
     assert len(crew.ran) == 24
 
