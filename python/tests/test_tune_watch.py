@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_tune_host import WMEM, Json, Space, change, everything, plan, space, waited
+from test_tune_host import WMEM, Json, Space, change, everything, plan, queue, space, waited
 
 from narrows.live import HOST
 
@@ -191,6 +191,57 @@ def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> 
         assert json.loads(again)["nothing_to_do"]
     else:
         assert "Read-only file system" in json.loads(reverted)["notes"][0]
+
+
+def test_killed_after_any_step_on_a_full_disk_another_revert_goes_on(space: Space) -> None:
+    if os.geteuid():
+        pytest.skip("to mount a disk needs root here")
+    # The classes of a tree come back one after another, and nothing in between is as anybody made it.
+    made = [
+        "qdisc add dev v0 root handle 1: htb default 20",
+        "class add dev v0 parent 1: classid 1:1 htb rate 50mbit burst 15k",
+        "class add dev v0 parent 1:1 classid 1:20 htb rate 10mbit ceil 50mbit",
+        "qdisc add dev v0 parent 1:20 handle 20: pfifo limit 77",
+    ]
+    for words in made:
+        space.run("tc", *words.split())
+    file = space.root / "plan.json"
+    file.write_text(json.dumps(plan(queue("pfifo_fast", "htb"), buffers(space))), encoding="utf-8")
+    file.chmod(0o600)
+    var, at = space.root / "var", f"--root {space.root}"
+    (space.root / "run").mkdir(mode=0o755)
+    # HTB prints a counter among its options.
+    look = "tc qdisc show dev v0 | sed 's/direct_packets_stat [0-9]*//'; tc class show dev v0; sysctl -n " + WMEM
+    script = "\n".join(
+        [
+            f"mount -t tmpfs -o size=256k,mode=755 none {var} && mkdir -m 755 {var}/lib || exit 8",
+            f"before=$({look}); n=1; code=137",
+            "while [ $code = 137 ]; do",
+            f"{HOST} tune apply {file} --replace {at} > /dev/null || exit 7",
+            FILL.format(var),
+            f"{HOST} tune revert {at} --stop-after $n > /dev/null; code=$?",
+            f"[ $code = 0 ] || [ $code = 137 ] && {HOST} tune revert {at} > /dev/null || exit 6",
+            f'[ "$({look})" = "$before" ] || exit 5',
+            f"rm {var}/fill; n=$((n + 1)); done; echo $n",
+        ]
+    )
+    done = subprocess.run(
+        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    (steps,) = done.stdout.split()
+    assert int(steps) > 5
+
+
+def test_a_journal_of_an_earlier_narrows_is_undone(space: Space) -> None:
+    before = space.seen()
+    space.done("apply", plan=plan(buffers(space)))
+    journal = json.loads(space.journal().read_text(encoding="utf-8"))
+    del journal["namespace"]
+    space.journal().write_text(json.dumps(journal), encoding="utf-8")
+    assert space.done("verify")["so"]
+    space.done("revert")
+    assert space.seen() == before
 
 
 def test_a_file_of_before_comes_back_on_a_full_disk(space: Space) -> None:
