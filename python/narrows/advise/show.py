@@ -97,7 +97,7 @@ def sentences(advice: Advice) -> list[str]:
         modules = sorted({module for of in advice.lacking.values() for module in of})
         said.append(
             f"Not tried: {', '.join(advice.lacking)}. The kernel has no {' and no '.join(modules)}, and no package is "
-            "known that brings it; --kernel 6.12 simulates another host's kernel."
+            f"known that brings {'it' if len(modules) == 1 else 'them'}; --kernel 6.12 simulates another host's kernel."
         )
     if advice.choice.needs:
         said.append(f"The kernel needs a package for {advice.choice.key}: {advice.choice.needs}")

@@ -127,7 +127,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n { text-align: right; white-space: nowrap; }
-.inside { color: var(--in); } .outside { color: var(--out); font-weight: 600; }
+.inside { color: var(--in); } .outside, .failed { color: var(--out); font-weight: 600; }
 @media (prefers-color-scheme: dark) { :root { --in: #4cc38a; --out: #ff8a80; } }
 small { opacity: .8; } svg { display: block; } .wide { overflow-x: auto; }
 """
