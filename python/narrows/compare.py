@@ -3,9 +3,9 @@
 The value of a figure is the one that every other command shows (`answers`). Its uncertainty comes from consecutive
 stretches of a second or more of the load, or of the idle time: one value each, whose correlation counts (`inference`).
 With three or more loads in a measurement (`--repeats`) each load is one value instead, because loads differ more than
-the seconds of one.
+the seconds of one; as many loads in both are compared by Student's test for two samples.
 
-Two measurements are compared by the ratio of their values. There is a verdict where it is significantly larger than the
+Single loads are compared by the ratio of their values. There is a verdict where a difference is significantly larger than the
 least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the confidence interval has to lie beyond that as a whole.
 Several figures are judged at once, by Holm's procedure: among all figures of two measurements of an unchanged path, the
 probability of any false verdict is 1 %. `python -m validation.comparison` measures that rate. No difference seen does
@@ -35,8 +35,8 @@ ERROR_RATE = 0.01
 LEAST_SHARE, LEAST_MS = 0.03, 0.1
 """A difference below 3 %, or a tenth of a millisecond, does not matter."""
 
-LEAST_S = 1.0
-"""Least length of a stretch."""
+LEAST_S, SHORTEST_S = 1.0, 0.5
+"""Least length of a stretch, and of one where a load lasts less than four of those."""
 
 FEWEST = 3
 """Fewest values that have an uncertainty."""
@@ -61,10 +61,12 @@ class Sample:
     Attributes:
         value: As every command shows it.
         uncertainty: Of that value, relative to it; None where there are too few stretches.
+        loads: Of so many loads, each of which is one value; 0 where stretches are.
     """
 
     value: float
     uncertainty: Estimate | None
+    loads: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,7 @@ class Difference:
         if self.low is None or self.high is None:
             return "cannot tell"
         least = self.figure.least(self.before)
-        # The interval is one of the ratio, so that this is symmetric: 3 % more is as far as 3 % less.
-        if self.low <= least and self.high >= -least * self.before / (self.before + least):
+        if self.low <= least and self.high >= -_toward(-1.0, self.before, least):
             return "no difference seen"
         return "better" if (self.low > 0) == (self.figure.better > 0) else "worse"
 
@@ -144,7 +145,7 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
     different = {m.way: m for m in mismatches(before, after) if m.way is not None}
     answers = answer(before), answer(after)
     found: list[Difference] = []
-    judged: list[tuple[int, float, Estimate]] = []
+    judged: list[tuple[int, _Test]] = []
     for figure in FIGURES:
         a, b = (figure.of(*one) for one in zip((before, after), answers, strict=True))
         if a is None or b is None:
@@ -155,18 +156,57 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
         elif min(a.value, b.value) <= 0:
             why = "one of them is zero"
         elif a.uncertainty is None or b.uncertainty is None:
-            why = f"too short: fewer than {FEWEST} stretches of {LEAST_S:g} s or more"
+            why = f"too short: fewer than {FEWEST} stretches of {SHORTEST_S:g} s or more"
         else:
-            both = inference.of_sum([(1.0, b.uncertainty), (-1.0, a.uncertainty)])
-            beyond = abs(math.log(b.value / a.value)) - math.log1p(figure.least(a.value) / a.value)
-            judged.append((len(found), inference.p_value(beyond, both), both))
+            judged.append((len(found), _test(figure, a, b, a.uncertainty, b.uncertainty)))
         found.append(Difference(figure, a.value, b.value, None, None, why=why))
-    tested = inference.holm([p for _, p, _ in judged], ERROR_RATE)
-    for (at, _, both), (_, alpha) in zip(judged, tested, strict=True):
-        one, half = found[at], inference.half_width(1 - alpha, both)
-        low, high = (one.after * math.exp(side * min(half, _WIDEST)) - one.before for side in (-1, 1))
+    tested = inference.holm([test.p for _, test in judged], ERROR_RATE)
+    for (at, test), (_, alpha) in zip(judged, tested, strict=True):
+        one = found[at]
+        low, high = test.interval(1 - alpha)
         found[at] = Difference(one.figure, one.before, one.after, low, high, 1 - alpha)
     return found
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A test of one figure.
+
+    Attributes:
+        p: The probability of such a difference if the truth is none that matters.
+        interval: Of the difference, at a level.
+    """
+
+    p: float
+    interval: Callable[[float], tuple[float, float]]
+
+
+def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) -> _Test:
+    least = figure.least(a.value)
+    if a.loads == b.loads > 0:
+        # Of an unchanged path both have the same variance, and as many values: Student's test for two samples.
+        error = inference.of_sum([(b.value, of_b), (-a.value, of_a)]).error
+        both = Estimate(error, of_a.freedom + of_b.freedom)
+        middle = b.value - a.value
+
+        def plain(level: float) -> tuple[float, float]:
+            half = inference.half_width(level, both)
+            return middle - half, middle + half
+
+        return _Test(inference.p_value(abs(middle) - _toward(middle, a.value, least), both), plain)
+    both = inference.of_sum([(1.0, of_b), (-1.0, of_a)])
+
+    def of_ratio(level: float) -> tuple[float, float]:
+        half = min(inference.half_width(level, both), _WIDEST)
+        return b.value * math.exp(-half) - a.value, b.value * math.exp(half) - a.value
+
+    beyond = abs(math.log(b.value / a.value)) - math.log1p(least / a.value)
+    return _Test(inference.p_value(beyond, both), of_ratio)
+
+
+def _toward(difference: float, before: float, least: float) -> float:
+    """The least difference that matters in this direction: 3 % more is as far as 3 % less."""
+    return least if difference > 0 else least * before / (before + least)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -182,7 +222,7 @@ def _sample(value: float | None, series: Sequence[Sequence[float]]) -> Sample | 
     if mean <= 0:
         return Sample(value, None)
     if len(known) >= FEWEST:
-        return Sample(value, inference.of_independent([_mean(one) / mean for one in known]))
+        return Sample(value, inference.of_independent([_mean(one) / mean for one in known]), len(known))
     if min(len(one) for one in known) < FEWEST:
         return Sample(value, None)
     parts = [(1 / len(known), inference.of_series([v / mean for v in one])) for one in known]
@@ -193,6 +233,11 @@ def _settled(spans: Sequence[Span], settle_s: float) -> Iterator[Span]:
     """Each span without its start."""
     for begin, end in spans:
         yield begin + min(settle_s, (end - begin) / 5), end
+
+
+def _least(span: Span) -> float:
+    """The least length of a stretch of this span."""
+    return max(SHORTEST_S, min(LEAST_S, (span[1] - span[0]) / 4))
 
 
 def _rate(way: Direction) -> Callable[[Measurement, Answer], Sample | None]:
@@ -217,7 +262,7 @@ def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[f
     edges = [span[0]]
     # Other tools' intervals are not quite a second.
     for t in coarsest:
-        if t - edges[-1] >= 0.9 * LEAST_S:
+        if t - edges[-1] >= 0.9 * _least(span):
             edges.append(t)
     return edges
 
@@ -252,7 +297,7 @@ def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Va
     """The mean or a percentile of the pings of each stretch of a span."""
     length = span[1] - span[0]
     enough = length * PINGS_OF_P95 / len(pings) if which == "p95" and pings else 0.0
-    count = int(length / max(LEAST_S, enough) + 1e-9)
+    count = int(length / max(_least(span), enough) + 1e-9)
     stretches: list[Values] = [[] for _ in range(count)]
     for t, rtt in pings:
         stretches[min(count - 1, int((t - span[0]) / length * count))].append(rtt) if count else None

@@ -51,8 +51,8 @@ def test_a_slower_path_is_worse(before: Measurement) -> None:
 
 
 def test_two_values_are_too_few() -> None:
-    pings = [{"columns": ["t_s", "rtt_ms"], "samples": [[t / 10, 5.0] for t in range(15)]}]
-    short = Measurement.of({"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 1.5}]})
+    pings = [{"columns": ["t_s", "rtt_ms"], "samples": [[t / 10, 5.0] for t in range(14)]}]
+    short = Measurement.of({"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 1.4}]})
     assert verdicts(short, short) == {"idle_ms": "cannot tell"}
     assert "too short: fewer than 3 stretches" in compare.sentences(compare.differences(short, short), "a", "b")[0]
     assert compare.sentences([], "a", "b") == ["They have nothing in common that could be compared."]
@@ -180,6 +180,16 @@ def test_a_change_of_a_tenth_over_half_a_minute_is_found() -> None:
     assert verdicts(a, simulate(path, plan, seed=2))["down_mbit"] == "no difference seen"
     slower = nw.Path(rate="18Mbit", rtt="30ms", buffer="1bdp")
     assert verdicts(a, simulate(slower, plan, seed=2))["down_mbit"] == "worse"
+
+
+def test_three_short_loads_are_enough_for_a_large_change() -> None:
+    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="1bdp", loss="1%")
+    both = []
+    for cc in ("cubic", "bbr"):
+        plan = Plan(cc=cc, streams=1, load_s=3.0, ways=("down",))
+        both.append(measuring.joined([simulate(path, plan, seed=seed) for seed in (1, 2, 3)], "tcp_ndown"))
+    assert both[0].rate_mbit("down") < 10 < both[1].rate_mbit("down")  # type: ignore[operator]
+    assert verdicts(*both)["down_mbit"] == "better"
 
 
 def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Measurement) -> None:
