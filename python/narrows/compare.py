@@ -5,11 +5,11 @@ stretches of a second or more of the load, or of the idle time: one value each, 
 With three or more loads in a measurement (`--repeats`) each load is one value instead, because loads differ more than
 the seconds of one; as many loads in both are compared by Student's test for two samples.
 
-Single loads are compared by the ratio of their values. There is a verdict where a difference is significantly larger than the
-least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the confidence interval has to lie beyond that as a whole.
-Several figures are judged at once, by Holm's procedure: among all figures of two measurements of an unchanged path, the
-probability of any false verdict is 1 %. `python -m validation.comparison` measures that rate. No difference seen does
-not mean that there is none.
+Single loads are compared by the ratio of their values. There is a verdict where a difference is significantly larger
+than the least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the confidence interval has to lie beyond that as
+a whole. Several figures are judged at once, by Holm's procedure: among all figures of two measurements of an unchanged
+path, the probability of any false verdict is 1 %. `python -m validation.comparison` measures that rate. No difference
+seen does not mean that there is none.
 
 A figure is not judged where the two tests loaded that direction differently (`mismatches`).
 """
