@@ -9,7 +9,7 @@ First nothing is sent, then flows go down, then, after a pause, flows go up: eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from narrows import __version__
@@ -38,6 +38,7 @@ class Plan:
         ping_ms: Between two pings, in ms.
         sample_ms: Between two samples of a flow, in ms.
         ways: Which ways are loaded, in this order.
+        at_once: All ways are loaded at the same time instead of one after the other.
     """
 
     cc: str = "cubic"
@@ -48,6 +49,7 @@ class Plan:
     ping_ms: float = 20.0
     sample_ms: float = 100.0
     ways: tuple[Direction, ...] = DIRECTIONS[::-1]
+    at_once: bool = False
 
     def times(self) -> dict[Direction, tuple[float, float]]:
         """From when to when each way is loaded."""
@@ -55,16 +57,16 @@ class Plan:
         at = self.idle_s
         for way in self.ways:
             out[way] = (at, at + self.load_s)
-            at += self.load_s + self.pause_s
+            at += 0.0 if self.at_once else self.load_s + self.pause_s
         return out
 
     def end_s(self) -> float:
         """When all is over."""
-        return self.idle_s + len(self.ways) * (self.load_s + self.pause_s)
+        return self.idle_s + (1 if self.at_once else len(self.ways)) * (self.load_s + self.pause_s)
 
 
-def scenario(path: Path, plan: Plan, *, seed: int) -> Scenario:
-    """What the simulator plays."""
+def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) -> Scenario:
+    """The scenario that the simulator runs; `beside` are flows of others, which the measurement does not see."""
     flows = [
         Flow(plan.cc, id=f"{way}{n}", direction=way, start=f"{begin}s", stop=f"{end}s")
         for way, (begin, end) in plan.times().items()
@@ -72,7 +74,7 @@ def scenario(path: Path, plan: Plan, *, seed: int) -> Scenario:
     ]
     return Scenario(
         path,
-        flows=flows,
+        flows=[*flows, *beside],
         probes=[Ping(interval=f"{plan.ping_ms:g}ms")],
         duration=f"{plan.end_s()}s",
         warmup="0s",
@@ -82,7 +84,12 @@ def scenario(path: Path, plan: Plan, *, seed: int) -> Scenario:
 
 
 def measure(
-    path: Path, plan: Plan | None = None, *, seed: int = 1, progress: Callable[[float, float], object] | None = None
+    path: Path,
+    plan: Plan | None = None,
+    *,
+    seed: int = 1,
+    beside: Sequence[Flow] = (),
+    progress: Callable[[float, float], object] | None = None,
 ) -> Measurement:
     """Measures a path in the simulator.
 
@@ -94,15 +101,22 @@ def measure(
     Raises:
         ScenarioError: If the path is not right.
     """
-    seen = watch(path, plan or Plan(), seed=seed, progress=progress)
+    seen = watch(path, plan or Plan(), seed=seed, beside=beside, progress=progress)
     return Measurement.of(_tree(seen, plan or Plan()))
 
 
 def watch(
-    path: Path, plan: Plan, *, seed: int, progress: Callable[[float, float], object] | None = None
+    path: Path,
+    plan: Plan,
+    *,
+    seed: int,
+    beside: Sequence[Flow] = (),
+    progress: Callable[[float, float], object] | None = None,
 ) -> Measurement:
-    """The same without its JSON, for who asks the simulator many times."""
-    done = run(scenario(path, plan, seed=seed), sample_interval=f"{plan.sample_ms:g}ms", progress=progress)
+    """The same without its JSON, for callers that simulate many paths."""
+    done = run(
+        scenario(path, plan, seed=seed, beside=beside), sample_interval=f"{plan.sample_ms:g}ms", progress=progress
+    )
     times = plan.times()
     samples = done.samples
     t_s, *values = (samples[name].to_pylist() for name in ("t_s", *_SAMPLED))
@@ -110,7 +124,10 @@ def watch(
     for at, name in enumerate(samples["flow"].cast("string").to_pylist()):
         rows.setdefault(name, []).append(at)
     flows = []
+    own = {f"{way}{n}" for way in times for n in range(plan.streams)}
     for told in done.flows:
+        if told["id"] not in own:
+            continue
         way: Direction = "up" if told["id"].startswith("up") else "down"
         begin, end = times[way]
         mine = [at for at in rows.get(told["id"], ()) if t_s[at] <= end + _ROUNDING_S]
@@ -130,7 +147,7 @@ def watch(
     answered = sum(rtt is not None for rtt in rtts)
     pings = Pings("ping0", "udp", None, plan.ping_ms, len(rtts), answered, {"t_s": sent, "rtt_ms": rtts})
     phases = [Phase("idle", 0.0, plan.idle_s)]
-    for begin, end in times.values():
+    for begin, end in dict.fromkeys(times.values()):
         phases += [Phase("loaded", begin, end, plan.cc), Phase("recovery", end, end + plan.pause_s)]
     return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, [pings])
 
