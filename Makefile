@@ -156,9 +156,10 @@ mutations: setup ## Switches off every listed law and sees which test notices; w
 agree: setup ## The simulator beside this machine's own TCP, half an hour; writes docs/reference/agreement.md
 	$(BIN)/python -m validation.agreement
 
-twin: setup ## The twin beside paths whose truth is known, simulated and emulated, 70 minutes; writes docs/reference/twin*.md
+twin: setup ## The twin beside paths whose truth is known, simulated and emulated, 100 minutes; writes docs/reference/twin*.md
 	$(BIN)/python -m validation.twin
 	$(BIN)/python -m validation.twin_live
+	$(BIN)/python -m validation.twin_shared
 
 advice: setup ## Advice beside what Linux then did, and on measured paths; ten minutes, goes on where it was interrupted
 	$(BIN)/python -m validation.advise

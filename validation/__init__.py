@@ -11,7 +11,8 @@
 | `linux` | the part that runs them: how many agree, Linux against itself, the answers of who simulates nothing |
 | `papers` | the part that repeats a published map with BBR and CUBIC |
 | `cliff` | the part that looks for the loss at which BBR breaks down |
-| `twin`, `twin_live` | apart from these (`make twin`): the twin of paths whose truth is known |
+| `twin`, `twin_live`, `twin_shared` | apart from these (`make twin`): the twin of paths whose truth is known |
+| `cross` | the traffic of others on emulated paths |
 | `advise` | apart from these (`make advice`): advice beside what then happens |
 | `advise_linux`, `advise_live` | what congestion controls do on Linux, to judge advice by |
 | `published_linux`, `published_jitter` | published paths on Linux 6.12 itself; with round trips that vary |

@@ -214,7 +214,9 @@ def known(value: Known, unit: str, digits: int, scale: float = 1.0) -> str:
     ('20.0 Mbit/s (19.5 to 20.4)', 'cannot tell: an AQM')
     """
     if value.value is None:
-        return f"cannot tell: {value.why}"
+        both = (("at least", value.low), ("at most", value.high))
+        ends = [f"{word} {number(end * scale, digits)} {unit}" for word, end in both if end]
+        return f"cannot tell{f' ({listed(ends)})' if ends else ''}: {value.why}"
     text = f"{number(value.value * scale, digits)} {unit}"
     if value.high is None:
         least = f" (at least {number(value.low * scale, digits)})" if value.low is not None else ""
@@ -237,8 +239,7 @@ def twin_lines(model: Twin) -> list[str]:
     out = [f"Base round trip: {known(model.rtt, 'ms', 2)}."]
     for name, way in model.ways.items():
         out += [f"{name}: {line}" for line in _way(way)]
-    if model.others is not None:
-        out.append(f"Others' traffic: {'seen in the idle pings' if model.others else 'none seen in the idle pings'}.")
+    out.append(f"Others' traffic: {_others(model)}.")
     words = {"negotiated": "ECN is negotiated", "dscp_survives": "DSCP survives"}
     for key, what in words.items():
         told = model.marks.get(key)
@@ -248,20 +249,42 @@ def twin_lines(model: Twin) -> list[str]:
     return out
 
 
+def _others(model: Twin) -> str:
+    """Whether others' traffic shows, and of which way it cannot be told."""
+    if model.others:
+        return listed(list(dict.fromkeys(f"seen: {way.others.why}" for way in model.ways.values() if way.others.seen)))
+    unknown = {name: way.others.why for name, way in model.ways.items() if way.others.seen is None}
+    if not unknown:
+        return "none seen"
+    return f"cannot tell ({listed(list(unknown))}): {'; '.join(dict.fromkeys(unknown.values()))}"
+
+
 def _way(way: Way) -> list[str]:
     varies = {None: "", True: "; it varies", False: "; it does not vary"}[way.varies]
+    out = [f"rate {known(way.rate, 'Mbit/s', 2)}{varies}."]
+    if way.rate.high is None and way.left.high is not None:
+        out.append(f"rate that was left to this load {known(way.left, 'Mbit/s', 2)}.")
     if way.sure == "cannot tell":
-        return [f"rate {known(way.rate, 'Mbit/s', 2)}", "what queues there cannot be told"]
-    out = [f"rate {known(way.rate, 'Mbit/s', 2)}{varies}.", f"{_KINDS[way.family]} ({way.sure})."]
+        return [*out, f"queue: cannot tell: {way.why}.", _loss(way)]
+    out.append(f"{_KINDS[way.family]} ({way.sure}{f': {way.why}' if way.why else ''}).")
     if way.family == "drop-tail":
         out.append(f"depth {known(way.depth, 'kB', 0, 1e-3)}.")
     if way.family in ("aqm", "fair"):
         out.append(f"it looks like {way.guess.kind}; its depth cannot be told: {way.depth.why}.")
     if way.family == "policer":
         out.append(f"burst {known(way.burst, 'kB', 0, 1e-3)}.")
-    told = "none seen" if not way.loss.value else f"about {percent(way.loss.value)}"
-    out.append(f"loss by chance: {told}.")
-    return out
+    return [*out, _loss(way)]
+
+
+def _loss(way: Way) -> str:
+    """Random loss in words: it is named only where the queue does not explain what was retransmitted."""
+    if way.loss.value is None:
+        most = f" (at most {percent(way.loss.high)})" if way.loss.high else ""
+        return f"random loss: cannot tell{most}: {way.loss.why}."
+    if way.loss.value:
+        ends = "" if way.loss.high is None else f" ({percent(way.loss.low)} to {percent(way.loss.high)})"
+        return f"random loss: about {percent(way.loss.value)}{ends}."
+    return "random loss: none seen."
 
 
 def pictures(measured: Measurement) -> list[Picture]:

@@ -433,7 +433,7 @@ def test_what_an_advice_is_given_for() -> None:
 @pytest.mark.parametrize(
     ("loss", "buffer", "tried"),
     [
-        ((0.0, 0.0, 0.01), (45_000, 55_000), ["", "0.25 % lost by chance", "1 % lost by chance"]),
+        ((None, 0.0, 0.01), (45_000, 55_000), ["", "0.25 % lost by chance", "1 % lost by chance"]),
         ((0.0, 0.0, 0.0001), (40_000, 60_000), ["", "a buffer of 40 kB", "a buffer of 60 kB"]),
         ((0.002, 0.0, 0.003), (49_000, 51_000), ["", "0 % lost by chance"]),
         ((0.01, 0.002, 0.03), (49_000, 51_000), ["", "0.2 % lost by chance", "3 % lost by chance"]),
@@ -441,7 +441,7 @@ def test_what_an_advice_is_given_for() -> None:
     ],
 )
 def test_what_a_measurement_leaves_open_is_tried(
-    loss: tuple[float, float, float], buffer: tuple[int, int], tried: list[str]
+    loss: tuple[float | None, float, float], buffer: tuple[int, int], tried: list[str]
 ) -> None:
     path: dict[str, Any] = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
     path |= {"loss": {"probability": loss[0], "per": "packet"}} if loss[0] else {}
@@ -455,6 +455,56 @@ def test_what_a_measurement_leaves_open_is_tried(
     assert not any(
         "--lone" in what for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
     )
+
+
+def open_way(**about: object) -> dict[str, Any]:
+    """A way of a path model that tells nothing but what is given."""
+    unknown = {"value": None, "low": None, "high": None, "why": "no path shows it"}
+    way = {"sure": "sure", "rate_mbit": {"value": 10.0}, "buffer_bytes": unknown, "loss": {"value": 0, "high": 0.0}}
+    return way | about
+
+
+def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
+    path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
+    buffer = {"value": 50_000, "low": 49_000, "high": 51_000}
+    place = measured(
+        {"path": path, "up": open_way(buffer_bytes=buffer, loss={"value": 0.0, "low": 0.0, "high": 0.01})},
+        role="sender",
+        source="x",
+    )
+    assert [variant.why for variant in place.variants] == [""]
+    assert any("none seen, and up to 1 % would not show" in what and "--lone" in what for what in place.open)
+
+
+def test_a_queue_that_cannot_be_told_may_be_of_any_size() -> None:
+    path = {"rate": "10Mbit", "rtt": "40ms", "queue": "fq_codel", "loss": {"probability": 0.01}}
+    place = measured(
+        {"path": path, "up": open_way(sure="cannot tell", why="it fits nothing")}, role="sender", source="x"
+    )
+    assert [variant.why for variant in place.variants] == [f"a buffer of {b}" for b in ("1bdp", "0.3bdp", "4bdp")]
+    assert {(v.path.queue, v.path.loss) for v in place.variants} == {(None, None)}
+    assert any("it fits nothing" in what for what in place.open)
+
+
+def test_a_rate_of_which_only_the_least_is_known_may_be_higher() -> None:
+    rate = {"value": None, "low": 9.0, "high": None, "why": "never full"}
+    way = open_way(rate_mbit=rate, buffer_bytes={"value": 50_000, "low": 49_000, "high": 51_000})
+    place = measured(
+        {"path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}, "up": way}, role="sender", source="x"
+    )
+    assert [variant.why for variant in place.variants] == ["", "a rate of 18 Mbit/s"]
+    assert "the rate: never full" in place.open
+
+
+@pytest.mark.parametrize(("buffer", "matters"), [(25_000, False), (1_000_000, True)])
+def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(buffer: int, *, matters: bool) -> None:
+    path = {"rate": "10Mbit", "rtt": "40ms", "buffer": f"{buffer}B"}
+    way = open_way(
+        buffer_bytes={"value": buffer, "low": buffer, "high": buffer * 1.01},
+        loss={"value": None, "low": 0.0, "high": 2e-4, "why": "a queue would show the same"},
+    )
+    place = measured({"path": path, "up": way}, role="sender", source="x")
+    assert any("lost by chance" in variant.why for variant in place.variants) is matters
 
 
 def test_two_of_a_kind_get_halves() -> None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import statistics
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.measurement import Measurement
 from narrows.simulated import Plan, measure
 from narrows.twin import Known, Twin, infer, signs
-from narrows.twin.fit import Guess, distance
+from narrows.twin.fit import Budget, Guess, distance
+from narrows.twin.others import drained
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from validation import twin_shared
 
 PLAN = Plan(streams=6, load_s=8.0, ways=("down",))
 
@@ -49,7 +58,8 @@ def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
     assert statistics.mode(way.guess.kind for way in ways) == queue
     down = ways[0]
     assert down.rate.value == pytest.approx(30, rel=0.03)
-    assert down.depth == Known(None, why="an AQM keeps the queue short of it")
+    assert down.depth.value is None
+    assert "keeps the queue" in down.depth.why
 
 
 def test_losses_by_chance_are_told_from_those_of_the_queue() -> None:
@@ -82,20 +92,126 @@ def test_the_twin_answers_for_a_congestion_control_that_was_not_used() -> None:
     assert asked(twin_of(path).path()) == pytest.approx(asked(path), rel=0.15)
 
 
-def test_both_ways_at_once_leave_the_queues_untold() -> None:
-    whole = measure(
-        nw.Path(rate="20Mbit", rtt="20ms", buffer="100kB", reverse=nw.Hop(rate="10Mbit", buffer="60kB")),
-        Plan(streams=2, load_s=4.0, pause_s=1.0),
-    ).json
-    for flow in whole["flows"]:
-        if flow["direction"] == "up":
-            by = whole["flows"][0]["from_s"] - flow["from_s"]
-            flow["from_s"] += by
-            flow["to_s"] += by
-            flow["samples"] = [[row[0] + by, *row[1:]] for row in flow["samples"]]
-    found = infer(Measurement.of(whole))
-    assert {way.sure for way in found.ways.values()} == {"cannot tell"}
-    assert "at once" in found.ways["up"].depth.why
+@pytest.mark.parametrize(("queue", "rates"), [("fifo", (20, 10)), ("fq_codel", (12, 8)), ("fifo", (40, 4))])
+def test_both_ways_at_once_are_simulated_together(queue: str, rates: tuple[int, int]) -> None:
+    down, up = rates
+    path = nw.Path(rate=f"{down}Mbit", rtt="30ms", queue=queue, reverse=nw.Hop(rate=f"{up}Mbit", queue=queue))
+    path = replace(path, buffer="150kB", reverse=replace(path.reverse, buffer="60kB")) if queue == "fifo" else path
+    found = infer(measure(path, Plan(streams=2, load_s=6.0, at_once=True), seed=3), seed=8)
+    for way, true in (("down", down), ("up", up)):
+        model = found.ways[way]  # type: ignore[index]
+        assert model.rate.holds(true)
+        assert model.sure in ("likely", "cannot tell")
+        assert model.depth.value is None
+        assert model.rate.value is None or model.rate.value == pytest.approx(true, rel=0.1)
+    assert any(model.rate.value for model in found.ways.values())
+    assert "# up: " in found.toml()
+
+
+numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(value=numbers, low=numbers, high=numbers)
+def test_a_value_never_lies_outside_its_interval(value: float | None, low: float | None, high: float | None) -> None:
+    known = Known(value, low, high)
+    for made in (known, replace(known, high=low), replace(known, low=high), replace(known, value=low)):
+        assert made.value is None or made.holds(made.value)
+        assert made.low is None or made.high is None or made.low <= made.high
+        told = made.json()
+        ends = [told[name] for name in ("low", "value", "high") if told[name] is not None]
+        assert ends == sorted(ends)
+
+
+def disturbed(path: nw.Path, change: Callable[[float, float], float], plan: Plan = PLAN) -> Measurement:
+    """A measurement whose pings under load take otherwise: `change` gets the time and what a ping waited."""
+    tree = measure(path, plan, seed=3).json
+    rows = tree["pings"][0]["samples"]
+    base = min(rtt for _, rtt in rows)
+    begin = plan.idle_s
+    tree["pings"][0]["samples"] = [[t, base + change(t, rtt - base) if t >= begin else rtt] for t, rtt in rows]
+    return Measurement.of(tree)
+
+
+def test_a_few_late_pings_are_no_queue() -> None:
+    path = nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel")
+    seen = disturbed(path, lambda t, wait: wait + (9.0 if round(t / 0.02) % 97 == 0 else 0.0))
+    seen.json["own_error"] = {"lateness_ms": {"p50": 0.1, "p99": 2.8, "max": 9.7}}
+    down = infer(seen, seed=8).ways["down"]
+    assert (down.family, down.sure) == ("fair", "sure")
+    assert down.rate.value == pytest.approx(20, rel=0.03)
+    assert down.rate.holds(20)
+
+
+def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
+    # Pings wait in a long queue, of which the flows know nothing.
+    seen = disturbed(nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel"), lambda _t, wait: 40 + 20 * wait)
+    down = infer(seen, seed=8).ways["down"]
+    assert down.sure == "cannot tell"
+    assert "two simulations of it" in down.why
+    assert (down.rate.value, down.rate.high, down.loss.value, down.depth.value) == (None, None, None, None)
+    assert down.rate.holds(20)
+    assert "the queue is assumed" in infer(seen, seed=8).toml()
+
+
+def test_a_search_has_a_ceiling_and_says_that_it_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"), Plan(streams=2, load_s=3.0, ways=("down",)))
+    spent: list[Budget] = []
+    monkeypatch.setattr("narrows.twin.CEILING", 10_000.0)
+    monkeypatch.setattr("narrows.twin.Budget", lambda most: spent.append(Budget(most)) or spent[-1])
+    down = infer(seen, chance=True).ways["down"]
+    assert down.sure == "cannot tell"
+    assert down.why == "the search reached its ceiling of 10 thousand simulated packets"
+    assert all(budget.reached and budget.spent <= 10_000 for budget in spent)
+    assert down.rate.value is None
+    assert down.rate.holds(10)
+
+
+def stream(mbit: float) -> list[nw.Flow]:
+    return [nw.Flow(id="others", workload={"kind": "udp", "rate": f"{mbit}Mbit", "packet": "1400B"})]
+
+
+@pytest.mark.parametrize("queue", ["fifo", "fq_codel", "codel"])
+def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
+    path = nw.Path(rate="20Mbit", rtt="40ms", queue=queue, buffer="150kB" if queue == "fifo" else None)
+    seen = measure(path, PLAN, seed=3, beside=stream(8))
+    found = infer(seen, seed=8)
+    down = found.ways["down"]
+    assert down.others.seen is not False
+    assert found.others is not False
+    assert down.rate.high is None
+    assert down.rate.holds(20)
+    assert down.rate.low is not None
+    assert down.rate.low > 10
+
+
+def test_a_queue_that_drains_slowly_shows_others() -> None:
+    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="250kB")
+    for others, share in (([], 0.0), (stream(8), 0.4)):
+        seen = measure(path, PLAN, seed=3, beside=others)
+        shown = signs(seen, "down")
+        assert shown is not None
+        assert drained(seen, "down", shown) == pytest.approx(share, abs=0.08)
+
+
+def test_losses_of_a_queue_are_not_random_ones() -> None:
+    path = nw.Path(rate="50Mbit", rtt="20ms", buffer="1MB")
+    for chance in (False, True):
+        loss = infer(measure(path, Plan(streams=4, load_s=6.0, ways=("down",))), chance=chance).ways["down"].loss
+        assert loss.value == 0
+
+
+@pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
+def test_paths_that_are_hard_to_tell(seed: int) -> None:
+    row = twin_shared.one(seed)
+    for way in ("down", "up"):
+        told, true = row["twin"][way], row["truth"][way]
+        assert twin_shared.holds(told["rate_mbit"], true["rate_mbit"])
+        assert twin_shared.holds(told["loss"], true["loss"])
+        assert true["depth_bytes"] is None or twin_shared.holds(told["buffer_bytes"], true["depth_bytes"])
+        if told["sure"] != "cannot tell":
+            assert told["family"] == twin_shared.FAMILY[true["kind"]]
+        if twin_shared.beside(row, way):
+            assert told["others_traffic"] is not False
 
 
 def test_without_pings_or_load_there_is_no_twin() -> None:

@@ -39,7 +39,7 @@ FRAME, MOST = 1514, 1e10
 
 LOSSY, RENO = 2e-3, 1.5
 """Losses by chance that make a difference: so many anyway, fewer where they keep Reno's window, √(1.5 / p) packets
-(RFC 5681's law; Mathis et al. 1997), below one bandwidth-delay product."""
+(RFC 5681's law; Mathis et al. 1997), below what fills the path: one bandwidth-delay product and the buffer."""
 
 WIDE = 1.25
 """A buffer's interval whose ends are nearer to each other than this is as good as a number."""
@@ -242,42 +242,75 @@ def measured(
     way = told[0] if role == "sender" else told[-1]
     ahead = _turned(dict(tree)) if way == "up" and "reverse" in tree else dict(tree)
     known = known or {}
+    sure = twin[way].get("sure") != "cannot tell"
+    if not sure:
+        # Its queue is an assumption: what it may hold is tried below.
+        ahead = {key: value for key, value in ahead.items() if key not in {"queue", "policer", "loss", "buffer"}}
     path = replace(path_of(ahead), **cast("dict[str, Any]", known))
     left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way]) if name not in known]
-    if twin[way].get("sure") == "cannot tell" and "queue" not in known:
-        left.append("what kind of queue it is: no kind that is known looks like the measurement")
-    guesses = [(path, ""), *([] if {"buffer", "queue"} & set(known) else _other_buffers(path, twin[way]))]
+    if not sure and "queue" not in known:
+        left.append(f"what kind of queue it is: {twin[way].get('why') or 'no kind looks like the measurement'}")
+    guesses = [(path, "")] if {"buffer", "queue"} & set(known) else _buffers(path, twin[way])
+    guesses += _other_rates(path, twin[way])
+    path = guesses[0][0]
     of = _numbers(path)
-    rounds = of["rate_mbit"] * 1e6 / 8 * min(of["rtts_ms"]) / 1000 / FRAME
-    losses = _other_losses(of["loss"], twin[way], least=min(LOSSY, RENO / max(1.0, rounds) ** 2))
-    if losses and "loss" not in known and (path.loss is None or isinstance(path.loss, dict)):
+    rounds = of["rate_mbit"] * 1e6 / 8 * min(of["rtts_ms"]) / 1000 / FRAME * (1 + (of["buffer_bdp"] or 0.0))
+    least = min(LOSSY, RENO / max(1.0, rounds) ** 2)
+    losses = _other_losses(of["loss"], twin[way], least=least) if "loss" not in known else []
+    ask = "" if lone or role != "sender" else "; a measurement with --streams 1, given as --lone, tells more"
+    if losses and (path.loss is None or isinstance(path.loss, dict)):
         # A queue that fills hides what chance takes.
         could = " or ".join(f"{100 * loss:.2g} %" for loss in [of["loss"], *losses])
-        ask = "" if lone or role != "sender" else "; a measurement with --streams 1, given as --lone, tells more"
         left.append(f"how many are lost by chance: {could}{ask}")
         for loss in losses:
             lossy = {"probability": f"{100 * loss:.3g}%", "per": "packet"} if loss else None
             guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % lost by chance"))
+    elif "loss" not in known and (most := _unseen(twin[way])) >= least:
+        left.append(f"how many are lost by chance: none seen, and up to {100 * most:.2g} % would not show{ask}")
     return replace(place(guesses, source=source, left=left), inferred=True)
 
 
-def _other_buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The ends of the buffer's interval, where they make a difference."""
+def _buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """The path, and what else its buffer may hold: the ends of the interval, or any size where none is known."""
     depth = way.get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}
+    if path.queue not in {None, "fifo"} or path.policer is not None:
+        return [(path, "")]
+    if isinstance(depth, Mapping) and _size(known.get("value")) is None and known.get("why"):
+        return [(replace(path, buffer=size), f"a buffer of {size}") for size in OPEN_BUFFERS]
     whole = [size for key in ("low", "high") if (size := _size(known.get(key))) is not None]
-    if path.queue not in {None, "fifo"} or path.policer is not None or known.get("value") is None:
-        return []
-    # One that was never full holds what was seen, or more.
+    if known.get("value") is None:
+        return [(path, "")]
     if known.get("high") is not None and (len(whole) < 2 or whole[1] < WIDE * whole[0]):  # noqa: PLR2004 - two ends
+        return [(path, "")]
+    if known.get("high") is None:
+        # One that was never full holds what was seen, or more.
+        assumed = _size(int(path.buffer[:-1]) if path.buffer and path.buffer[:-1].isdecimal() else None)
+        whole = [size for size in whole if assumed is None or WIDE * size < assumed]
+    return [(path, ""), *((replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in whole)]
+
+
+def _other_rates(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """A faster link, where the measurement shows only the least rate."""
+    rate = way.get("rate_mbit")
+    known = rate if isinstance(rate, Mapping) else {}
+    low = known.get("low")
+    if known.get("value") is not None or isinstance(low, bool) or not isinstance(low, int | float) or path.rate is None:
         return []
-    return [(replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in whole]
+    if not 0 < low < MOST / 1e6:
+        return []
+    return [(replace(path, rate=f"{FAR * low * 1e6:.0f}bit", buffer="1bdp"), f"a rate of {FAR * low:.3g} Mbit/s")]
 
 
 def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> list[float]:
-    """What else may be lost by chance: the ends of the interval, and between; what is less than `least` is nothing."""
+    """What else may be lost by chance: the ends of the interval, and between; what is less than `least` is nothing.
+
+    Where none was seen, none is tried: the queue explains all that was lost.
+    """
     told = way.get("loss")
     known = told if isinstance(told, Mapping) else {}
+    if known.get("value") == 0:
+        return []
     low, high = (_share(known.get(key)) for key in ("low", "high"))
     out = []
     if likeliest >= least and low < likeliest / FAR:
@@ -286,6 +319,13 @@ def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> 
         between = high / FAR_APART
         out += [between, high] if between > max(least, likeliest) else [high]
     return out
+
+
+def _unseen(way: Mapping[str, Any]) -> float:
+    """The most that may be lost by chance where none was seen."""
+    told = way.get("loss")
+    known = told if isinstance(told, Mapping) else {}
+    return _share(known.get("high")) if known.get("value") == 0 else 0.0
 
 
 def _share(value: object) -> float:

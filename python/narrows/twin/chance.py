@@ -25,6 +25,9 @@ PLAYS, MOVES = 4, 2
 TIMES, BEYOND = 1.6, 0.2
 """A loss is possible whose plays are so many times as far from the measurement as from each other, and so much more."""
 
+ALMOST = 0.5
+"""No loss is the simplest explanation: another one must look so much more alike, in units of what chance does."""
+
 MORE, LEAST = 1.4, 1e-4
 """Of what was sent again: chance may have taken fewer than it does in the mean. And losses that are as good as none."""
 
@@ -33,11 +36,19 @@ Seen = tuple[Signs, Setting]
 
 @dataclass(frozen=True)
 class Chance:
-    """Losses that are possible, shares of packets, and the hop with the likeliest."""
+    """Losses that are possible, shares of packets, and the hop with the likeliest.
+
+    Attributes:
+        low: The least loss that is possible.
+        high: The most.
+        guess: The hop with the loss that looks most alike.
+        without: The hop without any random loss is possible, and looks as much alike as any.
+    """
 
     low: float
     high: float
     guess: Guess
+    without: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,9 @@ def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
         tried[beside] = _held(seen, likely, beside)
     low, high = _bounds(tried)
     inside = [held for loss, held in tried.items() if low <= loss <= high]
-    return Chance(low, high, min(inside, key=lambda held: held.unlike).guess)
+    best, none = min(inside, key=lambda held: held.unlike), tried[0.0]
+    without = none.possible(_chance(tried)) and none.unlike <= best.unlike + ALMOST * len(seen)
+    return Chance(low, high, none.guess if without else best.guess, without)
 
 
 def _bounds(tried: dict[float, _Held]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from narrows.measurement import Direction
@@ -18,7 +18,7 @@ from narrows.scenario import Hop, Path
 from narrows.simulated import Plan, watch
 from narrows.twin.signs import FRAME, PING_BYTES, Signs, signs
 
-FAIR = ("fq_codel", "cake")
+FAIR = ("fq_codel", "cake", "fq")
 AQM = ("codel", "pie", "red", *FAIR)
 KINDS = ("fifo", "policer", *AQM)
 """What could be there. Others of a family look alike from outside; these stand for them."""
@@ -48,6 +48,9 @@ REFINED, ROUNDS = 3, 3
 
 ALIKE = 0.12
 """Two measurements of one path are no nearer than this."""
+
+CEILING = 60e6
+"""Simulated packets that the search for one measurement may cost: about a minute of one processor."""
 
 WAIT_MS = 0.02
 """Added to waits before they are compared, so that those of next to nothing do not count."""
@@ -115,6 +118,38 @@ def bits(mbit: float) -> str:
     return f"{float(f'{mbit * 1e6:.4g}'):.0f}bit"
 
 
+@dataclass
+class Budget:
+    """What the simulations of one measurement may cost.
+
+    >>> budget = Budget(most=100.0)
+    >>> budget.affords(60.0), budget.affords(60.0), budget.reached
+    (True, False, True)
+
+    Attributes:
+        most: Simulated packets.
+        spent: Simulated packets so far.
+        reached: A simulation was left out because it would have cost more than was left.
+    """
+
+    most: float = CEILING
+    spent: float = 0.0
+    reached: bool = False
+
+    def affords(self, packets: float) -> bool:
+        """Whether a simulation of so many packets is still possible; if so, they are spent."""
+        if self.spent + packets > self.most:
+            self.reached = True
+            return False
+        self.spent += packets
+        return True
+
+
+def packets(guess: Guess, load_s: float) -> float:
+    """How many packets a load on this hop takes at most."""
+    return guess.rate_mbit / 8e-6 * load_s / FRAME
+
+
 @dataclass(frozen=True)
 class Setting:
     """How a way was loaded: the same load is put on each guess.
@@ -125,6 +160,7 @@ class Setting:
         rtt_ms: The idle round trip without the frames' own time.
         other: What the ACKs meet.
         seed: Of the simulator.
+        budget: What the simulations may cost.
     """
 
     way: Direction
@@ -132,9 +168,12 @@ class Setting:
     rtt_ms: float
     other: Hop | None
     seed: int
+    budget: Budget = field(default_factory=Budget)
 
     def play(self, guess: Guess, *, seed: int | None = None) -> Signs | None:
-        """What a measurement of this guess shows."""
+        """What a measurement of this guess shows; None if it shows nothing, or would cost too much."""
+        if not self.budget.affords(packets(guess, self.plan.load_s)):
+            return None
         rtt = f"{max(1, self.rtt_ms * 1e6):.0f}ns"
         if self.way == "down":
             path = Path(rtt=rtt, reverse=self.other, **guess.keys())
@@ -164,7 +203,7 @@ def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
 
 
 def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -> list[Fitted]:
-    """Every kind that could be there, the likeliest first.
+    """Every kind that could be there, with random loss and without, the likeliest first.
 
     Each has a first try, with and without losses by chance; then the parameters of the best few are moved.
     """
@@ -178,16 +217,17 @@ def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -
         one = fit(seen, setting, guess, rounds=1)
         tried += [one] if one else []
     tried.sort(key=lambda f: f.distance)
-    best: dict[str, Fitted] = {}
+    best: dict[tuple[str, bool], Fitted] = {}
     for at, one in enumerate(tried):
         tell(len(starts) + at, steps)
         # A burst, a link, RED's thresholds need moves before they say anything.
         moved = one
         if at < REFINED or one.guess.kind in ("policer", "red"):
             moved = fit(seen, setting, nearer(one, seen), rounds=ROUNDS, best=one) or one
-        known = best.get(one.guess.kind)
-        if known is None or moved.distance < known.distance:
-            best[one.guess.kind] = moved
+        for known in (one, moved):
+            which = known.guess.kind, known.guess.loss > 0
+            if which not in best or known.distance < best[which].distance:
+                best[which] = known
     return sorted(best.values(), key=lambda f: f.distance)
 
 
@@ -243,16 +283,26 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
     )
 
 
-def distance(seen: Signs, shown: Signs, guess: Guess) -> float:
-    """How unlike what was seen a guess looks: differences over what chance alone does, the root of the mean square."""
+def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False) -> float:
+    """How unlike what was seen a guess looks: differences over what chance alone does, the root of the mean square.
+
+    Args:
+        seen: What was measured.
+        shown: What a simulation of the guess shows.
+        guess: The guess.
+        forgiving: Leave out the largest difference: one of fourteen statistics may be an accident.
+    """
     floor = 0.2 + FRAME * 8e-3 / max(LEAST_RATE, seen.rate_mbit) / 2
     parts = [(math.log(seen.rate_mbit / shown.rate_mbit), 0.05)]
+    middle, high, most = seen.noise_ms
     pairs = [
-        *zip(seen.wait_ms, shown.wait_ms, strict=True),
-        (seen.peak_ms, shown.peak_ms),
-        (seen.late_peak_ms, shown.late_peak_ms),
+        *zip(seen.wait_ms, shown.wait_ms, (middle, middle, high), strict=True),
+        (seen.peak_ms, shown.peak_ms, most),
+        (seen.late_peak_ms, shown.late_peak_ms, most),
     ]
-    parts += [(math.log((a + floor) / (b + floor)), 0.25) for a, b in pairs]
+    # Noise only adds: of what was measured so much may be none of the path's.
+    pairs = [(max(min(a, b), a - noise), b, noise) for a, b, noise in pairs]
+    parts += [(math.log((a + floor) / (b + floor)), 0.25) for a, b, _ in pairs]
     if seen.flow_wait_ms is not None and shown.flow_wait_ms is not None:
         a, b = (max(0.0, v) + floor for v in (seen.flow_wait_ms, shown.flow_wait_ms))
         parts.append((math.log(a / b), 0.25))
@@ -264,8 +314,9 @@ def distance(seen: Signs, shown: Signs, guess: Guess) -> float:
             parts.append((math.log((a_ + some) / (b_ + some)), 0.4))
     extra = 10 * FRAME
     parts.append((math.log((seen.burst_bytes + extra) / (shown.burst_bytes + extra)), 0.4))
-    square = sum((off / chance) ** 2 for off, chance in parts) + _spared(seen, shown, guess) ** 2
-    return math.sqrt(square / len(parts))
+    squares = sorted((off / chance) ** 2 for off, chance in parts)
+    kept = squares[:-1] if forgiving else squares
+    return math.sqrt((sum(kept) + _spared(seen, shown, guess) ** 2) / len(kept))
 
 
 def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:

@@ -28,7 +28,9 @@ ROW_BYTES = 115
 """What a row of the far end's samples takes on the wire: 16 numbers and what stands between them, and its share of
 headers. Twelve flows with a row each 100 ms make 0.11 Mbit/s: what was missing on every emulated path, slow or fast."""
 
-MOST_PACKETS, LEAST_LOAD_S = 1_500_000, 5.0
+MOST_PACKETS, LEAST_LOAD_S = 500_000, 2.0
+"""So many packets of a load are looked at, for the search repeats it some sixty times; and so many seconds at least."""
+
 BUSY_S, LEAST_BUSY_S = 0.4, 1.0
 """A window of a queue that never empties, and how long such windows must be together."""
 
@@ -56,6 +58,8 @@ class Signs:
         packets: Delivered in the steady part.
         pings_lost: Share of pings in the steady part without an answer.
         pings: So many were sent in it.
+        noise_ms: What an idle path and a late instrument add to round trips: to the median, the 95th percentile, the
+            peak.
     """
 
     span: tuple[float, float]
@@ -74,6 +78,7 @@ class Signs:
     packets: float
     pings_lost: float
     pings: int
+    noise_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 def idle_ms(measured: Measurement) -> float | None:
@@ -145,7 +150,22 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
         packets,
         sum(rtt is None for rtt in asked) / len(asked),
         len(asked),
+        noise_ms(measured, base),
     )
+
+
+def noise_ms(measured: Measurement, base: float) -> tuple[float, float, float]:
+    """What round trips have beyond the least one while nothing loads the path, and by how much pings left late.
+
+    A host that is late with its pings is as late with what comes back: a peak of a few late pings is no queue.
+    """
+    idle = sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
+    late = (measured.json.get("own_error") or {}).get("lateness_ms")
+    most = late.get("max") if isinstance(late, dict) else None
+    most = float(most) if isinstance(most, int | float) and math.isfinite(most) else 0.0
+    if not idle:
+        return 0.0, 0.0, most
+    return _q(idle, 0.5), _q(idle, 0.95), max(most, _q(idle, 0.995))
 
 
 def _q(ordered: Sequence[float], share: float) -> float:
