@@ -1,7 +1,7 @@
 """Holds the twin against paths whose truth is known: drawn at random, measured in the simulator, inferred, compared.
 
     python -m validation.twin --calibrate    how far off it is, on seeds of their own: python/narrows/data/twin.json
-    python -m validation.twin                200 other paths: docs/reference/twin.md; 1 where a criterion is not met
+    python -m validation.twin                80 other paths: docs/reference/twin.md; 1 where a criterion is not met
     python -m validation.twin --only 7       one of them, on the terminal
 
 The inference gets what a near end sees and nothing else. Some paths have what no guess of it has: a token bucket for a
@@ -31,7 +31,7 @@ from validation.stored import HERE, Json
 PAGE = HERE.parent / "docs/reference/twin.md"
 KEPT = HERE.parent / "target/twin"
 
-TESTED = range(1000, 1200)
+TESTED = range(1000, 1080)
 """Seeds of the paths that the criteria are held against."""
 
 CALIBRATED = range(5000, 5080)
@@ -423,12 +423,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from validation import twin_shared  # noqa: PLC0415 - which needs this module
 
         seeds = twin_shared.CALIBRATED
-        both = rows_of(twin_shared.calibrated, seeds, jobs=args.jobs, keep="calibrated-both", resume=args.resume)
+        shared = rows_of(twin_shared.calibrated, seeds, jobs=args.jobs, keep="calibrated-shared", resume=args.resume)
+        fair, both = ([row for row in shared if row["load"]["kind"] == kind] for kind in ("fair", "both"))
         made: dict[str, Any] = {
             "made_by": "python -m validation.twin --calibrate",
             "seeds": [CALIBRATED.start, CALIBRATED.stop],
-            "seeds_both": [seeds.start, seeds.stop],
-            "off": off(rows) | off(both, "both"),
+            "seeds_shared": [seeds.start, seeds.stop],
+            "off": off([*rows, *fair]) | off(both, "both"),
         }
         twin.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
         return 0

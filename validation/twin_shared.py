@@ -3,7 +3,7 @@
     python -m validation.twin_shared              60 paths, 36 simulated and 24 over real packets: twin-shared.md
     python -m validation.twin_shared --only 7001  one of them, on the terminal
     python -m validation.twin_shared --measure 6  measures six of the live ones that are not kept, and no more
-    python -m validation.twin_shared --infer      from what is kept in target/twin/shared; nothing is sent
+    python -m validation.twin_shared --infer      from what is kept in target/twin; nothing is sent
 
 Each path is of one of four kinds, by its seed: fair queueing in both directions, loaded by few flows, each way alone;
 both ways loaded at once, over any queue; an evenly paced UDP stream of others along one way; long TCP flows of others.
@@ -31,16 +31,20 @@ from narrows.measurement import Measurement
 from narrows.simulated import Plan, measure
 from validation.asked import positive
 from validation.stored import HERE, Json
-from validation.twin import FAMILY, KEPT, Criterion, Hop, Truth, _log, criterion, ways
+from validation.twin import FAMILY, KEPT, Criterion, Hop, Truth, _log, criterion, rows_of, ways
 
 PAGE = HERE.parent / "docs/reference/twin-shared.md"
 KEPT_SHARED = KEPT / "shared"
 
-SIMULATED, LIVE = range(7000, 7036), range(7036, 7060)
-"""Seeds of the paths that are tried, stated before the first of them was drawn; none calibrates anything."""
+SIMULATED, LIVE = range(7100, 7136), range(7036, 7060)
+"""Seeds of the paths that are tried, stated before the first of them was drawn; none calibrates anything.
 
-CALIBRATED = range(6000, 6040)
-"""Seeds of the simulated paths from which the intervals of both-way loads come."""
+The simulated ones were 7000 to 7035 first. Six of eight rates that were missed there were behind fair queues, which the
+calibration had too few of and `fq` not at all; random loss was no explanation where both ways were loaded at once. Both
+were mended, and the test was repeated on seeds that nothing had been learned from."""
+
+CALIBRATED = range(6000, 6080)
+"""Seeds of simulated paths from which the intervals come, too: of fair queues, and of both-way loads, in turn."""
 
 KINDS = ("fair", "both", "udp", "tcp")
 """By the seed, in turn."""
@@ -122,10 +126,10 @@ def row_of(seed: int, found: twin.Twin, truth: Json, load: Json, *, live: bool) 
 
 
 def calibrated(seed: int) -> Json:
-    """A path of which both ways are loaded at once, with what limits each figure; its seed may be any."""
-    whole = 4 * seed + 1
-    measured, truth, load = simulated(whole)
-    return row_of(seed, twin.infer(measured, seed=whole), asdict(truth), load, live=False)
+    """A path with fair queueing, or one of which both ways are loaded at once, with what limits each figure."""
+    which = len(KINDS) * (seed // 2) + seed % 2
+    measured, truth, load = simulated(which)
+    return row_of(seed, twin.infer(measured, seed=which), asdict(truth), load, live=False)
 
 
 def one(seed: int) -> Json:
@@ -325,7 +329,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{seed}: {how}", file=sys.stderr, flush=True)
     if args.measure is not None:
         return 0
-    rows = [one(seed) for seed in SIMULATED] + [inferred_live(seed) for seed in LIVE]
+    rows = rows_of(one, SIMULATED, jobs=1, keep="shared-simulated", resume=args.infer)
+    rows += [inferred_live(seed) for seed in LIVE]
     PAGE.write_text(markdown(rows), encoding="utf-8")
     for c in criteria(rows):
         print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")

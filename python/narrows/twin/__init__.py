@@ -69,6 +69,9 @@ SHARE = 0.9
 CLEAR = 0.5
 """By so much another kind must be farther from the measurement to be excluded."""
 
+APART = 1.5
+"""The same, where both ways were loaded at once: not every pair of hops is tried."""
+
 ALMOST, CLEARLY = 0.3, 0.75
 """A hop without random loss explains as much as one with it up to the one, and clearly less beyond the other, in units
 of what chance does."""
@@ -523,7 +526,8 @@ def _beside(way: Way, others: Others) -> Way:
         out = replace(out, depth=known)
     if others.seen:
         loss = way.loss if way.loss.value is None else replace(way.loss, value=None, low=0.0, why=why)
-        out = replace(out, varies=None, loss=loss, guess=replace(way.guess, loss=0.0))
+        # Whose queue it was that the pings saw is not known either.
+        out = replace(out, sure="cannot tell", why=why, varies=None, loss=loss, guess=replace(way.guess, loss=0.0))
     return out
 
 
@@ -559,7 +563,7 @@ def _both(
             least = sign.rate_mbit * (1 - 2 * grains[way].rate)
             known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
         other = min((d for kind, d in found.alike[way].items() if FAMILIES[kind] != family), default=math.inf)
-        sure = "likely" if other - found.best.distance > CLEAR else "cannot tell"
+        sure = "likely" if other - found.best.distance > APART else "cannot tell"
         guess = replace(guess, rate_mbit=rate, loss=0.0)
         loss = Known(None, 0.0, _most_lost(sign), BOTH)
         if sign.again is not None and sign.again * sign.packets < FEW:

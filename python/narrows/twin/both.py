@@ -17,7 +17,7 @@ from narrows.measurement import DIRECTIONS, Direction
 from narrows.scenario import Hop, Path
 from narrows.simulated import Plan, watch
 from narrows.twin.doubt import PLAYS, Doubt, doubt
-from narrows.twin.fit import FILLED, KINDS, Budget, Fitted, Guess, distance, first, nearer, packets
+from narrows.twin.fit import FEW, FILLED, KINDS, Budget, Fitted, Guess, distance, first, nearer, packets
 from narrows.twin.signs import Signs, signs
 
 ROUNDS = 3
@@ -169,6 +169,9 @@ def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
         fast = first(seen[way])
         fast = replace(fast, rate_mbit=MUCH * fast.rate_mbit)
         out += [{**{w: first(s, kind) for w, s in seen.items()}, way: fast} for kind in BEHIND]
+    if any(s.again and s.again * s.packets >= FEW for s in seen.values()):
+        # Random loss may have kept the flows slow.
+        out += [{way: first(sign, kind, lossy=True) for way, sign in seen.items()} for kind in BEHIND]
     return out
 
 
