@@ -1,4 +1,4 @@
-"""The twin: the path that a measurement went over. `validation/twin.py` tries 80 paths at random; here are a few."""
+"""The twin: the path that a measurement went over. `validation/twin.py` tries 50 paths at random; here are a few."""
 
 from __future__ import annotations
 

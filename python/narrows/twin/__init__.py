@@ -92,6 +92,8 @@ VARIES = 0.25
 BOTH = "both ways were loaded at once, and pings crossed both queues"
 OTHERS = "others' traffic may take a part of the link"
 
+ACKS = "acknowledgements of others' traffic may have taken a part of it"
+
 HIDDEN = {
     "drop-tail": "",
     "policer": "a policer has no buffer",
@@ -268,6 +270,7 @@ def infer(
     differ = median(waits) if waits else 0.0
     in_idle = in_idle_pings(waits, min(s.rate_mbit for s in seen.values()))
     ways: dict[Direction, Way] = {}
+    shared = False
     at_once = len(seen) > 1 and _overlap(*(s.span for s in seen.values()))
     if at_once:
         ways = _both(measured, seen, rtt, seed=seed, progress=progress)
@@ -288,14 +291,32 @@ def infer(
             ways[way] = _with_chance(model, losses([(sign, again), *also], model.guess), grain, again.budget)
     for way, model in ways.items():
         there = of_way(measured, way, seen[way], waits, drains=not at_once and model.family in DRAINS)
+        shared = shared or bool(there.seen)
         ways[way] = _beside(
             model, Others(seen=True, why="idle pings waited longer than for a frame or two") if in_idle else there
         )
+    if shared:
+        # Their acknowledgements go the other way.
+        ways = {w: _beside(m, Others(None, ACKS)) if m.others.seen is False else m for w, m in ways.items()}
     frames = frames_ms(*(way.guess.wire_mbit for way in ways.values()))
     known = _interval("rtt_ms", "any", max(0.0, base - frames), differ + CLOCK_MS, frames, above=_own_ms(measured))
+    known = _with_frames(known, list(ways.values()))
     if in_idle:
         known = replace(known, low=0.0, why="others' traffic made idle pings wait, perhaps all of them")
     return Twin(known, ways, _any(model.others.seen for model in ways.values()), _marks(measured))
+
+
+def _with_frames(rtt: Known, ways: list[Way]) -> Known:
+    """The base round trip, whose interval holds the time of a ping's frame for every rate that a link may have."""
+    if rtt.low is None or rtt.high is None:
+        return rtt
+    low, high = rtt.low, rtt.high
+    for way in ways:
+        if way.guess.kind != "policer":
+            assumed = frames_ms(way.guess.wire_mbit)
+            low -= max(0.0, frames_ms(way.rate.low) - assumed)
+            high += max(0.0, assumed - frames_ms(way.rate.high))
+    return replace(rtt, low=max(0.0, low), high=high)
 
 
 def _any(seen: Iterable[bool | None]) -> bool | None:
@@ -518,7 +539,7 @@ def _beside(way: Way, others: Others) -> Way:
     way = replace(way, others=others, left=way.rate)
     if others.seen is False:
         return way
-    why = OTHERS if others.seen is None else f"{OTHERS}: they were seen"
+    why = OTHERS if others.seen is None else "others' traffic takes a part of the link"
     out = replace(way, rate=replace(way.rate, high=None, why=way.rate.why or why))
     if way.family == "drop-tail" and way.depth.value is not None:
         # The idle round trip that waits are counted from may hold others' traffic.
