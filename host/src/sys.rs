@@ -313,10 +313,16 @@ extern "C" fn stop(_signal: c_int) {
 }
 
 /// From now on SIGINT, SIGTERM and SIGHUP are remembered and not obeyed; `tied`: and this process ends with its parent.
+/// A SIGHUP that was ignored before (`nohup`) stays ignored.
 pub fn remember_signals(tied: bool) {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler only stores to an atomic.
-        unsafe { libc::signal(signal, stop as extern "C" fn(c_int) as libc::sighandler_t) };
+        unsafe {
+            let before = libc::signal(signal, stop as extern "C" fn(c_int) as libc::sighandler_t);
+            if signal == libc::SIGHUP && before == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
     }
     if tied {
         // SAFETY: takes numbers only.

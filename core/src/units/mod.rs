@@ -3,7 +3,7 @@
 //! Time is counted in nanoseconds, rates in bits per second, both in `u64`. Arithmetic saturates: a law never panics.
 
 mod text;
-pub use text::{format_bytes, format_rate, format_span, parse_bytes, parse_rate, parse_span, UnitError};
+pub use text::{format_bytes, format_rate, format_span, parse_bytes, parse_rate, parse_seconds, parse_span, UnitError};
 pub(crate) use text::{parse_bytes_near, parse_rate_near, parse_span_near};
 
 use core::ops::{Add, AddAssign, Mul, Sub};

@@ -131,6 +131,15 @@ const RATE: Dimension = Dimension {
 pub fn parse_span(text: &str) -> Result<Span, UnitError> {
     SPAN.parse(text, "ms").map(Span::ns)
 }
+/// As [`parse_span`], for durations of whole commands: a bare number is proposed in seconds.
+///
+/// ```
+/// use narrows_core::units::parse_seconds;
+/// assert_eq!(parse_seconds("5").unwrap_err().fix, "5s");
+/// ```
+pub fn parse_seconds(text: &str) -> Result<Span, UnitError> {
+    SPAN.parse(text, "s").map(Span::ns)
+}
 /// `1514B`, `250kB`, `1MiB`.
 ///
 /// ```

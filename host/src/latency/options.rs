@@ -5,7 +5,7 @@ use super::lab::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
 use crate::wire;
-use narrows_core::units::{format_span, parse_bytes, parse_span, Span};
+use narrows_core::units::{format_span, parse_bytes, parse_seconds, parse_span, Span};
 
 /// How it is called.
 pub const USAGE: &str = "\
@@ -226,7 +226,13 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
 }
 
 fn span(option: &str, value: &str) -> Result<u64, String> {
-    parse_span(value)
+    // The time of the whole command is told in seconds, everything else in less.
+    let parse = if option == "--duration" {
+        parse_seconds
+    } else {
+        parse_span
+    };
+    parse(value)
         .map(Span::as_ns)
         .map_err(|e| format!("{option} {value}: {}; write {option} {}", e.problem, e.fix))
 }

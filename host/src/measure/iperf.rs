@@ -36,7 +36,7 @@ fn broken(text: impl Into<String>) -> HostError {
 /// Can such a server do it?
 pub fn able(options: &Options) -> Result<(), HostError> {
     match options.test {
-        Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page => Err(HostError::Missing(format!(
+        Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => Err(HostError::Missing(format!(
             "{} needs `narrows serve` at the other end, and {} is an iperf3 server; it can do tcp_up, tcp_down, tcp_nup, tcp_ndown, \
              bidir, rrul_be and ping",
             options.test.name(),
@@ -223,7 +223,7 @@ pub fn loaded(
         seen.note(stream, from);
         places.push(run.carriers.start(stream).map_err(&failed)?);
     }
-    let why = run.watch(from, |now| {
+    let mut why = run.watch(from, |now| {
         flows.iter_mut().for_each(|(stream, seen)| seen.note(stream, now));
         control.ended()
     })?;
@@ -236,11 +236,17 @@ pub fn loaded(
         }
     }
     if why != StoppedBy::Peer {
-        finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run)?;
+        // What was seen until then is worth having whatever the server says.
+        if let Err(error) = finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run) {
+            run.notes
+                .push(format!("the iperf3 server did not report at the end: {error}"));
+            if why == StoppedBy::Duration {
+                why = StoppedBy::Lost;
+            }
+        }
     }
-    for ((stream, _), place) in flows.iter().zip(&places) {
+    for place in &places {
         run.carriers.stop(*place);
-        run.moved += stream.moved();
     }
     Ok((from, until, flows.into_iter().map(|(_, seen)| seen).collect(), why))
 }

@@ -1,6 +1,7 @@
 //! The control connection to a far end that speaks narrows' protocol, seen from the near end. It waits, but never for longer than told.
 
 use crate::digest::{from_hex, hex, hmac};
+use crate::iperf3::state;
 use crate::socket::{self, Wanted};
 use crate::sys;
 use crate::wire::{self, Cookie, Hello, ANSWER, HELLO};
@@ -124,7 +125,10 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     }
     // A frame of ours begins with the high byte of its length, which is zero.
     if first[0] != 0 {
-        return Ok(Peer::Iperf3(socket, hello, first[0]));
+        return match stranger(first[0]) {
+            None => Ok(Peer::Iperf3(socket, hello, first[0])),
+            Some(what) => Err(HostError::Missing(format!("{to}: {what}"))),
+        };
     }
     let mut link = Link {
         socket,
@@ -154,6 +158,21 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     let cookie = link.welcome["cookie"].as_str().and_then(from_hex);
     link.cookie = cookie.ok_or_else(|| broken("a welcome without a cookie"))?;
     Ok(Peer::Narrows(link))
+}
+
+/// What answers with this first byte, if it cannot be an iperf3 server: such a one begins with the exchange of parameters, a
+/// refusal, or an error.
+fn stranger(first: u8) -> Option<String> {
+    match first {
+        state::PARAM_EXCHANGE | state::ACCESS_DENIED | state::SERVER_ERROR => None,
+        b'H' => Some(
+            "a web server answers there, and neither `narrows serve` nor `iperf3 -s`; measure it by its URL: http://HOST:PORT/PATH"
+                .into(),
+        ),
+        _ => Some(format!(
+            "what answers there is neither {FAR_END}: its first byte is {first}; name the port of one of them with --port"
+        )),
+    }
 }
 
 impl Link {
@@ -228,5 +247,19 @@ impl Link {
             }
         }
         best.ok_or_else(|| broken("no clock"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_known_by_its_first_byte() {
+        for iperf3 in [state::PARAM_EXCHANGE, state::ACCESS_DENIED, state::SERVER_ERROR] {
+            assert_eq!(stranger(iperf3), None);
+        }
+        assert!(stranger(b'H').unwrap().starts_with("a web server answers there"));
+        assert!(stranger(b'S').unwrap().contains("its first byte is 83"));
     }
 }

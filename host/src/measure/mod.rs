@@ -42,7 +42,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
-use web::PageSpec;
+use web::{Gate, PageSpec};
 
 /// From one sample of a flow to the next, ns: with few flows, and with many.
 const SAMPLES: (u64, u64) = (50_000_000, 100_000_000);
@@ -59,8 +59,6 @@ pub struct Run<'a> {
     pub budget: Arc<Budget>,
     /// Threads for load.
     pub carriers: Arc<Carriers>,
-    /// Bytes of flows that are over.
-    pub moved: u64,
     /// To be confessed.
     pub notes: Vec<String>,
     next_stream: u16,
@@ -143,7 +141,7 @@ impl Run<'_> {
             pings: measured.pings,
             offsets: None,
             common: false,
-            moved: self.moved,
+            moved: self.budget.moved() + measured.pinged,
             stopped_by: measured.stopped_by,
             cpu: measured.cpu,
             far: Value::Null,
@@ -181,9 +179,8 @@ pub fn run(
     let may_move = plan::may_move(options);
     let mut run = Run {
         options,
-        budget: Budget::new(None, options.max_data.get()),
+        budget: Budget::new(None, may_move.saturating_sub(plan::pings(options))),
         carriers: Arc::new(Carriers::new().map_err(HostError::failed("threads for load"))?),
-        moved: 0,
         notes: Vec::new(),
         next_stream: 1,
         counted: BTreeMap::new(),
@@ -234,9 +231,6 @@ pub fn run(
 /// What one loaded phase came to: when it began and ended, its flows, why it ended.
 type Loaded = (u64, u64, Vec<FlowSeen>, StoppedBy);
 
-/// When each page began, and how long it took if it came, ns.
-type Pages = Vec<(u64, Option<u64>)>;
-
 /// Everything that happened while something pinged.
 struct Measured {
     phases: Vec<PhaseSeen>,
@@ -244,16 +238,18 @@ struct Measured {
     stopped_by: StoppedBy,
     pings: Vec<Pings>,
     /// What was done beside: pages.
-    beside: Pages,
+    beside: Vec<web::PageSeen>,
+    /// Bytes of pings, both ways.
+    pinged: u64,
     cpu: u64,
 }
 
-/// All phases, with pings all the time, and perhaps something else beside; each loaded one is `load`'s.
+/// All phases, with pings all the time, and perhaps pages in some of them; each loaded one is `load`'s.
 fn measured(
     run: &mut Run,
     phases: &[Phase],
     pinging: &(dyn Fn(&AtomicBool) -> std::io::Result<Vec<Pings>> + Sync),
-    beside: &(dyn Fn(&AtomicBool) -> Pages + Sync),
+    beside: &(dyn Fn(&Gate) -> Vec<web::PageSeen> + Sync),
     load: &mut dyn FnMut(&mut Run, &Phase) -> Result<Loaded, HostError>,
 ) -> Result<Measured, HostError> {
     let cpu = sys::process_cpu();
@@ -264,14 +260,17 @@ fn measured(
         stopped_by: StoppedBy::Duration,
         pings: Vec::new(),
         beside: Vec::new(),
+        pinged: 0,
         cpu: 0,
     };
+    let gate = Gate::default();
     let failed = || HostError::Broken("a thread of the measurement failed".into());
     let (loads, pings, others) = std::thread::scope(|scope| {
         let pings = scope.spawn(|| pinging(&stop));
-        let others = scope.spawn(|| beside(&stop));
-        let loads = all_phases(run, phases, &mut seen, load);
+        let others = scope.spawn(|| beside(&gate));
+        let loads = all_phases(run, phases, &mut seen, &gate, load);
         stop.store(true, Relaxed);
+        gate.end();
         (loads, pings.join(), others.join())
     });
     loads?;
@@ -279,7 +278,7 @@ fn measured(
     seen.beside = others.map_err(|_| failed())?;
     seen.cpu = sys::process_cpu().saturating_sub(cpu);
     let of = |p: &Pings| (p.sent.len() + p.received()) as u64 * p.size as u64;
-    run.moved += seen.pings.iter().filter(|pings| pings.udp).map(of).sum::<u64>();
+    seen.pinged = seen.pings.iter().filter(|pings| pings.udp).map(of).sum();
     Ok(seen)
 }
 
@@ -287,6 +286,7 @@ fn all_phases(
     run: &mut Run,
     phases: &[Phase],
     seen: &mut Measured,
+    gate: &Gate,
     load: &mut dyn FnMut(&mut Run, &Phase) -> Result<Loaded, HostError>,
 ) -> Result<(), HostError> {
     for phase in phases.iter().filter(|phase| phase.lasts.as_ns() > 0) {
@@ -294,19 +294,39 @@ fn all_phases(
         if phase.name == "loaded" {
             let before = run.loads;
             run.loads = true;
+            gate.open();
             let done = load(run, phase);
-            if matches!(done, Err(HostError::Stopped)) && before {
+            gate.close();
+            let (began, ended, mut flows, why) = match done {
                 // Between two loads: those before it are whole.
-                seen.stopped_by = run.stopped()?;
-                break;
-            }
-            let (began, ended, mut flows, why) = done?;
+                Err(HostError::Stopped) if before => {
+                    seen.stopped_by = run.stopped()?;
+                    break;
+                }
+                Err(error) if before => {
+                    run.notes.push(format!("the next load did not begin: {error}"));
+                    seen.stopped_by = StoppedBy::Lost;
+                    break;
+                }
+                done => done?,
+            };
             (from, to) = (began, ended);
             seen.flows.append(&mut flows);
             seen.stopped_by = why;
         } else {
             from = sys::monotonic();
+            let pages = phase.name == "pages";
+            if pages {
+                run.loads = true;
+                gate.open();
+            }
             seen.stopped_by = run.rest(phase.lasts.as_ns())?;
+            gate.close();
+            // A page that is under way is not to meet the load.
+            let patience = sys::monotonic() + web::PATIENCE;
+            while pages && seen.stopped_by == StoppedBy::Duration && gate.busy() && sys::monotonic() < patience {
+                seen.stopped_by = run.rest(10_000_000)?;
+            }
             to = sys::monotonic();
         }
         seen.phases.push(PhaseSeen {
@@ -322,7 +342,7 @@ fn all_phases(
     Ok(())
 }
 
-fn nothing(_stop: &AtomicBool) -> Pages {
+fn nothing(_gate: &Gate) -> Vec<web::PageSeen> {
     Vec::new()
 }
 
@@ -333,11 +353,14 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
     let cookie = link.cookie;
     let mut udp_load = Value::Null;
     let budget = Arc::clone(&run.budget);
-    let page = (options.test == Test::Page).then(|| PageSpec::ours(to, &cookie));
+    let page = options
+        .test
+        .pages()
+        .then(|| PageSpec::ours(to, &cookie, options.test == Test::PageSequential));
     let pinging = |stop: &AtomicBool| ping::by_datagrams(to, cookie, &probes, stop);
-    let beside = |stop: &AtomicBool| {
+    let beside = |gate: &Gate| {
         page.as_ref()
-            .map_or_else(Vec::new, |page| web::pages(page, to, &budget, stop))
+            .map_or_else(Vec::new, |page| web::pages(page, to, &budget, gate))
     };
     let seen = measured(run, phases, &pinging, &beside, &mut |run, phase| {
         forget(&mut link, run, to)?;
@@ -349,10 +372,14 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         narrows::loaded(&mut link, run, to, &flows, phase.cc.as_deref(), first)
     })?;
     let (last, far) = match seen.stopped_by {
-        StoppedBy::Peer => (first, Value::Null),
+        StoppedBy::Peer | StoppedBy::Lost => (first, Value::Null),
         // It may be in the middle of something.
         StoppedBy::User => farewell(&mut link).unwrap_or((first, Value::Null)),
-        _ => farewell(&mut link)?,
+        _ => farewell(&mut link).unwrap_or_else(|error| {
+            run.notes
+                .push(format!("the far end did not report at the end: {error}"));
+            (first, Value::Null)
+        }),
     };
     if seen.pings.iter().all(|pings| pings.received() == 0) {
         run.notes
@@ -411,19 +438,26 @@ fn with_iperf(control: Control, run: &mut Run, to: SocketAddr, phases: &[Phase])
 
 fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {
     let options = run.options;
-    if !matches!(options.test, Test::TcpDown | Test::TcpNdown | Test::Page | Test::Ping) {
+    tls::insecure(options.insecure);
+    if !matches!(
+        options.test,
+        Test::TcpDown | Test::TcpNdown | Test::Page | Test::PageSequential | Test::Ping
+    ) {
         return Err(HostError::Missing(format!(
-            "{} needs `narrows serve` at the other end; a web server can do tcp_down, tcp_ndown, page and ping",
+            "{} needs `narrows serve` at the other end; a web server can do tcp_down, tcp_ndown, page, page_sequential and ping",
             options.test.name()
         )));
     }
     let probe = plan::probes(options)[0];
     let budget = Arc::clone(&run.budget);
-    let page = (options.test == Test::Page).then(|| PageSpec::of(url));
+    let page = options
+        .test
+        .pages()
+        .then(|| PageSpec::of(url, options.test == Test::PageSequential));
     let pinging = |stop: &AtomicBool| ping::by_handshakes(to, &probe, stop).map(|pings| vec![pings]);
-    let beside = |stop: &AtomicBool| {
+    let beside = |gate: &Gate| {
         page.as_ref()
-            .map_or_else(Vec::new, |page| web::pages(page, to, &budget, stop))
+            .map_or_else(Vec::new, |page| web::pages(page, to, &budget, gate))
     };
     let seen = measured(run, phases, &pinging, &beside, &mut |run, _| web::loaded(url, run, to))?;
     Ok(Seen {

@@ -103,12 +103,17 @@ pub fn loaded(
     let numbers: Vec<u16> = (0..specs.len()).map(number).collect();
     let failed = HostError::failed("starting load");
     let interval = run.sample_interval(specs.len());
+    link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
+    let ways = |direction| specs.iter().any(|spec| spec.direction == direction);
+    if ways(Direction::Up) && ways(Direction::Down) {
+        // The far end begins when it hears of it, half a round trip from now: both begin together.
+        sys::sleep_until(sys::monotonic() + offset.error);
+    }
     let from = sys::monotonic();
     for flow in flows.values_mut() {
         flow.seen.note(&flow.stream, from);
         flow.place = run.carriers.start(&flow.stream).map_err(&failed)?;
     }
-    link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
     let until = from + run.options.duration.as_ns();
     let mut sample = from + interval;
     let mut why = StoppedBy::Duration;
@@ -135,7 +140,13 @@ pub fn loaded(
                 why = run.stopped()?;
                 break;
             }
-            heard => heard?,
+            // What was seen until then is worth having.
+            Err(error) => {
+                why = StoppedBy::Lost;
+                run.notes.push(error.to_string());
+                break;
+            }
+            Ok(heard) => heard,
         };
         if let Some(told) = heard {
             if told["is"] == "over" {
@@ -156,13 +167,17 @@ pub fn loaded(
             flow.seen.close(&flow.stream);
         }
     }
-    if why != StoppedBy::Peer {
-        link.say(&json!({ "do": "stop", "streams": numbers }))?;
-        let mut open = numbers.len();
-        while open > 0 {
-            let told = link.expect(&["stopped", "samples"])?;
-            open -= usize::from(told["is"] == "stopped");
-            hear(&mut flows, &told, offset);
+    if !matches!(why, StoppedBy::Peer | StoppedBy::Lost) {
+        if let Err(error) = ended(link, &numbers, &mut flows, offset) {
+            match error {
+                HostError::Stopped => why = StoppedBy::User,
+                _ => {
+                    run.notes.push(error.to_string());
+                    if why != StoppedBy::User {
+                        why = StoppedBy::Lost;
+                    }
+                }
+            }
         }
     }
     let mut seen = Vec::new();
@@ -170,10 +185,21 @@ pub fn loaded(
         let Some(flow) = flows.remove(&number) else { continue };
         run.carriers.stop(flow.place);
         let _ = sys::set_reset(flow.stream.socket());
-        run.moved += flow.stream.moved();
         seen.push(flow.seen);
     }
     Ok((from, to, seen, why))
+}
+
+/// The far end stops what it sends, and says what it saw.
+fn ended(link: &mut Link, numbers: &[u16], flows: &mut HashMap<u16, Flow>, offset: Offset) -> Result<(), HostError> {
+    link.say(&json!({ "do": "stop", "streams": numbers }))?;
+    let mut open = numbers.len();
+    while open > 0 {
+        let told = link.expect(&["stopped", "samples"])?;
+        open -= usize::from(told["is"] == "stopped");
+        hear(flows, &told, offset);
+    }
+    Ok(())
 }
 
 /// Something about a flow has come from the far end.
@@ -240,7 +266,14 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
         let due = (now - next)
             .checked_div(interval)
             .map_or(BATCH as u64, |n| (n + 1).min(BATCH as u64));
-        let datagrams: Vec<Outgoing> = (0..due as u32)
+        let promised = run.budget.promise(due * DATAGRAM as u64);
+        let fit = promised / DATAGRAM as u64;
+        if fit == 0 {
+            run.budget.kept(now, promised, 0);
+            why = StoppedBy::MaxData;
+            break;
+        }
+        let datagrams: Vec<Outgoing> = (0..fit as u32)
             .map(|i| {
                 let ping = Ping {
                     kind: Kind::Load,
@@ -263,18 +296,29 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
             })
             .collect();
         let sent = socket::send(&fd, &datagrams, false).unwrap_or(0) as u64;
-        unsent += due - sent;
+        unsent += fit - sent;
         number = number.wrapping_add(sent as u32);
-        next += due * interval;
-        run.budget.took(now, sent * DATAGRAM as u64);
-        run.moved += sent * DATAGRAM as u64;
+        next += fit * interval;
+        run.budget.kept(now, promised, sent * DATAGRAM as u64);
     }
     let to = sys::monotonic();
     // The last ones are still under way.
     sys::sleep_until(to + 500_000_000);
-    link.say(&json!({ "do": "report" }))?;
-    let report = link.expect(&["report"])?;
+    let report = link
+        .say(&json!({ "do": "report" }))
+        .and_then(|()| link.expect(&["report"]));
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            run.notes.push(error.to_string());
+            if why != StoppedBy::User {
+                why = StoppedBy::Lost;
+            }
+            Value::Null
+        }
+    };
     let load = &report["load"];
+    let known = !report.is_null();
     let (packets, bytes) = (
         load["packets"].as_u64().unwrap_or(0),
         load["bytes"].as_u64().unwrap_or(0),
@@ -287,10 +331,10 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
         / 1e9;
     let told = json!({
         "direction": "up", "packet_bytes": DATAGRAM, "asked_mbit": rate as f64 / 1e6,
-        "sent": number, "unsent": unsent, "received": packets, "reordered": load["reordered"],
+        "sent": number, "unsent": unsent, "received": if known { json!(packets) } else { Value::Null }, "reordered": load["reordered"],
         "sent_mbit": f64::from(number) * DATAGRAM as f64 * 8.0 / 1e6 / span,
         "received_mbit": if took > 0.0 { json!(bytes as f64 * 8.0 / 1e6 / took) } else { Value::Null },
-        "loss": if number > 0 { json!(1.0 - packets.min(number.into()) as f64 / f64::from(number)) } else { Value::Null },
+        "loss": if number > 0 && known { json!(1.0 - packets.min(number.into()) as f64 / f64::from(number)) } else { Value::Null },
     });
     Ok((from, to, told, why))
 }

@@ -2,13 +2,14 @@
 
 use crate::wire::PORT;
 use narrows_core::scenario::code_point;
-use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Rate, Span};
+use narrows_core::units::{format_bytes, parse_bytes, parse_rate, parse_seconds, parse_span, Bytes, Rate, Span};
 
 /// How it is called.
 pub const USAGE: &str = "\
 narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// or https:// URL
 
-  --test NAME           tcp_up tcp_down tcp_nup tcp_ndown rrul rrul_be bidir udp_flood voip page ping; bidir
+  --test NAME           tcp_up tcp_down tcp_nup tcp_ndown rrul rrul_be bidir udp_flood voip page
+                        page_sequential ping; bidir
   --port N              5201
   --duration SPAN       of each loaded phase; 10s
   --idle SPAN           before it; 3s
@@ -18,8 +19,10 @@ narrows-host measure HOST [options]   measure the path to HOST: a name, an addre
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46; 0
   --ecn                 say whether congestion is notified, which the hosts' sysctl decides
   --pacing RATE         of each flow at most (SO_MAX_PACING_RATE); of udp_flood: its rate
-  --max-data BYTES      stop when so much has moved, both ways together; 2GB
+  --max-data BYTES      stop when so much payload has moved, both ways and all loads together; 2GB
+  --parts N             so many measurements share --max-data, this one the first of them; 1
   --ping-interval SPAN  20ms
+  --insecure            do not check the certificate of an https:// server
   --token T             the far end's; or in $NARROWS_TOKEN
   --speaks WHO          auto, narrows, iperf3 or http
   --stream              for programs: lines of progress, then the measurement (see docs/reference/measurement.md)
@@ -47,14 +50,16 @@ pub enum Test {
     UdpFlood,
     /// A call, alone and beside load.
     Voip,
-    /// A page of HTTP objects, alone and beside load.
+    /// A page of HTTP objects over several connections, as browsers load it, alone and beside load.
     Page,
+    /// A page of many objects, one after the other over one connection, alone and beside load.
+    PageSequential,
     /// Nothing but pings.
     Ping,
 }
 
 /// By name.
-pub const TESTS: [(&str, Test); 11] = [
+pub const TESTS: [(&str, Test); 12] = [
     ("tcp_up", Test::TcpUp),
     ("tcp_down", Test::TcpDown),
     ("tcp_nup", Test::TcpNup),
@@ -65,10 +70,15 @@ pub const TESTS: [(&str, Test); 11] = [
     ("udp_flood", Test::UdpFlood),
     ("voip", Test::Voip),
     ("page", Test::Page),
+    ("page_sequential", Test::PageSequential),
     ("ping", Test::Ping),
 ];
 
 impl Test {
+    /// Does it load pages?
+    pub fn pages(self) -> bool {
+        matches!(self, Test::Page | Test::PageSequential)
+    }
     /// Its name.
     pub fn name(self) -> &'static str {
         TESTS
@@ -124,8 +134,12 @@ pub struct Options {
     pub ecn: bool,
     /// Of each flow.
     pub pacing: Option<Rate>,
-    /// Both ways together.
+    /// Both ways and all loads together.
     pub max_data: Bytes,
+    /// So many measurements share it, this one included.
+    pub parts: u64,
+    /// The certificate of a web server is not checked.
+    pub insecure: bool,
     /// From one ping to the next.
     pub ping_interval: Span,
     /// The far end's.
@@ -159,6 +173,8 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         ecn: false,
         pacing: None,
         max_data: Bytes::new(2_000_000_000),
+        parts: 1,
+        insecure: false,
         ping_interval: Span::ms(20),
         token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
         speaks: Speaks::Auto,
@@ -168,6 +184,7 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--ecn" => asked.ecn = true,
+            "--insecure" => asked.insecure = true,
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
@@ -208,7 +225,21 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "more than {MOST_PINGS} pings: a longer --ping-interval, or less of --duration and --repeats"
         ));
     }
+    let (pings, most) = (super::plan::pings(&asked), asked.share());
+    if pings >= most {
+        return Err(format!(
+            "--max-data {}: the pings alone move {pings} bytes; more of it, a longer --ping-interval or a shorter --duration",
+            format_bytes(asked.max_data)
+        ));
+    }
     Ok(asked)
+}
+
+impl Options {
+    /// Bytes that this measurement may move.
+    pub fn share(&self) -> u64 {
+        self.max_data.get() / self.parts
+    }
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
@@ -226,12 +257,12 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.speaks = found.ok_or_else(|| names(SPEAKS.map(|(name, _)| name).to_vec()))?.1;
         }
         "--duration" => {
-            asked.duration = parse_span(value).map_err(unit)?;
+            asked.duration = parse_seconds(value).map_err(unit)?;
             if asked.duration < Span::ms(500) {
                 return Err(wrong("half a second at least"));
             }
         }
-        "--idle" => asked.idle = parse_span(value).map_err(unit)?,
+        "--idle" => asked.idle = parse_seconds(value).map_err(unit)?,
         "--streams" => {
             let n = value.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
             asked.streams = n.ok_or_else(|| wrong(&format!("a number from 1 to {MOST_STREAMS}")))?;
@@ -254,6 +285,10 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
+        "--parts" => {
+            let n = value.parse().ok().filter(|n| (1..=16).contains(n));
+            asked.parts = n.ok_or_else(|| wrong("a number from 1 to 16"))?;
+        }
         "--ping-interval" => {
             asked.ping_interval = parse_span(value).map_err(unit)?;
             if asked.ping_interval < LEAST_INTERVAL {
@@ -279,7 +314,12 @@ mod tests {
         let options = asked("h --test tcp_ndown --cc bbr,cubic --dscp ef --max-data 10MB --pacing 5Mbit").unwrap();
         assert_eq!((options.streams, options.dscp, options.cc.len()), (12, 46, 2));
         assert!(asked("h --test tcp").unwrap_err().contains("tcp_up tcp_down"));
-        assert!(asked("h --duration 10").unwrap_err().contains("write --duration"));
+        for (option, bare) in [("--duration", "10"), ("--idle", "2")] {
+            let fix = format!("write {option} {bare}s");
+            assert!(asked(&format!("h {option} {bare}")).unwrap_err().ends_with(&fix));
+        }
+        assert!(asked("h --ping-interval 10").unwrap_err().ends_with("10ms"));
+        assert!(asked("h --max-data 1kB").unwrap_err().contains("the pings alone move"));
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()

@@ -17,6 +17,10 @@ pub const CALL: Probe = Probe {
 };
 /// Between two loaded phases queues drain, and so long it is watched.
 const RECOVERY: Span = Span::s(2);
+/// Between two phases flows are set up and put away: so long it takes, as far as bytes of pings are planned.
+const BETWEEN: Span = Span::ms(500);
+/// A paced flow may be so many bytes ahead of its rate: what its socket holds at least.
+const PACED_AHEAD: u64 = 1 << 20;
 /// Payload of a ping, bytes.
 const PING: usize = 64;
 
@@ -51,7 +55,7 @@ pub struct FlowSpec {
 /// A stretch of the measurement.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// `idle`, `loaded` or `recovery`.
+    /// `idle`, `pages` (without load), `loaded` or `recovery`.
     pub name: &'static str,
     /// How long.
     pub lasts: Span,
@@ -65,7 +69,7 @@ pub fn flows(options: &Options) -> Vec<FlowSpec> {
     let ways: &[Direction] = match options.test {
         Test::TcpUp | Test::TcpNup => &[Up],
         Test::TcpDown | Test::TcpNdown => &[Down],
-        Test::Rrul | Test::RrulBe | Test::Bidir | Test::Voip | Test::Page => &[Up, Down],
+        Test::Rrul | Test::RrulBe | Test::Bidir | Test::Voip | Test::Page | Test::PageSequential => &[Up, Down],
         Test::UdpFlood | Test::Ping => &[],
     };
     let class = |i: usize| match options.test {
@@ -116,6 +120,9 @@ pub fn phases(options: &Options) -> Vec<Phase> {
     if options.idle > Span::ZERO {
         all.push(phase("idle", options.idle, None));
     }
+    if options.test.pages() {
+        all.push(phase("pages", options.duration, None));
+    }
     for _ in 0..options.repeats {
         for cc in &ccs {
             all.push(phase("loaded", options.duration, *cc));
@@ -127,26 +134,30 @@ pub fn phases(options: &Options) -> Vec<Phase> {
 
 /// Bytes that may move at most, as far as it is known before: what the pacing allows, or all that is allowed.
 pub fn may_move(options: &Options) -> u64 {
-    let most = options.max_data.get();
+    let most = options.share();
     let phases = (options.repeats * options.cc.len().max(1)) as u64;
     let flows = match options.test {
         Test::UdpFlood => 1,
         Test::Ping => return most.min(pings(options)),
+        // How many pages come is not known before.
+        Test::Page | Test::PageSequential => return most,
         _ => flows(options).len() as u64,
     };
     match options.pacing {
         Some(rate) => {
-            let each = (rate * options.duration).get();
-            most.min((each * flows * phases).saturating_add(pings(options)))
+            // A paced sender begins with a window at once, and what it is ahead of its rate is a window, too.
+            let each = (rate * options.duration).get().saturating_add(PACED_AHEAD);
+            most.min((each.saturating_mul(flows * phases)).saturating_add(pings(options)))
         }
         None => most,
     }
 }
 
-/// Bytes of all pings, both ways.
-fn pings(options: &Options) -> u64 {
-    let all: u64 = phases(options).iter().map(|phase| phase.lasts.as_ns()).sum();
-    let each = |probe: &Probe| all / probe.interval.as_ns() * 2 * probe.size as u64;
+/// Bytes of all pings, both ways, with those that leave while flows are set up and put away.
+pub fn pings(options: &Options) -> u64 {
+    let phases = phases(options);
+    let all: u64 = phases.iter().map(|phase| phase.lasts.as_ns() + BETWEEN.as_ns()).sum();
+    let each = |probe: &Probe| (all / probe.interval.as_ns() + 1) * 2 * probe.size as u64;
     probes(options).iter().map(each).sum()
 }
 
@@ -189,6 +200,16 @@ mod tests {
     fn what_may_move_is_bounded_by_pacing_or_by_the_limit() {
         assert_eq!(may_move(&asked("h --test tcp_up --max-data 5MB")), 5_000_000);
         let paced = may_move(&asked("h --test tcp_up --pacing 8Mbit --duration 1s --idle 0s"));
-        assert!((1_000_000..1_010_000).contains(&paced), "{paced}");
+        assert!((1_000_000..2_100_000).contains(&paced), "{paced}");
+        let of = |line: &str| may_move(&asked(line));
+        // Whatever moves, it is no more than what was allowed.
+        assert_eq!(of("h --test rrul --max-data 5MB --parts 2"), 2_500_000);
+        assert_eq!(of("h --test page --pacing 8Mbit --max-data 5MB"), 5_000_000);
+    }
+
+    #[test]
+    fn pages_have_an_idle_time_before_them_without_any() {
+        let names: Vec<_> = phases(&asked("h --test page")).iter().map(|p| p.name).collect();
+        assert_eq!(names, ["idle", "pages", "loaded", "recovery"]);
     }
 }

@@ -44,7 +44,7 @@ fn rfc3339(seconds: u64, millis: u32) -> String {
 }
 
 /// Six significant digits, as in all figures; what is no number is null.
-fn shown(x: f64) -> Value {
+pub(super) fn shown(x: f64) -> Value {
     if !x.is_finite() {
         return Value::Null;
     }
@@ -309,6 +309,7 @@ pub fn to_json(options: &Options, to: SocketAddr, started: &str, planned: u64, s
                 StoppedBy::User => "user",
                 StoppedBy::MaxData => "max_data",
                 StoppedBy::Peer => "peer",
+                StoppedBy::Lost => "lost",
             },
         },
         "host": machine::to_json(),

@@ -119,6 +119,8 @@ pub enum StoppedBy {
     MaxData,
     /// The other end had enough.
     Peer,
+    /// The other end did not answer any more.
+    Lost,
 }
 
 /// All of it.

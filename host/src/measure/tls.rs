@@ -4,11 +4,14 @@
 //! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and curl.
 
 use crate::sys;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +28,59 @@ pub const LOOK: Duration = Duration::from_millis(50);
 /// What a record may hold, and what is around it, bytes: so much may have come and not yet be deciphered.
 pub const RECORD: u64 = (16 << 10) + 256;
 
+static INSECURE: AtomicBool = AtomicBool::new(false);
+
+/// `insecure`: from now on any certificate will do.
+pub fn insecure(insecure: bool) {
+    INSECURE.store(insecure, Relaxed);
+}
+
+/// Takes any certificate for right; the signatures of the handshake are checked all the same.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
 static CONFIG: Mutex<Option<Arc<ClientConfig>>> = Mutex::new(None);
 
 /// What every connection of this process uses, so that a second one to a server resumes the first's session, as a browser's does.
@@ -32,6 +88,15 @@ fn config() -> Result<Arc<ClientConfig>, String> {
     let mut known = CONFIG.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(config) = &*known {
         return Ok(Arc::clone(config));
+    }
+    if INSECURE.load(Relaxed) {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        return Ok(Arc::clone(known.insert(Arc::new(config))));
     }
     let named = std::env::var_os("SSL_CERT_FILE");
     let mut places = named.iter().map(std::path::PathBuf::from).collect::<Vec<_>>();
@@ -118,9 +183,18 @@ pub fn waits(error: &io::Error) -> bool {
 /// What TLS says, and what may be done about it.
 fn explained(error: io::Error) -> io::Error {
     let told = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidCertificate(why)) => format!(
-            "its certificate is not to be trusted ({why}); a root of your own goes into the file that SSL_CERT_FILE names"
-        ),
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            // A certificate that is its own root is shown as an authority's.
+            let own = format!("{why:?}").contains("CaUsedAsEndEntity");
+            let why = if own {
+                "it is self-signed".into()
+            } else {
+                why.to_string()
+            };
+            format!(
+                "its certificate is not to be trusted: {why}; name a file of your own roots in SSL_CERT_FILE, or do not check it: --insecure"
+            )
+        }
         Some(rustls::Error::InvalidMessage(_)) => "no TLS there; try http://".to_string(),
         Some(other) => format!("TLS: {other}"),
         None => return error,

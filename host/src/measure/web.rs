@@ -5,7 +5,7 @@
 //! names, over [`PARALLEL`] connections as browsers do, again and again while the load comes and goes.
 
 use super::http::{head, Body, Url};
-use super::link::{connected, PATIENCE};
+use super::link::{self, connected};
 use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{waits, Connection, LOOK, RECORD};
 use super::{plan, report, Run};
@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ const OBJECTS: [u64; 30] = [
     20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000,
     80_000, 200_000,
 ];
+/// What a sequential page's document names, over and over: with it 62 objects of 1.8 MB.
+const IN_TURN: [u64; 6] = [5_000, 8_000, 12_000, 20_000, 40_000, 90_000];
+const OBJECTS_IN_TURN: usize = 61;
 /// From the end of a page to the beginning of the next.
 const PAUSE: Duration = Duration::from_millis(200);
 /// A download's server has so many bytes to send, at least: what moves in 50 ms at 2.5 Gbit/s.
@@ -37,6 +40,10 @@ const AHEAD: u64 = 16 << 20;
 const MOST_ASKED: u64 = 64;
 /// A page that takes longer has failed.
 const TOO_LONG: Duration = Duration::from_secs(20);
+/// The same, ns.
+pub const PATIENCE: u64 = 20_000_000_000;
+/// So often it is looked whether pages may begin.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
     HostError::Missing(format!("{url}: {text}"))
 }
@@ -77,12 +84,12 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
         ..Wanted::default()
     };
     let fd = socket::connect(to, &wanted).map_err(|e| missing(url, e))?;
-    let until = sys::monotonic() + PATIENCE;
+    let until = sys::monotonic() + link::PATIENCE;
     connected(&fd, to, until, "a web server")?;
     let socket = TcpStream::from(fd);
     let failed = |e: std::io::Error| missing(url, e);
     socket.set_nonblocking(false).map_err(failed)?;
-    let mut connection = Connection::new(socket, url.proves(), Duration::from_nanos(PATIENCE)).map_err(failed)?;
+    let mut connection = Connection::new(socket, url.proves(), Duration::from_nanos(link::PATIENCE)).map_err(failed)?;
     connection
         .write_all(url.request(&url.path).as_bytes())
         .map_err(failed)?;
@@ -230,7 +237,6 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
         let moved = flow.before + flow.stream.moved();
         flow.seen.count(until, moved);
         flow.seen.received = Some(moved);
-        run.moved += moved;
         seen.push(flow.seen);
     }
     Ok((from, until, seen, why))
@@ -242,19 +248,95 @@ pub struct PageSpec {
     url: Url,
     document: String,
     objects: Vec<String>,
+    /// Connections at once.
+    parallel: usize,
+}
+
+/// When pages may begin, and whether one is under way.
+#[derive(Debug, Default)]
+pub struct Gate {
+    open: AtomicBool,
+    busy: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Gate {
+    /// From now on they may.
+    pub fn open(&self) {
+        self.open.store(true, SeqCst);
+    }
+    /// From now on none begins.
+    pub fn close(&self) {
+        self.open.store(false, SeqCst);
+    }
+    /// Never again.
+    pub fn end(&self) {
+        self.close();
+        self.ended.store(true, SeqCst);
+    }
+    /// Is one under way?
+    pub fn busy(&self) -> bool {
+        self.busy.load(SeqCst)
+    }
+    /// Begins one, if it may.
+    fn begin(&self) -> bool {
+        self.busy.store(true, SeqCst);
+        let may = self.open.load(SeqCst);
+        self.busy.store(may, SeqCst);
+        may
+    }
+    fn done(&self) {
+        self.busy.store(false, SeqCst);
+    }
+}
+
+/// A page that was loaded.
+#[derive(Copy, Clone, Debug)]
+pub struct PageSeen {
+    /// When it began, ns.
+    at: u64,
+    /// How long it took, if it came, ns.
+    took: Option<u64>,
+    /// Of its objects, from request to end, ns together.
+    objects: u64,
+    /// Of that, from request to the first byte.
+    waited: u64,
+}
+
+/// What an object came to.
+#[derive(Copy, Clone, Debug, Default)]
+struct Fetched {
+    bytes: u64,
+    /// From its request to its end, ns.
+    took: u64,
+    /// From its request to the first byte of the answer.
+    waited: u64,
+}
+
+impl std::ops::AddAssign for Fetched {
+    fn add_assign(&mut self, more: Fetched) {
+        self.bytes += more.bytes;
+        self.took += more.took;
+        self.waited += more.waited;
+    }
 }
 
 impl PageSpec {
     /// Of a web server: the one object.
-    pub fn of(url: &Url) -> PageSpec {
+    pub fn of(url: &Url, in_turn: bool) -> PageSpec {
         PageSpec {
             url: url.clone(),
             document: url.path.clone(),
-            objects: Vec::new(),
+            // In turn, the one object stands for every one of them.
+            objects: vec![url.path.clone(); if in_turn { OBJECTS_IN_TURN } else { 0 }],
+            parallel: if in_turn { 1 } else { PARALLEL },
         }
     }
+    fn connections(&self) -> usize {
+        self.parallel.min(self.objects.len() + 1)
+    }
     /// Of a far end of ours, made up.
-    pub fn ours(to: SocketAddr, cookie: &[u8]) -> PageSpec {
+    pub fn ours(to: SocketAddr, cookie: &[u8], in_turn: bool) -> PageSpec {
         let path = |bytes: &u64| format!("/{}/{bytes}", crate::digest::hex(cookie));
         let url = Url {
             tls: false,
@@ -264,22 +346,31 @@ impl PageSpec {
         };
         PageSpec {
             document: path(&DOCUMENT),
-            objects: OBJECTS.iter().map(path).collect(),
+            objects: if in_turn {
+                IN_TURN.iter().cycle().take(OBJECTS_IN_TURN).map(path).collect()
+            } else {
+                OBJECTS.iter().map(path).collect()
+            },
             url,
+            parallel: if in_turn { 1 } else { PARALLEL },
         }
     }
 }
 
-/// One object over a kept connection; answers its bytes and whether the connection is kept.
-fn fetch(connection: &mut Connection, url: &Url, path: &str) -> std::io::Result<(u64, bool)> {
+/// One object over a kept connection; answers what it came to and whether the connection is kept.
+fn fetch(connection: &mut Connection, url: &Url, path: &str, budget: &Budget) -> std::io::Result<(Fetched, bool)> {
     let other = |why: &str| std::io::Error::other(why.to_string());
+    let begin = sys::monotonic();
     connection.write_all(url.request(path).as_bytes())?;
     let mut bytes = vec![0; 64 << 10];
-    let mut start = Vec::new();
+    let (mut start, mut waited) = (Vec::new(), None);
     let head = loop {
         match connection.read(&mut bytes)? {
             0 => return Err(other("no answer")),
-            n => start.extend(&bytes[..n]),
+            n => {
+                waited.get_or_insert_with(|| sys::monotonic() - begin);
+                start.extend(&bytes[..n]);
+            }
         }
         if let Some(head) = head(&start).map_err(other)? {
             break head;
@@ -290,14 +381,28 @@ fn fetch(connection: &mut Connection, url: &Url, path: &str) -> std::io::Result<
     }
     let mut body = Body::of(&head);
     let mut over = body.take(&start[head.took..]).map_err(other)?;
-    while !over {
+    let mut counted = 0;
+    loop {
+        budget.took(begin, body.bytes - counted);
+        counted = body.bytes;
+        if over {
+            break;
+        }
+        if budget.spent() {
+            return Err(other("all data has moved"));
+        }
         over = match connection.read(&mut bytes)? {
             0 if body.ends_with_the_connection() => break,
             0 => return Err(other("cut short")),
             n => body.take(&bytes[..n]).map_err(other)?,
         };
     }
-    Ok((body.bytes, over && !head.closes))
+    let fetched = Fetched {
+        bytes: body.bytes,
+        took: sys::monotonic() - begin,
+        waited: waited.unwrap_or(0),
+    };
+    Ok((fetched, over && !head.closes))
 }
 
 fn open(url: &Url, to: SocketAddr) -> std::io::Result<Connection> {
@@ -306,39 +411,39 @@ fn open(url: &Url, to: SocketAddr) -> std::io::Result<Connection> {
     Connection::new(socket, url.proves(), TOO_LONG)
 }
 
-/// The whole page once; answers its bytes.
-fn load(page: &PageSpec, to: SocketAddr) -> std::io::Result<u64> {
+/// The whole page once; answers what its objects came to together.
+fn load(page: &PageSpec, to: SocketAddr, budget: &Budget) -> std::io::Result<Fetched> {
     let mut first = open(&page.url, to)?;
-    let (bytes, kept) = fetch(&mut first, &page.url, &page.document)?;
-    let (next, total) = (AtomicUsize::new(0), Mutex::new(Ok(bytes)));
+    let (fetched, kept) = fetch(&mut first, &page.url, &page.document, budget)?;
+    let (next, total) = (AtomicUsize::new(0), Mutex::new(Ok(fetched)));
     let work = |kept: Option<Connection>| {
-        let mut all = 0;
+        let mut all = Fetched::default();
         let mut stream = kept;
         let result = loop {
             let Some(path) = page.objects.get(next.fetch_add(1, Relaxed)) else {
                 break Ok(all);
             };
             let fetched = match stream.take().map_or_else(|| open(&page.url, to), Ok) {
-                Ok(mut open) => fetch(&mut open, &page.url, path).map(|(bytes, kept)| {
+                Ok(mut open) => fetch(&mut open, &page.url, path, budget).map(|(fetched, kept)| {
                     stream = kept.then_some(open);
-                    bytes
+                    fetched
                 }),
                 Err(error) => Err(error),
             };
             match fetched {
-                Ok(bytes) => all += bytes,
+                Ok(fetched) => all += fetched,
                 Err(error) => break Err(error),
             }
         };
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
         match (&mut *total, result) {
-            (Ok(total), Ok(bytes)) => *total += bytes,
+            (Ok(total), Ok(fetched)) => *total += fetched,
             (total, Err(error)) => *total = Err(error),
             _ => {}
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..PARALLEL.min(page.objects.len() + 1) {
+        for _ in 1..page.connections() {
             scope.spawn(|| work(None));
         }
         work(kept.then_some(first));
@@ -346,39 +451,55 @@ fn load(page: &PageSpec, to: SocketAddr) -> std::io::Result<u64> {
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Page after page until it is told to stop: when each began (ns), and how long it took (ns) if it came.
-pub fn pages(page: &PageSpec, to: SocketAddr, budget: &Budget, stop: &AtomicBool) -> Vec<(u64, Option<u64>)> {
+/// Page after page while the gate is open, until it ends.
+pub fn pages(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> Vec<PageSeen> {
     let mut seen = Vec::new();
-    while !stop.load(Relaxed) && !sys::stopped() && !budget.spent() {
-        let begin = sys::monotonic();
-        let loaded = load(page, to);
-        let end = sys::monotonic();
-        budget.took(end, *loaded.as_ref().unwrap_or(&0));
-        seen.push((begin, loaded.is_ok().then(|| end - begin)));
+    while !gate.ended.load(SeqCst) && !sys::stopped() && !budget.spent() {
+        if !gate.begin() {
+            std::thread::sleep(LOOK_AGAIN);
+            continue;
+        }
+        let at = sys::monotonic();
+        let loaded = load(page, to, budget);
+        let took = sys::monotonic() - at;
+        gate.done();
+        if loaded.is_ok() || !budget.spent() {
+            let fetched = loaded.as_ref().copied().unwrap_or_default();
+            seen.push(PageSeen {
+                at,
+                took: loaded.is_ok().then_some(took),
+                objects: fetched.took,
+                waited: fetched.waited,
+            });
+        }
         std::thread::sleep(PAUSE);
     }
     seen
 }
 
-/// What pages came to, by phase.
-pub fn told(page: &PageSpec, seen: &[(u64, Option<u64>)], phases: &[PhaseSeen]) -> Value {
+/// What pages came to, by phase: without load, and beside it.
+pub fn told(page: &PageSpec, seen: &[PageSeen], phases: &[PhaseSeen]) -> Value {
     let of = |name: &str| {
         let within = |at: u64| {
             phases
                 .iter()
                 .any(|phase| phase.name == name && phase.from <= at && at < phase.to)
         };
-        let pages: Vec<_> = seen.iter().filter(|(at, _)| within(*at)).collect();
-        let times = pages
-            .iter()
-            .filter_map(|(_, took)| took.map(|ns| ns as f64 / 1e9))
-            .collect();
-        let mut told = report::distribution(times);
-        told["failed"] = json!(pages.iter().filter(|(_, took)| took.is_none()).count());
+        let pages: Vec<_> = seen.iter().filter(|page| within(page.at)).collect();
+        let times = pages.iter().filter_map(|page| page.took.map(|ns| ns as f64 / 1e9));
+        let mut told = report::distribution(times.collect());
+        told["failed"] = json!(pages.iter().filter(|page| page.took.is_none()).count());
+        let came = || pages.iter().filter(|page| page.took.is_some());
+        let objects: u64 = came().map(|page| page.objects).sum();
+        let waited: u64 = came().map(|page| page.waited).sum();
+        told["waiting_share"] = match objects {
+            0 => Value::Null,
+            objects => report::shown(waited as f64 / objects as f64),
+        };
         told
     };
     json!({
-        "objects": page.objects.len() + 1, "connections": PARALLEL.min(page.objects.len() + 1),
-        "idle_s": of("idle"), "loaded_s": of("loaded"),
+        "objects": page.objects.len() + 1, "connections": page.connections(),
+        "idle_s": of("pages"), "loaded_s": of("loaded"),
     })
 }

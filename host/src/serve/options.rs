@@ -6,7 +6,7 @@ use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
 use crate::latency::policy::Policy;
 use crate::wire::PORT;
-use narrows_core::units::{parse_bytes, parse_rate, parse_span, Bytes, Span};
+use narrows_core::units::{parse_bytes, parse_rate, parse_seconds, Bytes, Span};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// How it is called.
@@ -160,7 +160,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.token = token(text.lines().next().unwrap_or_default())?;
         }
         "--rate" => asked.limits.rate = Some(parse_rate(value).map_err(unit)?),
-        "--duration" => asked.limits.duration = parse_span(value).map_err(unit)?,
+        "--duration" => asked.limits.duration = parse_seconds(value).map_err(unit)?,
         "--bytes" => asked.limits.bytes = parse_bytes(value).map_err(unit)?,
         "--clients" => {
             let clients = value.parse().ok().filter(|n| (1..=10_000).contains(n));

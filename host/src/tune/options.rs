@@ -3,7 +3,7 @@
 use super::engine::Foreign;
 use super::plan::namespace;
 use super::world::World;
-use narrows_core::units::parse_span;
+use narrows_core::units::parse_seconds;
 use std::path::PathBuf;
 
 /// How it is called.
@@ -89,12 +89,8 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         match arg.as_str() {
             "--confirm-within" if command == Command::Apply => {
                 let text = value()?;
-                let bare = text.parse::<f64>().is_ok_and(f64::is_finite);
-                let span = parse_span(&text).map_err(|e| {
-                    // Nobody means milliseconds here.
-                    let fix = if bare { format!("{text}s") } else { e.fix };
-                    format!("--confirm-within {text:?} {}\n    write: {fix}", e.problem)
-                })?;
+                let span = parse_seconds(&text)
+                    .map_err(|e| format!("--confirm-within {text:?} {}\n    write: {}", e.problem, e.fix))?;
                 if !WITHIN.contains(&span.as_s()) {
                     return Err(format!("--confirm-within {text}: from 1s to 24h; 120s is usual"));
                 }
