@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -45,9 +46,6 @@ _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reord
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {element: element for element in _ELEMENTS}
 """The kinds that `narrows list` lists, and what the core calls them."""
 
-_STOPPED = 130
-"""Exit code after Ctrl-C, as shells have it."""
-
 _HERE = ""
 """The file of a plot that is drawn in the terminal."""
 
@@ -76,13 +74,15 @@ class _Narrows(click.Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
-        """Mistakes are told in the core's words and without a traceback; Ctrl-C is not a mistake."""
+        """Mistakes are told in the core's words and without a traceback; a signal is not a mistake."""
         _ready_stdout()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
-            ctx.exit(_STOPPED)
+            with suppress(OSError):
+                click.echo("stopped", err=True)
+            _interrupt.silence()
+            ctx.exit(_interrupt.code())
         except NarrowsError as error:
             click.echo(str(error), err=True)
             ctx.exit(_WRONG)
@@ -116,8 +116,10 @@ class _Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        # A terminal that has hung up must not cost what is measured or run.
+        with suppress(OSError):
+            if self._bar is not None:
+                self._bar.stop()
 
     def __call__(self, now_s: float, end_s: float) -> None:
         if not self._wanted or time.monotonic() - self._begin < 1:
@@ -128,8 +130,10 @@ class _Bar:
 
             self._bar = Progress(console=Console(stderr=True), transient=True)
             self._bar.add_task(self._of, total=end_s)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=now_s)
+            with suppress(OSError):
+                self._bar.start()
+        with suppress(OSError):
+            self._bar.update(self._bar.task_ids[0], completed=now_s)
 
 
 @click.group(cls=_Narrows, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__, live, untrusted_input
-from narrows.errors import NarrowsError, OutputError
+from narrows.errors import NarrowsError
 from narrows.pictures import Line, Picture
 from narrows.scenario import name_of, unread
 from narrows.tables import Cell, Table
@@ -433,17 +432,3 @@ def paged(table: Table) -> Json:
 
 def _bare(part: Json | None) -> Json | None:
     return None if part is None else {k: v for k, v in part.items() if k != "histogram_ns"}
-
-
-def check(*files: str | None) -> None:
-    """Before anything is measured that they could not keep.
-
-    Raises:
-        OutputError: If one of them cannot be written where it is to be.
-    """
-    for file in filter(None, files):
-        parent = FilePath(file).absolute().parent
-        if not parent.is_dir():
-            raise OutputError(f"{file}: there is no directory {parent}")
-        if not os.access(parent if not FilePath(file).exists() else file, os.W_OK):
-            raise OutputError(f"{file}: permission denied")

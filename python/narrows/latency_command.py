@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,6 +33,10 @@ class _Standing:
     def __call__(self, share: float, said: str) -> None:
         if not self._wanted or time.monotonic() - self._begin < _AFTER_S:
             return
+        with suppress(OSError):  # A terminal that has hung up must not cost the measurement.
+            self._show(share, said)
+
+    def _show(self, share: float, said: str) -> None:
         if self._bar is None:
             from rich.console import Console  # noqa: PLC0415
             from rich.progress import Progress  # noqa: PLC0415
@@ -43,7 +48,8 @@ class _Standing:
 
     def stop(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
 
 
 def _passed(command: F) -> F:
@@ -62,7 +68,7 @@ def _passed(command: F) -> F:
         ("--rounds", "Turns, where there are several policies or loads; 4 without. Example: --rounds 10"),
         ("--dscp", "Code point of questions and answers. Example: --dscp EF"),
         ("--stall", "Stand still now and then, to see who is blamed. Example: --stall 4ms@100ms"),
-        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token secret"),
+        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse"),
     ]):  # fmt: skip
         command = click.option(name, help=help_)(command)
     return command
@@ -135,7 +141,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
-    telling.check(out, hlog, plot, page)
+    output.check(out, hlog, plot, page)
     standing = _Standing(quiet=quiet or as_json)
     try:
         told = telling.measure(host, arguments, tell=standing)
@@ -155,12 +161,17 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         from narrows.report import write  # noqa: PLC0415
 
         write(lab_page(told) if lab else telling.document(several), page)
-    if as_json:
-        click.echo(json.dumps(told))
-    elif not quiet:
-        _show(told)
+    try:
+        if as_json:
+            click.echo(json.dumps(told))
+        elif not quiet:
+            _show(told)
+    except OSError:
+        # Who stopped it by hanging up reads nothing any more.
+        if not told["interrupted"]:
+            raise
     if told["interrupted"]:
-        # Kept and told; the exit code is Ctrl-C's all the same.
+        # Kept and told; the exit code is the signal's all the same.
         raise KeyboardInterrupt
 
 

@@ -51,7 +51,8 @@ def _cost(setup: Json, base: Json) -> str:
     if setup["load"] != "none":
         left, had = (one["load_cpu_s"] / one["wall_s"] for one in (setup, base))
         if setup is not base and had:
-            words += f", and the load got {100 * (left / had - 1):+.0f} % of its own"
+            change = 100 * (left / had - 1)
+            words += f", and the load got {abs(change):.0f} % {'less' if change < 0 else 'more'} CPU time"
     if setup["awake_by"] == "cpu_dma_latency":
         words += "; idle processors turn instead of sleeping, which costs power"
     return words

@@ -24,6 +24,9 @@ HOST = Path(__file__).with_name("bin") / "narrows-host"
 _STOPPED = 130
 """Its exit code after Ctrl-C."""
 
+_STOP = signal.SIGTERM
+"""What tells it to end: a background job may ignore SIGINT, and what it starts with it."""
+
 _PATIENCE_S = 5
 """How long it may take to end after Ctrl-C."""
 
@@ -89,7 +92,7 @@ def measure(arguments: Sequence[str], progress: Callable[[float, float], object]
             answer = _measured(child.stdout, progress)
         except KeyboardInterrupt:
             # What was seen until now is worth having. A second one is not waited for.
-            child.send_signal(signal.SIGINT)
+            child.send_signal(_STOP)
             answer = _measured(child.stdout, None)
         if answer is not None:
             assert child.stderr is not None
@@ -128,7 +131,7 @@ def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str
                 answer = _told(child.stdout, arguments[0], heard)
                 break
             except KeyboardInterrupt:
-                child.send_signal(signal.SIGINT)
+                child.send_signal(_STOP)
         else:
             raise KeyboardInterrupt
         if answer is not None:
@@ -161,7 +164,7 @@ def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield child
         except BaseException:
-            child.send_signal(signal.SIGINT)
+            child.send_signal(_STOP)
             try:
                 child.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:

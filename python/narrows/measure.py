@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from narrows import output, untrusted_input
-from narrows.errors import NarrowsError, OutputError
+from narrows.errors import NarrowsError
 
 if TYPE_CHECKING:
     from narrows.measurement import Measurement
@@ -22,7 +23,7 @@ _WIDEST = 100
 
 _TESTS = (
     "both", "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
-    "ping",
+    "page_sequential", "ping",
 )  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,9 +56,9 @@ def _passed(command: F) -> F:
         ("--repeats", "Of each, A B A B. Example: --repeats 5"),
         ("--dscp", "Code point of flows and pings. Example: --dscp EF"),
         ("--pacing", "Of each flow at most. Example: --pacing 20Mbit"),
-        ("--max-data", "Stop when so much has moved; 2GB without. Example: --max-data 100MB"),
+        ("--max-data", "Payload of all loads, pages and pings at most; 2GB without. Example: --max-data 100MB"),
         ("--ping-interval", "20ms without. Example: --ping-interval 10ms"),
-        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token secret"),
+        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse"),
         ("--speaks", "auto, narrows, iperf3 or http. Example: --speaks iperf3"),
     ]):  # fmt: skip
         command = click.option(name, help=help_)(command)
@@ -75,6 +76,7 @@ def _passed(command: F) -> F:
 )
 @_passed
 @click.option("--ecn", is_flag=True, help="Say whether congestion is notified. Example: --ecn")
+@click.option("--insecure", is_flag=True, help="Do not check the certificate of an https:// URL. Example: --insecure")
 @click.option("--json", "as_json", is_flag=True, help="The measurement as JSON instead of words. Example: --json")
 @click.option(
     "--out",
@@ -107,6 +109,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
     test: str,
     ecn: bool,
+    insecure: bool,
     as_json: bool,
     out: tuple[str, ...],
     plot: str | None,
@@ -121,6 +124,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     HOST may be a scenario file, too: what would a measurement of that path see?
 
+    Exit code 1: connectivity was lost during the measurement. Ctrl-C, SIGTERM and SIGHUP end it in order: what was
+    seen until then is kept and printed, and the exit code is 128 and the signal's number.
+
     Example: narrows measure server.example --report today.html
 
     Example: narrows measure https://server.example/large.iso
@@ -133,7 +139,8 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     if path_file is not None and not with_twin:
         raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
     arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
-    arguments += ["--ecn"] if ecn else []
+    arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
+    output.check(*out, plot, page, path_file)
     with _Bar(quiet=quiet, of="measurement") as bar:
         if host.endswith(".toml"):
             measured = measuring.simulated(host, passed, test=test, progress=bar)
@@ -144,22 +151,58 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
                 measured, said = measuring.measure(host, arguments, test=test, progress=bar)
             except measuring.Interrupted as stop:
                 measured, said = stop.measured, stop.said
-    for line in said:
-        click.echo(line, err=True)
-    # What was measured is kept before anything that takes time.
+    # What was measured is kept before anything that takes time, and before anything is printed: nobody may read it.
     _write(measured, out)
-    if not no_history:
-        _keep(measured, quiet=quiet)
+    scored = [] if no_history else _keep(measured, quiet=quiet)
+    try:
+        for line in said:
+            click.echo(line, err=True)
+        _told(
+            measured,
+            scored,
+            with_twin=with_twin,
+            path_file=path_file,
+            plot=plot,
+            page=page,
+            as_json=as_json,
+            quiet=quiet,
+        )
+    except OSError:
+        # Who stopped it by hanging up reads nothing any more.
+        if not measured.interrupted:
+            raise
+    if measured.interrupted:
+        # Kept and told; the exit code is the signal's all the same.
+        raise KeyboardInterrupt
+    from narrows.answers import answer  # noqa: PLC0415
+
+    if answer(measured).connectivity_lost or measured.stopped_by == "lost":
+        click.get_current_context().exit(1)
+
+
+def _told(
+    measured: Measurement,
+    scored: Sequence[str],
+    *,
+    with_twin: bool,
+    path_file: str | None,
+    plot: str | None,
+    page: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """The path model, and everything that is shown."""
     wanted = with_twin and not measured.interrupted and not (as_json and path_file is None)
     model, problem = _twin(measured, quiet=quiet) if wanted else (None, None)
     if path_file is not None and model is not None:
         output.write(path_file, model.toml())
     _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
+    if scored and not as_json and not quiet:
+        click.echo()
+        for line in scored:
+            click.echo(line)
     if path_file is not None and problem is not None:
         raise NarrowsError(f"{path_file}: not written: {problem}")
-    if measured.interrupted:
-        # Kept and told; the exit code is Ctrl-C's all the same.
-        raise KeyboardInterrupt
 
 
 def _write(measured: Measurement, out: Sequence[str]) -> None:
@@ -170,17 +213,21 @@ def _write(measured: Measurement, out: Sequence[str]) -> None:
             files.write(measured, file)
 
 
-def _keep(measured: Measurement, *, quiet: bool) -> None:
+def _keep(measured: Measurement, *, quiet: bool) -> list[str]:
+    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what became of those."""
     from narrows import history  # noqa: PLC0415
+    from narrows.advise import sealed  # noqa: PLC0415
 
-    if not history.installed():
-        return
     try:
-        history.keep(measured)
-    except OutputError as error:
+        if history.installed():
+            history.keep(measured)
+        return sealed.sentences(sealed.score_open(measured))
+    except NarrowsError as error:
         # A full disk must not cost the measurement.
         if not quiet:
-            click.echo(f"not kept in the history: {error}", err=True)
+            with suppress(OSError):
+                click.echo(f"not kept in the history: {error}", err=True)
+    return []
 
 
 def _twin(measured: Measurement, *, quiet: bool) -> tuple[Twin | None, NarrowsError | None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
-from narrows.answers import SCALE, Answer, answer
+from narrows.answers import FEWEST_PINGS, SCALE, Answer, answer
 from narrows.measurement import DIRECTIONS, Flow, Json, Measurement, Spread
 from narrows.pictures import TIME, Line, Picture
 from narrows.tables import Cell, Table
@@ -31,7 +32,9 @@ def sentences(measured: Measurement) -> list[str]:
     said = answer(measured)
     return [
         *_ended(measured),
+        *_outages(said),
         *_rates(said),
+        *_datagrams(measured),
         *_latency(said),
         *_voip(measured),
         *_page(measured),
@@ -48,8 +51,44 @@ def _ended(measured: Measurement) -> list[str]:
         "user": "It was stopped",
         "max_data": f"It had moved all its data (--max-data{data})",
         "peer": "The far end ended it",
+        "lost": "The far end did not answer any more: it ended",
     }.get(measured.stopped_by)
     return [f"{why} after {number(after, 1)} s: what follows was seen until then."] if why else []
+
+
+def _outages(said: Answer) -> list[str]:
+    out = []
+    for outage in said.outages:
+        until = f"to {number(outage.to_s, 1)} s" if outage.ended else "to the end"
+        what = (
+            "No ping was answered, though data still arrived,"
+            if outage.data_arrived
+            else "Connectivity was lost: no ping was answered and no data arrived"
+        )
+        out.append(f"{what} from {number(outage.from_s, 1)} s {until}. There is no grade.")
+    return out
+
+
+def _datagrams(measured: Measurement) -> list[str]:
+    """What became of a load of datagrams."""
+    told = _tree(measured.json.get("udp_load"))
+    if not isinstance(sent := told.get("sent"), int):
+        return []
+    way = "up" if told.get("direction") == "up" else "down"
+    words = f"{sent:,} datagrams were sent {way} at {_mbit(told.get('sent_mbit'))}"
+    if isinstance(received := told.get("received"), int):
+        words += f"; {received:,} arrived at {_mbit(told.get('received_mbit'))}"
+    else:
+        words += "; how many arrived is not known"
+    loss = told.get("loss")
+    words += f"; {percent(float(loss))} were lost" if isinstance(loss, int | float) else ""
+    unsent = told.get("unsent")
+    rest = [f"{unsent:,} more had no room in this host's queue."] if isinstance(unsent, int) and unsent else []
+    return [f"{words}.", *rest]
+
+
+def _mbit(rate: object) -> str:
+    return f"{number(float(rate), 2)} Mbit/s" if isinstance(rate, int | float) else "an unknown rate"
 
 
 def _rates(said: Answer) -> list[str]:
@@ -63,10 +102,15 @@ def _latency(said: Answer) -> list[str]:
     out = []
     if said.idle.p50 is not None:
         out.append(f"Idle, a round trip took {_spread(said.idle)}.")
-    if len(said.loaded) > 1 and len(set(said.loaded.values())) > 1:
+    if len(said.loaded) > 1 and not said.together:
         out += [f"With a load {way} it took {_spread(said.loaded[way])}." for way in DIRECTIONS[::-1]]
     elif said.every.p50 is not None:
         out.append(f"Under load it took {_spread(said.every)}.")
+    if said.increase_ms is not None and said.grade is None and said.too_few and not said.outages:
+        counts = "{} idle and {} under load".format(*said.too_few)
+        out.append(
+            f"There are too few pings for a grade: {counts} were answered, and {FEWEST_PINGS} of each are needed."
+        )
     if said.increase_ms is not None and said.grade is not None:
         trips = said.trips_per_minute
         idle = f", idle {60_000 / said.idle.mean:.0f}" if said.idle.mean else ""
@@ -108,14 +152,19 @@ def _voip(measured: Measurement) -> list[str]:
 
 def _page(measured: Measurement) -> list[str]:
     told = _tree(measured.json.get("page"))
-    out, failed = [], 0
-    for phase, when in (("idle", "idle"), ("loaded", "under load")):
+    out, failed, waited = [], 0, []
+    for phase, when in (("idle", "without load"), ("loaded", "under load")):
         took = _tree(told.get(f"{phase}_s"))
         if isinstance(took.get("p50"), int | float):
             out.append(f"{millis(took['p50'] * 1e3)} ms {when}")
+        if isinstance(took.get("waiting_share"), int | float):
+            waited.append(f"{percent(took['waiting_share'])} {when}")
         failed += took["failed"] if isinstance(took.get("failed"), int) else 0
     lost = [f"{failed} of the pages did not come."] if failed else []
-    return [*([f"A page of {told.get('objects')} objects loaded in {listed(out)} (median)."] if out else []), *lost]
+    turns = ", one after the other," if told.get("connections") == 1 and told.get("objects") != 1 else ""
+    said = [f"A page of {told.get('objects')} objects{turns} loaded in {listed(out)} (median)."] if out else []
+    said += [f"Waiting for the first byte took {listed(waited)} of the time of its objects."] if waited else []
+    return [*said, *lost]
 
 
 def _held_back(measured: Measurement) -> list[str]:
@@ -172,7 +221,17 @@ def latencies(measured: Measurement) -> Table:
     """A row for idle and for each load."""
     said = answer(measured)
     rows = [("idle", said.idle, "latency_ms.idle")]
-    rows += [(f"load {way}", said.loaded[way], f"latency_ms.{way}") for way in DIRECTIONS[::-1] if way in said.loaded]
+    if said.together or not said.loaded:
+        rows.append(("load both ways" if said.together else "load", said.every, "latency_ms.loaded"))
+    else:
+        rows += [
+            (f"load {way}", said.loaded[way], f"latency_ms.{way}") for way in DIRECTIONS[::-1] if way in said.loaded
+        ]
+    rows += [
+        (f"load {'both ways' if way == 'both' else way}, {cc}", spread, f"latency_by_cc_ms.{cc}.{way}")
+        for cc, ways in said.by_cc.items()
+        for way, spread in ways.items()
+    ]
     cells = [
         [Cell(name), *(Cell(millis(getattr(s, k)), f"{at}.{k}") for k in _SPREAD), Cell(str(s.n), f"{at}.n")]
         for name, s, at in rows
@@ -294,7 +353,7 @@ def pictures(measured: Measurement) -> list[Picture]:
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
         f"Payload acknowledged of each flow since the sample before; dotted, all flows of a way together.{left}",
-        [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
+        [*(_goodput(i, f) for i, f in enumerate(shown)), *_measured.together],
     )  # fmt: skip
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",
@@ -306,7 +365,8 @@ def pictures(measured: Measurement) -> list[Picture]:
         [_column(i, f, "cwnd_packets") for i, f in enumerate(shown)],
     )  # fmt: skip
     losses = Picture(
-        "losses", "Sent again", TIME, "packets so far", f"What each sender has sent again.{left}",
+        "losses", "Retransmits", TIME, "packets, cumulative",
+        f"The retransmitted packets of each flow since its start.{left}",
         [_column(i, f, "retransmits") for i, f in enumerate(shown)],
     )  # fmt: skip
     delay = Picture(
@@ -339,13 +399,36 @@ def _together(measured: Measurement) -> list[Line]:
         flows = [f.acked() for f in measured.flows if f.direction == way]
         if len(flows) < 2:  # noqa: PLR2004 - one is drawn already
             continue
-        rates: dict[int, float] = {}
-        for acked in flows:
-            for (_, b0), (t1, b1) in itertools.pairwise(acked):
-                rates[int(t1)] = rates.get(int(t1), 0.0) + (b1 - b0) * 8e-6
-        times = sorted(rates)
-        out.append(Line(f"all {way}", None, "dotted", [t + 0.5 for t in times], [rates[t] for t in times]))
+        times: list[float] = []
+        rates: list[float | None] = []
+        for begin, end in measured.loads(way):
+            # Whole steps of about a second from the load's first sample to its last: none is partly empty.
+            inside = [t for acked in flows for t, _ in acked if begin <= t <= end]
+            if not inside or max(inside) <= min(inside):
+                continue
+            first, last = min(inside), max(inside)
+            count = max(1, round(last - first))
+            edges = [first + (last - first) * i / count for i in range(count + 1)]
+            for t0, t1 in itertools.pairwise(edges):
+                bits = 8e-6 * sum(_delivered(acked, t1) - _delivered(acked, t0) for acked in flows if acked)
+                times.append((t0 + t1) / 2)
+                rates.append(bits / (t1 - t0))
+            # Between two loads nothing is drawn.
+            times.append(last)
+            rates.append(None)
+        out.append(Line(f"all {way}", None, "dotted", times, rates))
     return out
+
+
+def _delivered(acked: Sequence[tuple[float, float]], at: float) -> float:
+    """Bytes delivered until a time, interpolated between samples."""
+    place = bisect.bisect_right(acked, at, key=lambda row: row[0])
+    if place == 0:
+        return acked[0][1]
+    if place == len(acked):
+        return acked[-1][1]
+    (t0, b0), (t1, b1) = acked[place - 1], acked[place]
+    return b0 + (b1 - b0) * (at - t0) / (t1 - t0)
 
 
 def _pings(measured: Measurement) -> list[Line]:
@@ -359,8 +442,10 @@ def _pings(measured: Measurement) -> list[Line]:
 def _distributions(measured: Measurement) -> list[Line]:
     out = []
     styles: tuple[Any, ...] = ("dashed", "line", "dotted")
-    ways = [(f"load {way}", measured.loaded(way)) for way in DIRECTIONS[::-1]]
-    for style, (name, spans) in zip(styles, [("idle", measured.spans("idle")), *ways], strict=True):
+    ways = [(f"load {way}", measured.loads(way)) for way in DIRECTIONS[::-1]]
+    if measured.together:
+        ways = [("load both ways", measured.loads())]
+    for style, (name, spans) in zip(styles, [("idle", measured.spans("idle")), *ways], strict=False):
         values = sorted(rtt for rtt in measured.rtts(spans) if rtt is not None)
         if values:
             every = max(1, len(values) // 500)

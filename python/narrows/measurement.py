@@ -241,18 +241,31 @@ class Measurement:
 
     def loaded(self, direction: Direction) -> list[tuple[float, float]]:
         """When flows of this direction sent, joined where they overlap."""
-        spans = sorted((f.from_s, f.to_s) for f in self.flows if f.direction == direction)
+        return self.loads(direction)
+
+    def loads(self, way: Direction | None = None, cc: str | None = None) -> list[tuple[float, float]]:
+        """When flows sent, joined where they overlap: of a direction, of a congestion control; any, where none is named.
+
+        Where no flow was counted (a load of datagrams), the loaded phases.
+        """
+        if way is None and not self.flows:
+            return self.spans("loaded")
+        flows = [f for f in self.flows if way in {None, f.direction} and cc in {None, f.cc} and f.to_s > f.from_s]
         out: list[tuple[float, float]] = []
-        for begin, end in spans:
+        for begin, end in sorted((f.from_s, f.to_s) for f in flows):
             if out and begin <= out[-1][1]:
                 out[-1] = (out[-1][0], max(out[-1][1], end))
-            elif end > begin:
+            else:
                 out.append((begin, end))
         return out
 
-    def loads(self) -> list[tuple[float, float]]:
-        """When flows of either direction sent; a time when both did is there once."""
-        return sorted({span for way in DIRECTIONS for span in self.loaded(way)})
+    @property
+    def together(self) -> bool:
+        """Were both directions loaded at the same time? More than half of the longer load counts."""
+        up, down = self.loads("up"), self.loads("down")
+        shared = math.fsum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in up for b in down)
+        longest = max(math.fsum(end - begin for begin, end in spans) for spans in (up, down))
+        return 2 * shared > longest > 0
 
     def rtts(self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0) -> list[float | None]:
         """Round trips of all trains within spans, each without its first `settle_s`; None for the unanswered."""
@@ -275,9 +288,18 @@ class Measurement:
             return Spread(int(_number(told.get("n")) or 0), **figures)
         return spread
 
-    def under_load(self, direction: Direction) -> Spread:
-        """The distribution of the round trips while this direction was loaded, without each load's first `SETTLE_S`."""
-        return Spread.of(self.rtts(self.loaded(direction), settle_s=SETTLE_S))
+    def under_load(self, direction: Direction | None, cc: str | None = None) -> Spread:
+        """The distribution of the round trips while a direction was loaded, without each load's first `SETTLE_S`.
+
+        Where both directions were loaded at once, it is that of both.
+        """
+        way = None if self.together else direction
+        return Spread.of(self.rtts(self.loads(way, cc), settle_s=SETTLE_S))
+
+    def latency_json(self) -> Json:
+        """The distributions that every command shows, as `latency_ms` of the JSON."""
+        ways = {way: self.under_load(way).json() for way in DIRECTIONS if self.loads(way)}
+        return {"idle": self.latency("idle").json(), "loaded": self.latency("loaded").json(), **ways}
 
     def rate_mbit(self, direction: Direction) -> float | None:
         """What its flows got together, Mbit/s of payload, averaged over the time that any of them sent."""

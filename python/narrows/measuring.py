@@ -16,7 +16,8 @@ LOADER = "cubic"
 """Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who fills buffers."""
 
 TESTS = (
-    BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page", "ping",
+    BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
+    "page_sequential", "ping",
 )  # fmt: skip
 
 MOST_STREAMS = 128
@@ -66,20 +67,36 @@ def measure(
     for at, part in enumerate(parts):
         tell = None if progress is None else _part(progress, at, len(parts))
         try:
-            text, beside = live.measure([host, "--test", part, *arguments], tell)
+            text, beside = live.measure([host, "--test", part, *_limited(arguments, done, len(parts))], tell)
         except EngineError as error:
             if not done:
                 raise
             said.append(f"{part} was not measured: {error}")
             break
+        except KeyboardInterrupt:
+            # The next part had not begun: those before it are whole.
+            if not done:
+                raise
+            done[-1].json.setdefault("data", {})["stopped_by"] = "user"
+            break
         done.append(Measurement.parse(text, "the measurement"))
         said += [beside] if beside else []
-        if done[-1].interrupted:
+        if done[-1].stopped_by in {"user", "lost"}:
             break
-    measured = summarized(done[0]) if len(done) == 1 else joined(done, test)
+    measured = joined(done, test)
     if done[-1].interrupted:
         raise Interrupted(measured, said)
     return measured, said
+
+
+def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) -> list[str]:
+    """The arguments of the next part, which shares `--max-data` with those before it and those to come."""
+    words = [*arguments, "--parts", str(parts - len(done))] if parts > len(done) + 1 else list(arguments)
+    most = (done[0].json.get("asked") or {}).get("max_data_bytes") if done else None
+    if most is not None:
+        moved = sum(int((one.json.get("data") or {}).get("moved_bytes") or 0) for one in done)
+        words += ["--max-data", f"{max(1, most - moved)}B"]
+    return words
 
 
 def simulated(
@@ -116,7 +133,8 @@ def _part(progress: Progress, at: int, of: int) -> Progress:
 def joined(parts: Sequence[Measurement], test: str) -> Measurement:
     """One after the other on one time axis; what is told once is the first one's."""
     whole: Json = copy.deepcopy(parts[0].json)
-    whole["asked"] = (whole.get("asked") or {}) | {"test": test}
+    if len(parts) > 1:
+        whole["asked"] = (whole.get("asked") or {}) | {"test": test}
     end = _end(parts[0])
     for part in parts[1:]:
         more = copy.deepcopy(part.json)
@@ -138,10 +156,7 @@ def joined(parts: Sequence[Measurement], test: str) -> Measurement:
 
 def summarized(measured: Measurement) -> Measurement:
     """With the latencies that every command shows in its JSON, too."""
-    told = measured.json.get("latency_ms") or {}
-    for name in ("idle", "loaded"):
-        told[name] = measured.latency(name).json()
-    measured.json["latency_ms"] = told
+    measured.json["latency_ms"] = (measured.json.get("latency_ms") or {}) | measured.latency_json()
     return measured
 
 
@@ -163,7 +178,11 @@ def _add(whole: Json, more: Json) -> None:
     if data and also:
         for key in ("planned_bytes", "moved_bytes"):
             data[key] = (data.get(key) or 0) + (also.get(key) or 0)
-        if data.get("stopped_by") == "duration":
+        most = (whole.get("asked") or {}).get("max_data_bytes")
+        if most:
+            # What the first did not move of its share the second may.
+            data["planned_bytes"] = min(data["planned_bytes"], most)
+        if data.get("stopped_by") == "duration" or also.get("stopped_by") in {"user", "lost"}:
             data["stopped_by"] = also.get("stopped_by")
     error, worse = whole.get("own_error"), more.get("own_error")
     if error and worse:

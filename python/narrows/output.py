@@ -13,6 +13,23 @@ from narrows.scenario import name_of
 from narrows.storage import replacing
 
 
+def check(*files: str | PathLike[str] | None) -> None:
+    """Before a command takes its time: can these files be written when it ends?
+
+    Raises:
+        OutputError: If one of them cannot be written where it is to be.
+    """
+    for file in files:
+        if not file:
+            continue
+        target = Path(file)
+        parent = target.absolute().parent
+        if not parent.is_dir():
+            raise OutputError(f"{name_of(file)}: there is no directory {name_of(parent)}")
+        if not os.access(target if target.exists() else parent, os.W_OK):
+            raise OutputError(f"{name_of(file)}: permission denied")
+
+
 def write(file: str | PathLike[str], content: str | bytes) -> None:
     """Writes a file; its folders are made.
 

@@ -113,7 +113,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         ],
     )  # fmt: skip
     losses = Picture(
-        "losses", "Losses and marks", TIME, "packets so far",
+        "losses", "Losses and marks", TIME, "packets, cumulative",
         f"What the queue has dropped and marked, and what each sender has sent again, since the start.{drawn}",
         [
             *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q, rows in queues),

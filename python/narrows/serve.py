@@ -16,7 +16,7 @@ from narrows.live import HOST
 @click.command()
 @click.option("--port", help="TCP and UDP; 5201 without. Example: --port 5555")
 @click.option("--bind", help="An address of this machine; all of them without. Example: --bind 192.0.2.1")
-@click.option("--token", help="Who does not know it is refused; or in $NARROWS_TOKEN. Example: --token secret")
+@click.option("--token", help="Who does not know it is refused; or in $NARROWS_TOKEN. Example: --token correct-horse")
 @click.option("--token-file", help="The same, from the first line of a file. Example: --token-file /etc/narrows.token")
 @click.option("--rate", help="Of one client each way. Example: --rate 100Mbit")
 @click.option("--duration", help="Of one client's visit; 10min without. Example: --duration 1min")
@@ -37,7 +37,7 @@ def serve(most: str | None, systemd_unit: bool, **given: str | None) -> None:
 
     Example: narrows serve
 
-    Example: narrows serve --token secret --rate 100Mbit
+    Example: narrows serve --token correct-horse --rate 100Mbit
 
     Example: narrows serve --xdp eth0
     """

@@ -102,7 +102,7 @@ def measure(
         ScenarioError: If the path is not right.
     """
     seen = watch(path, plan or Plan(), seed=seed, beside=beside, progress=progress)
-    return Measurement.of(_tree(seen, plan or Plan()))
+    return Measurement.of(_tree(seen, plan or Plan()) | {"latency_ms": seen.latency_json()})
 
 
 def watch(

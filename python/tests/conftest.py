@@ -12,6 +12,10 @@ import pytest
 
 import narrows as nw
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A background job is started with SIGINT ignored, and what a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).resolve().parents[2]
 NARROWS = Path(sys.executable).with_name("narrows")
 

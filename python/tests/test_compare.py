@@ -281,7 +281,7 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     told: list[float] = []
     whole, _ = measuring.measure("h", ["--duration", "3s"], progress=lambda now, end: told.append(now / end))
     more = ["--duration", "3s", "--cc", "cubic"]
-    assert asked == [["h", "--test", "tcp_ndown", *more], ["h", "--test", "tcp_nup", *more]]
+    assert asked == [["h", "--test", "tcp_ndown", *more, "--parts", "2"], ["h", "--test", "tcp_nup", *more]]
     assert told == [0.25, 0.75]
     assert [p.name for p in whole.phases] == ["idle", "loaded", "recovery"] * 2
     assert whole.rate_mbit("up") == pytest.approx(up.rate_mbit("up"))

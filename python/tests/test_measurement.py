@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 import narrows as nw
 from narrows import answers
-from narrows.measured import sentences
+from narrows.advise import sealed
+from narrows.measured import latencies, pictures, sentences
 from narrows.measurement import Measurement, MeasurementError, Spread
 from narrows.simulated import Plan, measure
+from narrows.words import millis
 
 PATH = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="100kB"))
 PLAN = Plan(streams=2, load_s=5.0)
@@ -62,7 +64,7 @@ def test_what_was_not_measured_is_none_and_not_zero() -> None:
 
 
 def test_latency_that_was_only_told_is_taken_as_told() -> None:
-    told = {"idle": {"n": 5, "mean": 10.0, "p50": 9.0}, "loaded": {"n": 9, "mean": 50.0}}
+    told = {"idle": {"n": 50, "mean": 10.0, "p50": 9.0}, "loaded": {"n": 90, "mean": 50.0}}
     said = answers.answer(Measurement.of(bare(latency_ms=told)))
     assert (said.idle.p50, said.idle.max, said.increase_ms, said.grade) == (9.0, None, 40.0, "B")
 
@@ -130,6 +132,7 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     assert json.dumps(said)
     assert set(said) == {
         "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute", "pings_lost",
+        "latency_by_cc_ms", "outages",
     }  # fmt: skip
 
 
@@ -140,7 +143,7 @@ def test_what_a_call_and_a_page_came_to_is_told() -> None:
     page = {"objects": 31, "idle_s": {"p50": 0.0424, "failed": 0}, "loaded_s": {"p50": 2.5, "failed": 1}}
     told = sentences(Measurement.of(bare(voip={"idle": voip(4.36, 4.4), "loaded": voip(4.2, 2.31)}, page=page)))
     assert "A call would score 4.4 idle and 2.3 under load (mean opinion, 1 to 4.4, by the E-model)." in told
-    assert "A page of 31 objects loaded in 42.4 ms idle and 2500.0 ms under load (median)." in told
+    assert "A page of 31 objects loaded in 42.4 ms without load and 2500.0 ms under load (median)." in told
     assert "1 of the pages did not come." in told
 
 
@@ -149,3 +152,103 @@ def test_what_a_call_and_a_page_came_to_is_told() -> None:
 def test_whatever_a_stranger_says_of_them_is_no_crash(told: object, key: str) -> None:
     with contextlib.suppress(MeasurementError):
         sentences(Measurement.of(bare(**{key: told})))
+
+
+def pinged(rtts: list[float | None], *, flows: list[dict[str, Any]], idle_s: float = 1.0) -> Measurement:
+    """A measurement of pings alone, idle and then loaded by some flows."""
+    every_s = 0.1
+    end = len(rtts) * every_s
+    rows = [[round(at * every_s, 3), rtt] for at, rtt in enumerate(rtts)]
+    phases = [
+        {"name": "idle", "from_s": 0, "to_s": idle_s},
+        {"name": "loaded", "from_s": idle_s, "to_s": end},
+    ]
+    return Measurement.of(bare(phases=phases, flows=flows, pings=[{"columns": ["t_s", "rtt_ms"], "samples": rows}]))
+
+
+def flow(name: str, begin: float, end: float, *, cc: str = "cubic", stops: float | None = None) -> dict[str, Any]:
+    """A flow of 8 Mbit/s, or one that delivers nothing any more from a time on."""
+    stop = end if stops is None else stops
+    samples = [[begin + at / 10, min(at / 10, stop - begin) * 1e6] for at in range(round((end - begin) * 10) + 1)]
+    return {
+        "id": name, "direction": name.rstrip("0123456789"), "cc": cc, "from_s": begin, "to_s": end,
+        "goodput_mbit": 8.0, "columns": ["t_s", "acked_bytes"], "samples": samples,
+    }  # fmt: skip
+
+
+def test_a_link_that_dies_gets_no_grade() -> None:
+    alive: list[float | None] = [20.0] * 60
+    dead: list[float | None] = [None] * 40
+    gone = pinged(alive + dead, flows=[flow("down1", 3, 10, stops=6)], idle_s=3)
+    (outage,) = answers.answer(gone).outages
+    assert (outage.from_s, outage.ended, outage.data_arrived) == (6.0, False, False)
+    assert (answers.answer(gone).grade, answers.answer(gone).connectivity_lost) == (None, True)
+    lost = "Connectivity was lost: no ping was answered and no data arrived from 6.0 s to the end. There is no grade."
+    assert lost in sentences(gone)
+    back = pinged(alive + dead + alive, flows=[flow("down1", 3, 16, stops=6)], idle_s=3)
+    assert "from 6.0 s to 10.0 s. There is no grade." in " ".join(sentences(back))
+    # Where data still arrives it is the pings that were not answered, and there is no grade either.
+    mute = pinged(alive + dead, flows=[flow("down1", 3, 10)], idle_s=3)
+    assert (answers.answer(mute).grade, answers.answer(mute).connectivity_lost) == (None, False)
+
+
+def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
+    every_third = [None if at % 3 else 20.0 for at in range(120)]
+    assert answers.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
+    # With round trips of 4 s the pings of the last seconds are answered after the end.
+    slow: list[float | None] = [*([20.0] * 40), *([4000.0] * 40), *([None] * 40)]
+    assert answers.answer(pinged(slow, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
+
+
+def test_two_pings_carry_no_grade() -> None:
+    few = pinged([20.0] * 4, flows=[flow("down1", 0.2, 0.4)], idle_s=0.2)
+    assert answers.answer(few).grade is None
+    assert any(
+        "too few pings for a grade: 2 idle and 1 under load were answered, and 20 of each" in one
+        for one in sentences(few)
+    )
+
+
+def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() -> None:
+    rtts: list[float | None] = [*([20.0] * 30), *([100.0] * 100), *([20.0] * 20), *([30.0] * 100)]
+    flows = [flow(f"{way}{at}", begin, begin + 10, cc=cc)
+             for at, (begin, cc) in enumerate([(3, "cubic"), (15, "bbr")]) for way in ("up", "down")]  # fmt: skip
+    both = pinged(rtts, flows=flows, idle_s=3)
+    said = answers.answer(both)
+    assert said.together
+    assert said.loaded["up"] == said.loaded["down"] == said.every
+    names = [row[0].text for row in latencies(both).rows]
+    assert names == ["idle", "load both ways", "load both ways, cubic", "load both ways, bbr"]
+    assert (said.by_cc["cubic"]["both"].p50, said.by_cc["bbr"]["both"].p50) == (100.0, 30.0)
+    one = pinged(rtts, flows=[f for f in flows if f["direction"] == "down"], idle_s=3)
+    assert [row[0].text for row in latencies(one).rows][1:] == ["load down", "load down, cubic", "load down, bbr"]
+
+
+def test_there_is_one_p95(measured: Measurement) -> None:
+    said = answers.answer(measured)
+    assert measured.json["latency_ms"]["down"] == said.loaded["down"].json()
+    assert measured.json["latency_ms"]["loaded"] == said.every.json()
+    table = {row[0].text: row[4].text for row in latencies(measured).rows}
+    assert table["load down"] == millis(said.loaded["down"].p95)
+    assert sealed.seen(measured, "down")["loaded_p95_ms"] == said.loaded["down"].p95
+
+
+def test_the_sum_of_all_flows_is_flat_where_they_are() -> None:
+    steady = pinged([20.0] * 100, flows=[flow("down1", 3.3, 9.9), flow("down2", 3.3, 9.9)], idle_s=3)
+    line = next(line for line in pictures(steady)[0].lines if line.label == "all down")
+    assert [y for y in line.y if y is not None] == pytest.approx([16.0] * 7, rel=0.02)
+
+
+def test_what_became_of_datagrams_is_told() -> None:
+    load = {
+        "direction": "up",
+        "sent": 1000,
+        "unsent": 5,
+        "received": 900,
+        "sent_mbit": 10.0,
+        "received_mbit": 9.0,
+        "loss": 0.1,
+    }
+    told = sentences(Measurement.of(bare(udp_load=load)))
+    assert "1,000 datagrams were sent up at 10.00 Mbit/s; 900 arrived at 9.00 Mbit/s; 10 % were lost." in told
+    assert "5 more had no room in this host's queue." in told

@@ -236,12 +236,27 @@ def _ask(
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Every line as JSON. Example: --json")
-def record(as_json: bool) -> None:
+@click.option(
+    "--score", type=click.Path(dir_okay=False), help="Score a forecast by this measurement. Example: --score after.json"
+)
+@click.option(
+    "--forecast", metavar="ID", help="The forecast of --score; the last open one without. Example: --forecast 3f2a"
+)
+def record(as_json: bool, score: str | None, forecast: str | None) -> None:
     """Say how the sealed forecasts of this host turned out.
+
+    Every later measurement of the same far end scores those that it can judge, and so does `narrows tune prove`.
 
     Example: narrows record
     """
     from narrows.advise import sealed  # noqa: PLC0415
+
+    if forecast is not None and score is None:
+        raise click.BadParameter("goes with --score FILE", param_hint="--forecast")
+    if score is not None:
+        from narrows import files  # noqa: PLC0415
+
+        sealed.score(files.read(score), forecast=forecast)
     from narrows.show import console, table  # noqa: PLC0415
     from narrows.tables import Cell, Table, significant  # noqa: PLC0415
 

@@ -19,10 +19,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows import history
+from narrows.answers import outages
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measurement import Measurement, short
 
 if TYPE_CHECKING:
+    from narrows.advise.candidates import Candidate
     from narrows.advise.verdict import Advice
 
 Json = dict[str, Any]
@@ -112,6 +114,7 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
         "host": "" if measured is None else measured.host,
         "measurement": "" if measured is None else measured.id,
         "way": way,
+        "load": None if measured is None else _load(measured, way) | _changes(choice),
         "path": asked.place.json(),
         "as": asked.role,
         "for": list(asked.cares),
@@ -121,6 +124,22 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
         "runs": len(advice.found.trials),
         "figures": figures,
     }
+
+
+def _load(measured: Measurement, way: str) -> Json:
+    """What loaded a direction: by how many flows at a time, by which congestion control, beside the other direction?"""
+    flows = [flow for flow in measured.flows if flow.direction == way]
+    ccs = sorted({flow.cc for flow in flows if flow.cc})
+    spans = measured.loads("up" if way == "up" else "down")
+    return {
+        "flows": len(flows) // max(1, len(spans)),
+        "cc": ccs[0] if len(ccs) == 1 else None,
+        "both_ways": measured.together,
+    }
+
+
+def _changes(choice: Candidate) -> Json:
+    return {} if choice.present or choice.cc is None else {"cc": choice.cc}
 
 
 def _way(measured: Measurement, role: str) -> str:
@@ -219,7 +238,117 @@ def score(measured: Measurement, *, forecast: str | None = None, changed: str | 
         raise NarrowsError(
             "there is no forecast that this measurement could score\n    write: narrows advise MEASUREMENT"
         )
-    of = fitting[-1]
+    return _judge(fitting[-1], measured)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """A forecast that a later measurement scored, or why it could not.
+
+    Attributes:
+        forecast: Its hash.
+        key: What was to be switched on.
+        judged: Its figures and what they became; empty where it was not scored.
+        why: Why it was not scored; empty where it was.
+    """
+
+    forecast: str
+    key: str
+    judged: tuple[Judged, ...] = ()
+    why: str = ""
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "forecast": self.forecast,
+            "choice": self.key,
+            "figures": [one.json() for one in self.judged],
+            "not_scored": self.why or None,
+        }
+
+
+def score_open(measured: Measurement, *, queue: str | None = None) -> list[Scored]:
+    """Scores every open forecast of the same far end that this later measurement can judge, and keeps the scores.
+
+    A forecast says what is measured when the same load is repeated after the change. It is scored by a load of the
+    same direction, flows and congestion control as forecast; `queue` is a queue discipline that is known to be on, for
+    a measurement does not show it.
+
+    Raises:
+        NarrowsError: If the file was changed by hand.
+        OutputError: If a score cannot be written.
+    """
+    lines = list(read())
+    done = {line["forecast"] for line in lines if line["kind"] == "score"}
+    out = []
+    for line in lines:
+        if line["kind"] != "forecast" or line["hash"] in done or not _later(line, measured):
+            continue
+        why = _unlike_load(line, measured, queue)
+        judged = () if why else tuple(_judge(line, measured))
+        out.append(Scored(forecast=line["hash"], key=_named(line), judged=judged, why=why))
+    return out
+
+
+def _named(line: Json) -> str:
+    return "leave it" if line["leave"] else str(line["choice"]["key"])
+
+
+def _later(line: Json, measured: Measurement) -> bool:
+    """Is it a later measurement of the same far end, and a whole one?"""
+    if not line["host"] or line["host"] != measured.host or line["measurement"] == measured.id:
+        return False
+    try:
+        started, at = (datetime.fromisoformat(text) for text in (measured.started, line["at"]))
+    except ValueError:
+        return False
+    return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
+
+
+def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
+    """Why a measurement does not judge a forecast; empty where it does."""
+    way, wanted = line["way"], line.get("load") or {"cc": line["choice"]["cc"] or line["now"]}
+    if not any(flow.direction == way for flow in measured.flows):
+        return f"it is of the direction {way}, which was not loaded"
+    load = _load(measured, way)
+    if wanted["cc"] is not None and load["cc"] != wanted["cc"]:
+        return f"it is of a load by {wanted['cc']}, and this one was by {load['cc'] or 'several'}: --cc {wanted['cc']}"
+    if wanted.get("flows", load["flows"]) != load["flows"]:
+        return f"it is of {wanted['flows']} flows, and these were {load['flows']}: --streams {wanted['flows']}"
+    if wanted.get("both_ways", load["both_ways"]) != load["both_ways"]:
+        return "it is of another test: one loads both directions at once, the other does not"
+    choice = line["choice"]
+    if (
+        not line["leave"]
+        and (choice["queue"] is not None or choice["shaper_share"] is not None)
+        and not (choice["shaper_share"] is None and queue == choice["queue"])
+    ):
+        return (
+            "a measurement does not show whether its queue discipline is on; "
+            f"once it is: narrows record --score FILE --forecast {line['hash'][:12]}"
+        )
+    return ""
+
+
+def sentences(scored: Sequence[Scored]) -> list[str]:
+    """What became of the open forecasts, a sentence each."""
+    out = []
+    for one in scored:
+        name = f"The sealed forecast {one.forecast[:12]} ({one.key})"
+        if one.why:
+            out.append(f"{name} is not scored: {one.why}.")
+            continue
+        hits = sum(judged.hit for judged in one.judged)
+        figures = [
+            f"{j.name} {j.measured:.4g} ({'within' if j.hit else 'outside'} {j.low:.4g} to {j.high:.4g})"
+            for j in one.judged
+        ]
+        out.append(f"{name} is scored: {hits} of {len(one.judged)} figures were within; {', '.join(figures)}.")
+    return out
+
+
+def _judge(of: Json, measured: Measurement) -> list[Judged]:
+    """Keeps the score of a forecast."""
     found = seen(measured, of["way"])
     found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
     found |= {"p95_ms": found["loaded_p95_ms"]} if "loaded_p95_ms" in found else {}

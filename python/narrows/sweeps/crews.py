@@ -30,8 +30,11 @@ _LARGEST = 2000
 _AHEAD = 4
 """So many answered batches for each process wait to be kept."""
 
-_BEGIN = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import main; main()"
-"""A process that finds what this one finds."""
+_BEGIN = (
+    "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; "
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import main; main()"
+)
+"""A process that finds what this one finds, and that no signal to the whole group ends, not even while it begins."""
 
 
 class Batches:

@@ -43,7 +43,8 @@ def _one(key: str, tree: dict[str, Any], seed: int) -> Outcome:
 
 def main() -> None:
     """Answers each line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # They are for who asked, and may come to the whole group.
     _die_with_parent()
     # Who asked may be gone by the time of the answer.
     with suppress(BrokenPipeError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -36,6 +37,19 @@ class RefusedError(NarrowsError):
         """Keeps both."""
         super().__init__(message)
         self.code = code
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal that came too late: it was done already.
+
+    Attributes:
+        done: What came of it.
+    """
+
+    def __init__(self, done: Json) -> None:
+        """With what came of it."""
+        super().__init__()
+        self.done = done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +85,12 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     with child:
         try:
             out, said = child.communicate(given)
-        except KeyboardInterrupt:
-            # It has heard Ctrl-C, too, and puts everything back before it ends.
-            child.wait()
+        except KeyboardInterrupt as stop:
+            # It puts everything back before it ends, unless it has done all of it already.
+            child.send_signal(signal.SIGTERM)
+            out, _ = child.communicate()
+            if child.returncode == 0 and out.strip():
+                raise Interrupted(json.loads(out)) from stop
             raise
     if child.returncode == _STOPPED:
         raise KeyboardInterrupt

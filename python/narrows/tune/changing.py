@@ -241,7 +241,7 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
 @click.option("--duration", default="10s", show_default=True, help="Of each load. Example: --duration 30s")
 @click.option("--streams", default="4", show_default=True, help="Flows at once. Example: --streams 1")
 @click.option("--port", help="Of the far end; 5201 without. Example: --port 5555")
-@click.option("--token", help="The far end's; or in $NARROWS_TOKEN. Example: --token secret")
+@click.option("--token", help="The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse")
 @click.option("--yes", is_flag=True, help="Do not ask whether to begin. Example: --yes")
 @_places
 def prove(  # noqa: PLR0917 - Click calls it by keyword
@@ -269,6 +269,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     Example: narrows tune prove server.example --cc bbr
     """
     from narrows import measuring  # noqa: PLC0415
+    from narrows.advise import sealed  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.measurement import Direction, Measurement  # noqa: PLC0415
     from narrows.tune import prove as proving  # noqa: PLC0415
@@ -296,9 +297,13 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
             proof = proving.prove(plan, place, once, way=way, rounds=rounds, replace=replace, progress=bar)
         if not as_json:
             _print(proving.proof_lines(proof))
+        scored = proving.scored(proof, plan)
+        if not as_json:
+            _print(sealed.sentences(scored))
         kept = _kept(proof, plan, place, then=then, replace=replace, quiet=as_json)
         if as_json:
-            click.echo(json.dumps(proof.json() | {"kept": kept}))
+            forecasts = [one.json() for one in scored]
+            click.echo(json.dumps(proof.json() | {"kept": kept, "forecasts": forecasts}))
 
 
 def _kept(proof: Proof, plan: Json, place: Place, *, then: str | None, replace: bool, quiet: bool) -> bool:

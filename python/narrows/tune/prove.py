@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from narrows import compare
 from narrows.compare import Difference
 from narrows.errors import NarrowsError
 from narrows.measurement import Direction, Measurement
-from narrows.tune.apply import Json, Place, have, live_only
+from narrows.tune.apply import Interrupted, Json, Place, have, live_only
 from narrows.words import listed
+
+if TYPE_CHECKING:
+    from narrows.advise.sealed import Scored
 
 ROUNDS = 3
 """Each is one measurement without and one with the change; three are the fewest that tell loads apart."""
@@ -133,11 +136,17 @@ def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
     """The change is on, for the next boot nothing is written, and whatever happens it is off again."""
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # Its own process watches: it undoes the change when it is told to end, as it is with a session or the machine.
-    done, _ = have(["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan))
+    stopped: Interrupted | None = None
+    try:
+        done, _ = have(["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan))
+    except Interrupted as stop:
+        done, stopped = stop.done, stop
     if done.get("nothing_to_do"):
         # Undoing the last plan would undo another.
         raise NarrowsError("nothing to prove: it is so already; narrows tune revert, or a plan for something else")
     try:
+        if stopped is not None:
+            raise stopped
         yield
     finally:
         have(["revert", "--last"], place)
@@ -179,6 +188,19 @@ def compared(without: Sequence[Measurement], with_it: Sequence[Measurement], way
     other = "down" if way == "up" else "up"
     found = compare.differences(joined(without, test), joined(with_it, test))
     return [d for d in found if other not in d.figure.key.split("_")]
+
+
+def scored(proof: Proof, plan: Json) -> list[Scored]:
+    """What became of the open sealed forecasts, by the measurements with the change.
+
+    Raises:
+        NarrowsError: If the forecasts cannot be read, or a score cannot be written.
+    """
+    from narrows.advise import sealed  # noqa: PLC0415 - which brings what advises
+    from narrows.measuring import joined  # noqa: PLC0415
+
+    queues = [c["to"] for c in plan["changes"] if c["target"] == "net.core.default_qdisc"]
+    return sealed.score_open(joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None)
 
 
 def proof_lines(proof: Proof) -> list[str]:
