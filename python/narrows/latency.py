@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from os import PathLike
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__, live, untrusted_input

@@ -353,7 +353,7 @@ def pictures(measured: Measurement) -> list[Picture]:
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
         f"Payload acknowledged of each flow since the sample before; dotted, all flows of a way together.{left}",
-        [*(_goodput(i, f) for i, f in enumerate(shown)), *_measured.together],
+        [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
     )  # fmt: skip
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",

@@ -244,7 +244,7 @@ class Measurement:
         return self.loads(direction)
 
     def loads(self, way: Direction | None = None, cc: str | None = None) -> list[tuple[float, float]]:
-        """When flows sent, joined where they overlap: of a direction, of a congestion control; any, where none is named.
+        """When flows sent, joined where they overlap: of a direction, of a congestion control; any where none is named.
 
         Where no flow was counted (a load of datagrams), the loaded phases.
         """
@@ -298,7 +298,7 @@ class Measurement:
 
     def latency_json(self) -> Json:
         """The distributions that every command shows, as `latency_ms` of the JSON."""
-        ways = {way: self.under_load(way).json() for way in DIRECTIONS if self.loads(way)}
+        ways: Json = {way: self.under_load(way).json() for way in DIRECTIONS if self.loads(way)}
         return {"idle": self.latency("idle").json(), "loaded": self.latency("loaded").json(), **ways}
 
     def rate_mbit(self, direction: Direction) -> float | None:

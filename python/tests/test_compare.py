@@ -307,6 +307,22 @@ def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPat
     assert len(asked) == 1
 
 
+def test_both_ways_share_the_limit_of_data(monkeypatch: pytest.MonkeyPatch, before: Measurement) -> None:
+    told: list[list[str]] = []
+
+    def live(arguments: list[str], _progress: object) -> tuple[str, str]:
+        told.append(list(arguments))
+        data = {"planned_bytes": 2_500_000, "moved_bytes": 2_000_000, "stopped_by": "duration"}
+        return Measurement.of(before.json | {"asked": {"max_data_bytes": 5_000_000}, "data": data}).text(), ""
+
+    monkeypatch.setattr("narrows.live.measure", live)
+    whole, _ = measuring.measure("h", ["--max-data", "5MB"])
+    # The first may move half of it, the second what is left.
+    assert told[0][-2:] == ["--parts", "2"]
+    assert told[1][-2:] == ["--max-data", "3000000B"]
+    assert whole.json["data"]["moved_bytes"] <= whole.json["data"]["planned_bytes"] <= 5_000_000
+
+
 def test_a_second_way_that_fails_does_not_take_the_first_with_it(
     monkeypatch: pytest.MonkeyPatch, before: Measurement
 ) -> None:

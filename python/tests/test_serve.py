@@ -54,6 +54,19 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+def listening(port: int) -> None:
+    """Waits until something listens there, without connecting: an iperf3 server takes whoever comes for a client."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        rows = [row for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text("utf-8").splitlines()]
+        fields = [row.split() for row in rows[1:]]
+        # The local address, and the state LISTEN.
+        if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in fields if len(row) > 3):
+            return
+        time.sleep(0.02)
+    pytest.fail(f"nobody listens at port {port}")
+
+
 def iperf3(*words: str | int, seconds: float = 30) -> dict[str, Any]:
     """What an iperf3 client saw."""
     if shutil.which("iperf3") is None:
@@ -119,7 +132,7 @@ def test_an_iperf3_server_is_measured() -> None:
     port = free_port()
     with subprocess.Popen(["iperf3", "-s", "-p", str(port)], stdout=subprocess.DEVNULL) as server:
         try:
-            time.sleep(0.5)
+            listening(port)
             for test in ("tcp_up", "tcp_down", "bidir"):
                 seen = measure(port, "--test", test, "--duration", "1s", "--pacing", "40Mbit")
                 assert seen["peer"]["speaks"] == "iperf3"
@@ -141,15 +154,18 @@ def test_a_measurement_has_what_was_asked_for() -> None:
         for flow in seen["flows"]:
             assert flow["goodput_mbit"] == pytest.approx(20, rel=0.3)
             assert flow["ecn"]["dscp_survives"] is True
-            assert flow["busy_pct"] > 50
+            # A paced sender that passed so much was busy for that share of its time at least.
+            assert flow["busy_pct"] > 0.8 * 100 * flow["goodput_mbit"] / 20
             assert len(flow["samples"]) >= 6
             assert all(len(row) == len(flow["columns"]) for row in flow["samples"])
         assert [ping["dscp_arrived"] for ping in seen["pings"]] == [0, 8, 40, 46]
         assert [phase["name"] for phase in seen["phases"]] == ["idle", "loaded", "recovery"]
         assert seen["own_error"]["clock"]["kind"] == "common"
         error = seen["own_error"]
-        assert 0 < error["leaving_ms"] < 5
-        assert 0 < error["far"]["answering_ms"] < 5
+        # The time that both kernels took to send is part of a round trip.
+        slowest = seen["latency_ms"]["loaded"]["max"]
+        assert 0 < error["leaving_ms"] <= slowest
+        assert 0 < error["far"]["answering_ms"] <= slowest
         assert seen["data"]["stopped_by"] == "duration"
         call = measure(port, "--test", "voip", *token)["voip"]
         assert call["loaded"]["up"]["mos"] > 3

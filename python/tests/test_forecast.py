@@ -1,0 +1,100 @@
+"""Sealed forecasts are scored by every later measurement that can judge them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narrows as nw
+from narrows.advise import sealed
+from narrows.measurement import Measurement
+from narrows.simulated import Plan, measure
+from narrows.tune.prove import Proof, scored
+
+
+@pytest.fixture(autouse=True)
+def _record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def simulated() -> dict[str, Any]:
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB"))
+    return measure(path, Plan(cc="bbr", streams=2, idle_s=1.0, load_s=3.0, ways=("up",))).json
+
+
+def measured(tree: dict[str, Any], **more: object) -> Measurement:
+    told = {"id": "later", "started": "2026-03-02T00:00:00.000Z", "asked": tree["asked"] | {"host": "server"}}
+    return Measurement.of(tree | told | more)
+
+
+def forecast(**more: object) -> str:
+    line: dict[str, Any] = {
+        "kind": "forecast", "at": "2026-03-01T00:00:00+00:00", "host": "server", "measurement": "before", "way": "up",
+        "load": {"flows": 2, "cc": "bbr", "both_ways": False}, "now": "cubic", "leave": False,
+        "choice": {"key": "bbr", "cc": "bbr", "queue": None, "shaper_share": None},
+        "figures": [
+            {"name": "rate_mbit", "before": 8.0, "low": 5.0, "high": 12.0},
+            {"name": "loaded_p95_ms", "before": 80.0, "low": 1.0, "high": 2.0},
+        ],
+    }  # fmt: skip
+    return sealed._append(line | more)
+
+
+def test_a_later_measurement_scores_and_only_once(simulated: dict[str, Any]) -> None:
+    name = forecast()
+    (one,) = sealed.score_open(measured(simulated))
+    assert (one.forecast, [judged.hit for judged in one.judged]) == (name, [True, False])
+    assert "is scored: 1 of 2 figures were within" in sealed.sentences([one])[0]
+    assert sealed.rate(list(sealed.read())) == (1, 2)
+    assert sealed.score_open(measured(simulated)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"host": "another"}, {}),
+        ({"measurement": "later"}, {}),
+        ({}, {"started": "2026-02-01T00:00:00.000Z"}),
+        ({}, {"data": {"stopped_by": "user"}}),
+    ],
+)
+def test_what_is_not_a_later_whole_measurement_scores_nothing(
+    more: dict[str, Any], told: dict[str, Any], simulated: dict[str, Any]
+) -> None:
+    forecast(**more)
+    assert sealed.score_open(measured(simulated, **told)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"way": "down"}, "the direction down, which was not loaded"),
+        (
+            {"load": {"flows": 2, "cc": "cubic", "both_ways": False}},
+            "a load by cubic, and this one was by bbr: --cc cubic",
+        ),
+        ({"load": {"flows": 12, "cc": "bbr", "both_ways": False}}, "--streams 12"),
+        ({"load": {"flows": 2, "cc": "bbr", "both_ways": True}}, "another test"),
+        (
+            {"choice": {"key": "fq_codel", "cc": None, "queue": "fq_codel", "shaper_share": None}},
+            "narrows record --score",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_says_why(more: dict[str, Any], why: str, simulated: dict[str, Any]) -> None:
+    forecast(**more)
+    (one,) = sealed.score_open(measured(simulated))
+    assert one.judged == ()
+    assert why in sealed.sentences([one])[0]
+    assert sealed.rate(list(sealed.read())) == (0, 0)
+
+
+def test_prove_scores_what_it_has_switched_on(simulated: dict[str, Any]) -> None:
+    name = forecast(choice={"key": "fq", "cc": None, "queue": "fq", "shaper_share": None})
+    proof = Proof("up", [], [], [measured(simulated)])
+    plan = {"changes": [{"kind": "sysctl", "target": "net.core.default_qdisc", "to": "fq"}]}
+    (one,) = scored(proof, plan)
+    assert (one.forecast, one.why, len(one.judged)) == (name, "", 2)
