@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,37 @@ interval = "20ms"
 LONG = TINY.replace('"2s"', '"20h"')
 """So long that a test can interrupt it."""
 
+BEGUN = """
+import sys
+from pathlib import Path
+from narrows import cli, live
+
+begun = Path(sys.argv.pop(1))
+progressed, told = live._progressed, live._told
+
+
+def measured(line, progress):
+    words = line.split()
+    if words[0] == b"progress" and float(words[1]) > 2:
+        begun.touch()
+    return progressed(line, progress)
+
+
+def answered(out, name, tell):
+    def each(words):
+        if words[0] == "progress" and float(words[1]) > 0.05:
+            begun.touch()
+        tell(words)
+
+    return told(out, name, each)
+
+
+live._progressed, live._told = measured, answered
+sys.argv[0] = "narrows"
+cli.main()
+"""
+"""The command, which makes a file once it has measured for a while."""
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -53,6 +86,15 @@ def interrupted(program: str, folder: Path) -> tuple[int, str]:
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=10)
     return child.returncode, told
+
+
+def until(met: Callable[[], bool], child: subprocess.Popen[Any]) -> None:
+    """Waits for it, for half a minute at most, while a program goes on."""
+    end = time.monotonic() + 30
+    while not met():
+        assert child.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -7,48 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import LONG, NARROWS
+from conftest import BEGUN, LONG, NARROWS, until
 from test_serve import far_end
 
 from narrows import files
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-BEGUN = """
-import sys
-from pathlib import Path
-from narrows import cli, live
-
-begun = Path(sys.argv.pop(1))
-progressed, told = live._progressed, live._told
-
-
-def measured(line, progress):
-    words = line.split()
-    if words[0] == b"progress" and float(words[1]) > 2:
-        begun.touch()
-    return progressed(line, progress)
-
-
-def answered(out, name, tell):
-    def each(words):
-        if words[0] == "live" and int(words[1]) > 300:
-            begun.touch()
-        tell(words)
-
-    return told(out, name, each)
-
-
-live._progressed, live._told = measured, answered
-sys.argv[0] = "narrows"
-cli.main()
-"""
-"""The command, which makes a file once it has measured for a while."""
 
 
 @pytest.fixture
@@ -56,15 +24,6 @@ def far() -> Iterator[int]:
     """The port of a far end on this machine."""
     with far_end() as (port, _):
         yield port
-
-
-def until(met: Callable[[], bool], child: subprocess.Popen[Any]) -> None:
-    """Waits for it, for half a minute at most, while a program goes on."""
-    end = time.monotonic() + 30
-    while not met():
-        assert child.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def words(command: str, port: int, made: Path, *, lasts: str = "50s") -> list[str]:

@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NARROWS, Cli
+from conftest import BEGUN, Cli, until
 from test_serve import free_port
 
 from narrows import latency
@@ -382,13 +383,15 @@ def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
 
 def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
     with answering() as ports:
-        command = [NARROWS, "latency", "127.0.0.1", "--port", str(ports["serving"]), "--duration", "60s"]
         for words in ([], ["--policy", "default,lock", "--rounds", "60"]):
             files = [tmp_path / f"{len(words)}.{end}" for end in ("json", "hlog", "html", "svg")]
             wanted = [w for option, file in zip(("--out", "--hlog", "--report", "--plot"), files, strict=True)
                       for w in (option, str(file))]  # fmt: skip
-            with subprocess.Popen([*command, *words, *wanted], stdout=subprocess.PIPE, text=True) as child:
-                time.sleep(3)
+            begun = tmp_path / f"{len(words)}.begun"
+            asked_for = ["latency", "127.0.0.1", "--port", str(ports["serving"]), "--duration", "60s", *words, *wanted]
+            command = [sys.executable, "-c", BEGUN, str(begun), *asked_for]
+            with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as child:
+                until(begun.exists, child)
                 child.send_signal(signal.SIGINT)
                 out, _ = child.communicate(timeout=30)
             assert child.returncode == 130

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import NARROWS
+from conftest import BEGUN, NARROWS, until
 from test_live import HOST, ready
 from test_shell import shell
 
@@ -63,11 +63,13 @@ def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:
     assert (" idle and " in line or " without load and " in line) and " under load" in line, done.stdout  # noqa: PT018
 
 
-def stopped(far: str, *words: str, after_s: float) -> tuple[int, str]:
-    """The exit code and the words of a measurement that gets Ctrl-C."""
-    command = [NARROWS, "measure", "127.0.0.1", "--port", far, "--duration", "60s", "--no-history", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        time.sleep(after_s)
+def stopped(far: str, folder: Path, *words: str) -> tuple[int, str]:
+    """The exit code and the words of a measurement that gets Ctrl-C once it has lasted for two seconds."""
+    begun = folder / "begun"
+    asked = ["measure", "127.0.0.1", "--port", far, "--duration", "60s", "--no-history", *words]
+    command = [sys.executable, "-c", BEGUN, str(begun), *asked]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        until(begun.exists, child)
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=20)
         return child.returncode, out
@@ -75,7 +77,7 @@ def stopped(far: str, *words: str, after_s: float) -> tuple[int, str]:
 
 def test_ctrl_c_ends_a_measurement_and_what_was_seen_is_told(far: str, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
-    code, out = stopped(far, "--test", "ping", "--out", str(made), after_s=3)
+    code, out = stopped(far, tmp_path, "--test", "ping", "--out", str(made))
     assert code == 130
     assert "It was stopped after " in out and "Idle, a round trip took " in out  # noqa: PT018
     measured = files.read(made)
@@ -86,7 +88,7 @@ def test_ctrl_c_ends_a_measurement_and_what_was_seen_is_told(far: str, tmp_path:
 def test_ctrl_c_under_load_keeps_the_load(far: str, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     words = ["--test", "bidir", "--idle", "200ms", "--pacing", "20Mbit"]
-    code, out = stopped(far, *words, "--out", str(made), after_s=4)
+    code, out = stopped(far, tmp_path, *words, "--out", str(made))
     assert code == 130
     assert "It was stopped after " in out and "Payload passed at " in out  # noqa: PT018
     measured = files.read(made)
