@@ -6,8 +6,8 @@ cosine estimator of Lazarus, Lewis, Stock and Watson ("HAR Inference", J. Busine
 the series is projected on the B cosines of lowest frequency, B = 0.4 n^(2/3), and the mean square of these projections
 estimates its spectrum at frequency zero. The mean divided by it has Student's t distribution with B degrees of
 freedom, so that a short or slowly varying series has a wide interval. Deviation: B is at least three, for with two
-Student's t has tails too long for any verdict on ten seconds; in exchange the largest estimate of two to B cosines
-counts.
+Student's t has tails too long for any verdict on ten seconds; in exchange the larger of the estimates with
+two and with three counts.
 
 Several figures are judged at once by Holm's step-down procedure (Scandinavian J. Statistics 6, 1979): the probability
 of any false verdict among them is at most the level of all.
@@ -46,7 +46,8 @@ def of_series(values: Sequence[float]) -> Estimate:
     9
     """
     n = len(values)
-    freedom = min(n - 1, max(3, round(0.4 * n ** (2 / 3))))
+    usual = round(0.4 * n ** (2 / 3))
+    freedom = min(n - 1, max(3, usual))
     mean = math.fsum(values) / n
     # Of a constant series, rounding would leave something that is not zero.
     centred = [v - mean if abs(v - mean) > 1e-12 * abs(mean) else 0.0 for v in values]
@@ -54,7 +55,8 @@ def of_series(values: Sequence[float]) -> Estimate:
     for j in range(1, freedom + 1):
         projection = math.fsum(v * math.cos(math.pi * j * (i + 0.5) / n) for i, v in enumerate(centred))
         squares.append(2 / n * projection**2)
-    largest = max(math.fsum(squares[:count]) / count for count in range(2, freedom + 1))
+    counts = [freedom] if usual >= freedom else range(2, freedom + 1)
+    largest = max(math.fsum(squares[:count]) / count for count in counts)
     return Estimate(math.sqrt(largest / n), freedom)
 
 
