@@ -198,6 +198,10 @@ def outages(measured: Measurement) -> list[Outage]:
         certain = end if ended else end - max(0.0, 2 * slowest_s - AWAITED_S)
         if certain - begin >= SILENT_S:
             out.append(Outage(begin, end, ended, _arrived(measured, (begin, end))))
+    if measured.stopped_by == "lost" and all(outage.ended for outage in out):
+        # The far end was lost before so many pings could be.
+        last = max((phase.to_s for phase in measured.phases), default=0.0)
+        out.append(Outage(last, last, ended=False, data_arrived=False))
     return out
 
 

@@ -192,6 +192,13 @@ def test_a_link_that_dies_gets_no_grade() -> None:
     assert (answers.answer(mute).grade, answers.answer(mute).connectivity_lost) == (None, False)
 
 
+def test_a_far_end_that_is_lost_gets_no_grade() -> None:
+    whole = pinged([20.0] * 100, flows=[flow("down1", 3, 10)], idle_s=3)
+    lost = Measurement.of(whole.json | {"data": {"stopped_by": "lost"}})
+    assert (answers.answer(whole).grade, answers.answer(lost).grade) == ("A+", None)
+    assert answers.answer(lost).connectivity_lost
+
+
 def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
     every_third = [None if at % 3 else 20.0 for at in range(120)]
     assert answers.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
