@@ -288,9 +288,23 @@ def _latency(
         if spread is None or not settled:
             return None
         series = [_spreads([p for p in pings if s[0] <= p[0] < s[1]], s, which) for s in settled]
-        return _sample(getattr(spread, which), series)
+        sample = _sample(getattr(spread, which), series)
+        return sample if which == "mean" else _sectioned(sample, series)
 
     return of
+
+
+def _sectioned(sample: Sample | None, series: Sequence[Values]) -> Sample | None:
+    """A percentile is not the mean of the stretches' percentiles: their spread is taken around the whole one.
+
+    Sectioning (Asmussen and Glynn, Stochastic Simulation, 2007, section III.5a).
+    """
+    values = [v for one in series for v in one]
+    if sample is None or sample.uncertainty is None or sample.loads:
+        return sample
+    off = (sample.value - _mean(values)) / _mean(values)
+    error = math.sqrt(sample.uncertainty.error**2 + off**2 / len(values))
+    return Sample(sample.value, Estimate(error, sample.uncertainty.freedom))
 
 
 def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Values:
