@@ -323,20 +323,20 @@ def test_forecasts_are_sealed_scored_and_kept(tmp_path: Path, monkeypatch: pytes
     found = answer(Asked(place=stated(truth), cares=("bulk",)))
     assert found.choice.key == "bbr"
     name = sealed.seal(found, before)
-    kept = next(sealed.read())
+    (kept,) = sealed.read()
     assert kept["hash"] == name
     assert {figure["name"] for figure in kept["figures"]} == {"rate_mbit", "loaded_p95_ms", "again_pct"}
     after = measure(truth, Plan(cc="bbr", load_s=8.0, ways=("down",), streams=2), seed=9)
     judged = sealed.score(after, changed="bbr")
     assert len(judged) == 3
     assert next(one for one in judged if one.name == "rate_mbit").hit
-    assert sealed.rate(list(sealed.read())) == (sum(one.hit for one in judged), 3)
+    assert sealed.rate(sealed.read()) == (sum(one.hit for one in judged), 3)
     with pytest.raises(NarrowsError, match="no forecast"):
         sealed.score(after)
     text = sealed.file().read_text()
     sealed.file().write_text(text.replace('"cubic"', '"bbr"', 1))
     with pytest.raises(NarrowsError, match="line 1: changed"):
-        list(sealed.read())
+        sealed.read()
 
 
 PATH = ("--rate", "10Mbit", "--rtt", "100ms", "--buffer", "1bdp", "--kernel", "cubic,bbr", "--for", "bulk")
@@ -383,7 +383,18 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
     assert "no forecasts yet" in cli("record").stdout
     assert cli("advise", *PATH, "--loss", "3%", "--seal").returncode == 0
     assert json.loads(cli("record", "--json").stdout)["lines"][0]["choice"]["key"] == "bbr"
-    assert "1 forecasts, 0 of them scored" in cli("record").stdout
+    shown = cli("record").stdout
+    assert "1 forecasts, 0 of them scored" in shown
+    head = json.loads(cli("record", "--json").stdout)["head"]
+    assert f"The last line has the hash {head}." in shown
+    assert "line 1 of 1 has this hash" in cli("record", "--verify", head[:12]).stdout
+    # Removed and written anew: every line fits, but the noted hash is missing.
+    sealed.file().unlink()
+    assert cli("advise", *PATH, "--loss", "2%", "--seal").returncode == 0
+    missing = cli("record", "--verify", head)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "none of its 1 lines has the hash" in missing.stderr
+    assert json.loads(cli("record", "--verify", head, "--json").stdout)["holds"] is False
 
 
 def test_ctrl_c_gives_what_is_known() -> None:

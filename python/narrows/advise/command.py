@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from narrows.advise.asked import Place
     from narrows.advise.search import Found
     from narrows.measurement import Measurement
+    from narrows.storage import Chain
 
 _ROLES = ("sender", "forwarder", "receiver", "operator")
 
@@ -157,7 +158,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         return
     show(advice, out)
     if kept:
-        out.print(f"\nThe forecast is sealed as {kept[:12]}; `narrows record` tells how they turned out.")
+        out.print(f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports how it turns out.")
 
 
 def _stated(given: Mapping[str, str | None]) -> Place:
@@ -242,14 +243,25 @@ def _ask(
 @click.option(
     "--forecast", metavar="ID", help="The forecast of --score; the last open one without. Example: --forecast 3f2a"
 )
-def record(as_json: bool, score: str | None, forecast: str | None) -> None:
-    """Say how the sealed forecasts of this host turned out.
+@click.option(
+    "--verify",
+    metavar="HASH",
+    help="Report whether the record still holds this line; exit code 1 if not. Example: --verify 3f2a91bc04d5",
+)
+def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
+    """Report how the sealed forecasts of this host turned out.
 
     Every later measurement of the same far end scores those that it can judge, and so does `narrows tune prove`.
 
     Example: narrows record
+
+    Example: narrows record --verify 3f2a91bc04d5
     """
     from narrows.advise import sealed  # noqa: PLC0415
+
+    if verify is not None:
+        _verify(sealed.chain(), verify, as_json=as_json)
+        return
 
     if forecast is not None and score is None:
         raise click.BadParameter("goes with --score FILE", param_hint="--forecast")
@@ -260,10 +272,10 @@ def record(as_json: bool, score: str | None, forecast: str | None) -> None:
     from narrows.show import console, table  # noqa: PLC0415
     from narrows.tables import Cell, Table, significant  # noqa: PLC0415
 
-    lines = list(sealed.read())
+    lines = sealed.read()
     hits, of = sealed.rate(lines)
     if as_json:
-        click.echo(json.dumps({"hits": hits, "of": of, "lines": lines}))
+        click.echo(json.dumps({"hits": hits, "of": of, "lines": lines, "head": lines[-1]["hash"] if lines else None}))
         return
     out = console()
     forecasts = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
@@ -288,6 +300,24 @@ def record(as_json: bool, score: str | None, forecast: str | None) -> None:
     ]
     out.print()
     table(out, Table("Forecasts", ("forecast", "when", "far end", "change", "figure"), ("forecast", "measured"), rows))
+    out.print(f"\nThe last line has the hash {lines[-1]['hash']}.")
+    out.print("Keep the hash elsewhere: `narrows record --verify HASH` reports whether the record was rewritten since.")
+
+
+def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
+    try:
+        number, of = chain.find(head), len(chain.lines())
+    except NarrowsError as error:
+        if as_json:
+            click.echo(json.dumps({"holds": False, "why": str(error)}))
+        else:
+            click.echo(str(error), err=True)
+        click.get_current_context().exit(1)
+    if as_json:
+        click.echo(json.dumps({"holds": True, "line": number, "of": of}))
+        return
+    since = f"{of - number} lines were added since" if number < of else "no line was added since"
+    click.echo(f"{chain.file}: line {number} of {of} has this hash, and every line fits the one before it; {since}.")
 
 
 def _became(score: Mapping[str, Any] | None, name: str) -> str:

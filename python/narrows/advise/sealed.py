@@ -1,17 +1,17 @@
 """The sealed forecast: what was predicted, kept before anything changes, and how it turned out.
 
-One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added. Each line has the
-SHA-256 of the one before it (`before`) and of itself (`hash`), so that a prediction which was changed afterwards shows.
+One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added (`storage.Chain`). Each
+line holds the SHA-256 of the line before it and its own, so a line that was changed afterwards is detected. The hashes
+bind others: the owner of the file could rewrite all of it. Each hash is therefore printed and written to the system
+log, and `narrows record --verify HASH` reports whether the file still holds the line with that hash.
+
 A line is a forecast or the score of one.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,15 +22,13 @@ from narrows import history
 from narrows.answers import outages
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measurement import Measurement, short
+from narrows.storage import Chain
 
 if TYPE_CHECKING:
     from narrows.advise.candidates import Candidate
     from narrows.advise.verdict import Advice
 
 Json = dict[str, Any]
-
-FIRST = "0" * 64
-"""What the first line has before it."""
 
 SEEDS = 6
 """Simulated measurements of each variant, before and after."""
@@ -367,29 +365,18 @@ def _judge(of: Json, measured: Measurement) -> list[Judged]:
     return judged
 
 
-def read() -> Iterator[Json]:
-    """The lines, the oldest first, each held to the one before it.
+def chain() -> Chain:
+    """The forecasts and their scores as they are stored."""
+    return Chain(file())
+
+
+def read() -> list[Json]:
+    """The lines, the oldest first, each verified.
 
     Raises:
-        NarrowsError: If a line is not what was written.
+        NarrowsError: If a line was changed after it was written.
     """
-    where, before = file(), FIRST
-    try:
-        lines = where.read_text(encoding="utf-8").splitlines() if where.exists() else []
-    except (OSError, UnicodeDecodeError) as error:
-        raise NarrowsError(f"{where}: {error}") from error
-    for number, text in enumerate(lines, 1):
-        try:
-            line = json.loads(text)
-            told = line.pop("hash")
-        except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
-            raise NarrowsError(f"{where}: line {number}: not a line of this file") from error
-        if told != _hash(line) or line.get("before") != before:
-            raise NarrowsError(
-                f"{where}: line {number}: changed since it was written\n    move the file away to begin anew"
-            )
-        before = told
-        yield line | {"hash": told}
+    return chain().lines()
 
 
 def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
@@ -402,23 +389,13 @@ def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return sum(hits), len(hits)
 
 
-def _hash(line: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(line, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
 def _append(line: Json) -> str:
-    where = file()
     try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-        with where.open("a+", encoding="utf-8") as kept:
-            # Two that write at once would both name the same line as the one before.
-            fcntl.flock(kept, fcntl.LOCK_EX)
-            last = FIRST
-            for one in read():
-                last = one["hash"]
-            whole = line | {"before": last}
-            told = _hash(whole)
-            kept.write(json.dumps(whole | {"hash": told}, ensure_ascii=False) + "\n")
+        kept = chain().append(line)
     except OSError as error:
-        raise OutputError(f"{where}: {reason(error)}") from error
-    return told
+        raise OutputError(f"{file()}: {reason(error)}") from error
+    import syslog  # noqa: PLC0415 - only where there is a system log
+
+    # A copy of the hash that is not in the same file: whoever rewrites the chain would have to change the log, too.
+    syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
+    return kept
