@@ -228,9 +228,9 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
         add(f"interval of {name} contains the truth", [holds(known, value) for known, value in of if stated(known)])
         closed = [holds(known, value) for known, value in of if None not in (known["low"], known["high"])]
         add(f"the same, of intervals with two ends: {name}", closed, least=0.85)
-    add(
-        "interval of rtt_ms contains the truth", [holds(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole]
-    )
+    # What an emulator in user space adds to a round trip, only a referee knows: `validation.twin_live` asks one.
+    rtts = [holds(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]]
+    add("interval of rtt_ms contains the truth, simulated", rtts)
     inside = [
         known["value"] is None or holds(known, known["value"])
         for w in every
@@ -270,8 +270,9 @@ def markdown(rows: Sequence[Json]) -> str:
         f"{len(good)} paths drawn at random, {live} of them over real packets between two namespaces. Four kinds:",
         "`fair`, fair queueing both ways, loaded by 2 to 8 flows; `both`, both ways at once by one or four flows",
         "of CUBIC or BBR; `udp`, an evenly paced stream of others along one way, 15 to 60 % of the link; `tcp`, one or",
-        f"two long TCP flows of others. Seeds {SIMULATED.start} to {SIMULATED.stop - 1}, simulated, and {LIVE.start} to",
-        f"{LIVE.stop - 1}, live; none of them calibrated anything. Written by `python -m validation.twin_shared`.", "",
+        f"two long TCP flows of others. Seeds {SIMULATED.start} to {SIMULATED.stop - 1}, simulated, and",
+        f"{LIVE.start} to {LIVE.stop - 1}, live; none of them calibrated anything.",
+        "Written by `python -m validation.twin_shared`.", "",
         "| what | asked | found | |", "|---|---|---|---|",
         *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(good)), "",
         "An interval may have an open end, where others' traffic cannot be excluded or a link was never full. So this",
