@@ -175,13 +175,46 @@ pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
     }
 }
 
+/// The kind of hardware of an interface of this thread's namespace: `ARPHRD_ETHER`, `ARPHRD_NONE` of a TUN device …
+pub fn hardware(name: &str) -> io::Result<Option<u16>> {
+    let mut kind = None;
+    entries(name, |address| {
+        if c_int::from(address.sa_family) == libc::AF_PACKET {
+            // SAFETY: an address of this family is such a structure.
+            kind = Some(unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_ll>() }.sll_hatype);
+        }
+    })?;
+    Ok(kind)
+}
+
 /// The addresses of an interface of this thread's namespace.
 pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut found = Vec::new();
+    entries(name, |address| {
+        let at = std::ptr::from_ref(address);
+        // SAFETY: the address is of the family that it says.
+        match c_int::from(address.sa_family) {
+            libc::AF_INET => {
+                let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
+                found.push(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into());
+            }
+            libc::AF_INET6 => {
+                let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+                found.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
+            }
+            _ => {}
+        }
+    })?;
+    Ok(found)
+}
+
+/// Every address of an interface of this thread's namespace, of whatever family.
+fn entries(name: &str, mut each: impl FnMut(&libc::sockaddr)) -> io::Result<()> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the list is the C library's until it is given back below.
     answer(unsafe { libc::getifaddrs(&mut first) })?;
-    let (mut next, mut found) = (first, Vec::new());
-    // SAFETY: each entry ends with the next one or with nothing; its name ends with a zero, its address is of the family that it says.
+    let mut next = first;
+    // SAFETY: each entry ends with the next one or with nothing; its name ends with a zero.
     unsafe {
         while let Some(entry) = next.as_ref() {
             next = entry.ifa_next;
@@ -191,21 +224,11 @@ pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
             if std::ffi::CStr::from_ptr(entry.ifa_name).to_bytes() != name.as_bytes() {
                 continue;
             }
-            match c_int::from(address.sa_family) {
-                libc::AF_INET => {
-                    let v4 = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
-                    found.push(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into());
-                }
-                libc::AF_INET6 => {
-                    let v6 = &*entry.ifa_addr.cast::<libc::sockaddr_in6>();
-                    found.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
-                }
-                _ => {}
-            }
+            each(address);
         }
         libc::freeifaddrs(first);
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The address from which this host would send to `to`; nothing is sent.

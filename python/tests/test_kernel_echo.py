@@ -8,6 +8,8 @@ import sys
 import time
 
 import pytest
+from test_live import ready
+from test_shell import shell
 from wires import DEVICE, FAR, Wire, run, wire
 
 from narrows.live import HOST
@@ -93,6 +95,15 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             assert "narrows_serve_kernel_answers_total 4\n" in run(*between.far, sys.executable, "-c", fetch)
         finally:
             server.kill()
+
+
+def test_a_device_without_ethernet_frames_is_refused() -> None:
+    ready()
+    # The device of a shell's host is a TUN device.
+    done = shell("--rate", "1Mbit", "--quiet", command=[str(HOST), "serve", "--port", "0", "--xdp", "e0"])
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("--xdp e0: its packets have no Ethernet header")
+    assert "leave --xdp out" in done.stderr
 
 
 def test_what_is_missing_is_said() -> None:
