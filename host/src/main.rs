@@ -226,8 +226,8 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     let stream = options.stream;
     let outcome = latency::run(&options, &mut |at| {
         let told = at.outcome;
-        let median = told.rtt.below(2).unwrap_or(0) as f64 / 1000.0;
-        let most = told.rtt.extremes().map_or(0, |e| e.1) as f64 / 1000.0;
+        let median = told.response.below(2).unwrap_or(0) as f64 / 1000.0;
+        let most = told.response.extremes().map_or(0, |e| e.1) as f64 / 1000.0;
         let (answered, lost) = (told.answered, told.lost());
         let mut out = std::io::stdout();
         !stream

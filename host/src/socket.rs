@@ -272,6 +272,19 @@ pub fn no_delay(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32);
 }
 
+/// Notices that the other end has gone without a word: after `idle` seconds of silence a keepalive each `interval` seconds, and
+/// at most `missed` without an answer.
+pub fn keep_alive(fd: &OwnedFd, (idle, interval, missed): (u32, u32, u32)) {
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
+    for (option, value) in [
+        (libc::TCP_KEEPIDLE, idle),
+        (libc::TCP_KEEPINTVL, interval),
+        (libc::TCP_KEEPCNT, missed),
+    ] {
+        let _ = set(fd, libc::IPPROTO_TCP, option, &(value as c_int));
+    }
+}
+
 /// Bytes that a socket may hold each way, where a peer asks for it.
 pub fn set_buffers(fd: &OwnedFd, bytes: u32) {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);

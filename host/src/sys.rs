@@ -175,7 +175,7 @@ pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
     }
 }
 
-/// The kind of hardware of an interface of this thread's namespace: `ARPHRD_ETHER`, `ARPHRD_NONE` of a TUN device …
+/// The kind of hardware of an interface of this thread's namespace (`ARPHRD_ETHER`, …), if it has a hardware address.
 pub fn hardware(name: &str) -> io::Result<Option<u16>> {
     let mut kind = None;
     entries(name, |address| {

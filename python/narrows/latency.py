@@ -1,7 +1,9 @@
 """How long one answer takes, and whose delay it is: what `narrows-host latency` measured, for people to read.
 
-Only shows: every figure is the program's own. Times are µs in JSON, in tables and in sentences, from 10 ms on ms in
-sentences. A percentile that its sample cannot carry (fewer than ten answers beyond it) is `None` and is shown as "–".
+Only shows: every figure is the program's own. The headline, the slow answers and the episodes use one clock, from when
+a question was due to its answer; the time from sent to answer, which leaves out how late questions left, is beside it.
+Times are µs in JSON, in tables and in sentences, from 10 ms on ms in sentences. A percentile that its sample cannot
+carry (fewer than ten answers beyond it) is `None` and is shown as "–".
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
 """Without an answer for longer, at the end, the far end is gone; an answer is awaited for a second."""
 _SHOWN = 12
-"""So many slow answers are listed."""
+"""So many episodes of slow answers are listed."""
 
 Tell = Callable[[float, str], object]
 """Told now and then how far it is, 0 to 1, and how it stands, in words."""
@@ -142,7 +144,7 @@ def needed(percentile: str) -> int:
 
 def sentences(told: Json) -> list[str]:
     """The answer first, then what belongs to it."""
-    out = [_answer(told)]
+    out = [_answer(told), *_round_trip(told)]
     out += [f"It was stopped after {told['lasted_s']:.1f} s."] if told.get("interrupted") else []
     silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
     if silent > max(_SILENT_S, 2e-6 * told["interval_us"]):
@@ -155,33 +157,47 @@ def sentences(told: Json) -> list[str]:
 
 
 def _answer(told: Json) -> str:
-    rtt = told["rtt_us"]
-    within = [(p, rtt[p]) for p in PERCENTILES if rtt.get(p) is not None and p not in {"p50", "p90"}]
-    words = [f"half of the answers took at most {span(rtt['p50'])}"] if rtt["p50"] is not None else []
-    words += [f"{named(p)[1:]} % at most {span(value)}" for p, value in within]
-    words.append(f"the slowest {span(rtt['max'])}")
-    missing = next((p for p in PERCENTILES if rtt.get(p) is None), None)
+    took = told["response_us"]
+    missing = next((p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None)
     rest = f" {named(missing)} would need {needed(missing):,} answers." if missing else ""
-    if told["lost"]:
-        lost = f"{told['lost']:,} of {told['sent']:,} questions were not answered"
+    corrupted = told.get("corrupted", 0)
+    if told["lost"] or corrupted:
+        fates = [(told["lost"], "not answered"), (corrupted, "answered with wrong bytes only")]
+        counted = " and ".join(f"{n:,} were {what}" for n, what in fates if n)
+        lost = f"Of {told['sent']:,} questions {counted}"
     elif told["sent"] == 1:
         lost = "The one question was answered"
     else:
         lost = f"All {told['sent']:,} questions were answered"
-    return f"{lost}: {', '.join(words)}.{rest}"
+    return f"{lost}. Due to answer: {_took(took)}.{rest}"
+
+
+def _round_trip(told: Json) -> list[str]:
+    return [f"Sent to answer (round trip): {_took(told['rtt_us'])}."]
+
+
+def _took(part: Json) -> str:
+    """Half, the carried percentiles and the slowest."""
+    within = [(p, part[p]) for p in PERCENTILES if part.get(p) is not None and p not in {"p50", "p90"}]
+    words = [f"half took at most {span(part['p50'])}"] if part["p50"] is not None else []
+    words += [f"{named(p)[1:]} % at most {span(value)}" for p, value in within]
+    return ", ".join([*words, f"the slowest {span(part['max'])}"])
 
 
 def _trouble(told: Json) -> list[str]:
     kinds = {
         "duplicates": "came twice",
         "reordered": "came after a later one",
-        "mismatches": "were not what was asked for",
+        "mismatches": "answers had wrong bytes",
         "unsent": "questions had no room to leave",
         "skipped": "questions were not asked, for the client stood still",
         "refused": "times the far end's host refused",
         "socket_drops": "answers came and found no room",
     }
     seen = [f"{told[key]:,} {what}" for key, what in kinds.items() if told.get(key)]
+    if again := told.get("reconnections"):
+        times = "once" if again == 1 else f"{again:,} times"
+        seen.append(f"the far end had gone, and the session was opened again {times}")
     if told["class"]["there"] is not None and told["class"]["there"] >> 2 != told["class"]["back"] >> 2:
         there, back = told["class"]["there"] >> 2, told["class"]["back"] >> 2
         seen.append(f"questions arrived with code point {there}, answers with {back}")
@@ -197,7 +213,12 @@ def _slow(told: Json) -> list[str]:
         return [f"No answer was slow (came more than {limit} after its question was due)."]
     blamed = sorted(slow["blamed"].items(), key=lambda item: -item[1])
     whose = ", ".join(f"{n:,} for {PARTS[part]}" for part, n in blamed)
-    return [f"{slow['count']:,} answers were slow (came more than {limit} after their question was due): {whose}."]
+    many = slow.get("episodes", {}).get("count", 0)
+    grouped = f" in {many:,} episode{'s' * (many != 1)}" if many else ""
+    said = (
+        f"{slow['count']:,} answers were slow{grouped} (came more than {limit} after their question was due): {whose}."
+    )
+    return [said]
 
 
 def _parts(told: Json) -> list[str]:
@@ -217,7 +238,10 @@ def _own(told: Json) -> str:
     if not told["stamps"]:
         said.append("without the kernel's stamps nobody is blamed")
     if told["contradicted"]:
-        said.append(f"{told['contradicted']:,} answers have stamps that contradict each other: a clock was set")
+        said.append(
+            f"{told['contradicted']:,} answers have stamps that contradict each other, as when a clock is set or a "
+            "device stamps late: nobody is blamed for these"
+        )
     return f"Its own error: {'; '.join(said)}."
 
 
@@ -229,19 +253,23 @@ def findings(told: Json) -> list[str]:
 def figures(told: Json) -> Table:
     """A row for round trips, for what lies around them, and for each part."""
     rows = [
-        ("round trip", "rtt_us"),
         ("due to answer", "response_us"),
+        ("sent to answer", "rtt_us"),
         ("sent late", "late_us"),
         *((name.removeprefix("the "), f"parts_us.{key}") for key, name in PARTS.items()),
     ]
-    names = ("min", "mean", *PERCENTILES, "max")
-    cells = []
+    parts: list[tuple[str, str, Json]] = []
     for name, path in rows:
         at = told
         for step in path.split("."):
             at = (at or {}).get(step)  # type: ignore[assignment]
-        if not at:
-            continue
+        if at:
+            parts.append((name, path, at))
+    # A percentile that no row carries has no column.
+    carried = [p for p in PERCENTILES if any(at.get(p) is not None for _, _, at in parts)]
+    names = ("min", "mean", *carried, "max")
+    cells = []
+    for name, path, at in parts:
         values = [Cell(_cell(at[key]), f"{path}.{key}") for key in names]
         cells.append([Cell(name), *values, Cell(f"{at['n']:,}", f"{path}.n")])
     head = tuple(f"{named(key)} µs" for key in names)
@@ -252,27 +280,30 @@ def _cell(us: float | None) -> str:
     return _NONE if us is None else f"{us:.1f}"
 
 
-def slowest(told: Json, most: int = _SHOWN) -> Table:
-    """The slowest answers, in time: their number, when, who is to blame."""
-    kept = sorted(told["slow"]["kept"], key=lambda slow: -slow["response_us"])[:most]
+def episodes(told: Json, most: int = _SHOWN) -> Table:
+    """The episodes with the slowest answers, in time: slow answers awaited at the same time are one episode."""
+    # Files of earlier versions have none.
+    known = told["slow"].get("episodes", {"count": 0, "kept": []})
+    kept = sorted(enumerate(known["kept"]), key=lambda one: -one[1]["response_us"])[:most]
     rows = []
-    for slow in sorted(kept, key=lambda slow: slow["t_s"]):
-        at = f"slow.kept.{told['slow']['kept'].index(slow)}"
+    for place, one in sorted(kept):
+        at = f"slow.episodes.kept.{place}"
         rows.append(
             [
-                Cell(PARTS[slow["blamed"]].removeprefix("the "), f"{at}.blamed"),
-                Cell(slow["at"], f"{at}.at"),
-                Cell(str(slow["number"]), f"{at}.number"),
-                Cell(f"{slow['t_s']:.6f}", f"{at}.t_s"),
-                Cell(_cell(slow["response_us"]), f"{at}.response_us"),
-                Cell(_cell(slow["rtt_us"]), f"{at}.rtt_us"),
-                Cell(_cell(slow["late_us"]), f"{at}.late_us"),
+                Cell(PARTS[one["blamed"]].removeprefix("the "), f"{at}.blamed"),
+                Cell(one["at"], f"{at}.at"),
+                Cell(f"{one['t_s']:.6f}", f"{at}.t_s"),
+                Cell(f"{one['lasted_us'] / 1000:.3f}", f"{at}.lasted_us"),
+                Cell(f"{one['answers']:,}", f"{at}.answers"),
+                Cell(_cell(one["response_us"]), f"{at}.response_us"),
+                Cell(_cell(one["rtt_us"]), f"{at}.rtt_us"),
+                Cell(_cell(one["late_us"]), f"{at}.late_us"),
             ]
         )
-    left = told["slow"]["count"] - len(rows)
+    left = known["count"] - len(rows)
     more = f"; {left:,} more" if left > 0 else ""
-    head = ("number", "after s", "due to answer µs", "round trip µs", "sent late µs")
-    return Table(f"Slow answers{more}", ("whose delay", "due at"), head, rows)
+    head = ("after s", "lasted ms", "slow answers", "slowest: due to answer µs", "sent to answer µs", "sent late µs")
+    return Table(f"Episodes of slow answers{more}", ("whose delay", "began"), head, rows)
 
 
 def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float]]:
@@ -294,7 +325,7 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
     """For the page: percentiles by their nines, and when slow answers came."""
     nines, slow = [], []
     for place, (name, told) in enumerate(several):
-        for key, of, style in (("rtt_us", "round trip", "line"), ("late_us", "sent late", "dotted")):
+        for key, of, style in (("response_us", "due to answer", "line"), ("rtt_us", "sent to answer", "dotted")):
             if not told.get(key):
                 continue
             values, beyond = cumulative(told[key]["histogram_ns"])
@@ -308,7 +339,7 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
     every = [
         Picture(
             "nines", "Percentiles", "nines of the percentile (1 is p90, 2 is p99, 3 is p99.9)", "µs",
-            "How long answers took at each percentile; dotted, how late their questions left.", nines,
+            "From due to answer at each percentile; dotted, from sent to answer.", nines,
         ),
         Picture("slow", "Slow answers", "time (s)", "due to answer (µs)", "Each slow answer that was kept.", slow),
     ]  # fmt: skip
@@ -338,12 +369,12 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
             policy, _, load = name.partition(", ")
             colour = COLOURS[policies.index(policy) % len(COLOURS)]
             dash = _DASHES[loads.index(load) % len(_DASHES)]
-            values, shares = cumulative(told["rtt_us"]["histogram_ns"])
+            values, shares = cumulative(told["response_us"]["histogram_ns"])
             kept = [(v, s) for v, s in zip(values, shares, strict=True) if s > 0]
             beyond.plot(
                 [v for v, _ in kept], [s for _, s in kept], color=colour, ls=dash, drawstyle="steps-post", label=name
             )
-            edges, heights = _bars(told["rtt_us"]["histogram_ns"])
+            edges, heights = _bars(told["response_us"]["histogram_ns"])
             counts.stairs(heights, edges, color=colour, ls=dash)
         for key, share in (("p50", 0.5), ("p99", 0.01), ("p99.9", 0.001), ("p99.99", 1e-4), ("p99.999", 1e-5)):
             beyond.axhline(share, color="#999999", linewidth=0.5, zorder=0)
@@ -351,7 +382,7 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
         beyond.set(xscale="log", yscale="log", ylabel="share of answers beyond")
         if len(several) == 1:
             beyond.set_title(_answer(several[0][1]), fontsize=8, loc="left", wrap=True)
-        counts.set(xscale="log", yscale="log", xlabel="round trip (µs)", ylabel="answers")
+        counts.set(xscale="log", yscale="log", xlabel="due to answer (µs)", ylabel="answers")
         for ax in (beyond, counts):
             ax.grid(visible=True, linewidth=0.4, alpha=0.5)
         if len(several) > 1:
@@ -402,7 +433,7 @@ def _run(name: str, told: Json) -> Json:
         "name": name,
         "answer": said[:-1],
         "sure": [said[-1], *findings(told)],
-        "tables": [paged(t) for t in (figures(told), slowest(told)) if t.rows],
+        "tables": [paged(t) for t in (figures(told), episodes(told)) if t.rows],
         "notes": [],
         **drawn(pictures([(name, told)])),
         "verdicts": None,

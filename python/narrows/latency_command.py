@@ -58,7 +58,7 @@ def _passed(command: F) -> F:
         ("--port", "5201; of echo 7, stamp 862, irtt 2112. Example: --port 5555"),
         ("--interval", "From one question to the next; 1ms without, 0s of pingpong. Example: --interval 200us"),
         ("--count", "Questions; as many as fit into the duration without. Example: --count 1000000"),
-        ("--duration", "10s without. Example: --duration 1min"),
+        ("--duration", "Duration, after the warm-up [default: 11s]. Example: --duration 1min"),
         ("--size", "Of a question and its answer; 64B without, or what the protocol needs. Example: --size 1000B"),
         ("--slow", "An answer is slow from here on; the median and 1ms without. Example: --slow 100us"),
         ("--timeout", "An answer is lost after it, in pingpong and at the end; 1s without. Example: --timeout 200ms"),
@@ -185,7 +185,7 @@ def _show(told: dict[str, Any]) -> None:
     said = lab.sentences(told) if several else telling.sentences(told)
     for at, sentence in enumerate([*said, *telling.findings(told)]):
         screen.print(sentence, style="bold" if at == 0 and not several else "", markup=False, soft_wrap=True)
-    for shown in [lab.table(told)] if several else (telling.figures(told), telling.slowest(told)):
+    for shown in [lab.table(told)] if several else (telling.figures(told), telling.episodes(told)):
         if shown.rows:
             screen.print()
             table(screen, shown)

@@ -29,8 +29,8 @@ def several(told: Json) -> list[tuple[str, Json]]:
 
 def _grade(told: Json) -> str:
     """The highest percentile that every outcome can carry."""
-    outcomes = [outcome["rtt_us"] for _, outcome in several(told)]
-    carried = [p for p in PERCENTILES if all(rtt.get(p) is not None for rtt in outcomes)]
+    outcomes = [outcome["response_us"] for _, outcome in several(told)]
+    carried = [p for p in PERCENTILES if all(took.get(p) is not None for took in outcomes)]
     return carried[-1] if carried else "max"
 
 
@@ -71,12 +71,12 @@ def sentences(told: Json) -> list[str]:
             continue
         base = allowed[0]
         for setup in allowed:
-            rtt, slow = setup["latency"]["rtt_us"], setup["latency"]["slow"]["count"]
-            words = f"{name(setup)}: half within {span(rtt['p50'])}, {named(grade)} {span(rtt[grade])}"
-            words += f", {slow:,} of {rtt['n']:,} slow (over {limit})"
+            took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
+            words = f"{name(setup)}: due to answer, half within {span(took['p50'])}, {named(grade)} {span(took[grade])}"
+            words += f", {slow:,} of {took['n']:,} slow (over {limit})"
             if setup is not base:
-                was, most = base["latency"]["slow"]["count"], base["latency"]["rtt_us"][grade]
-                gains = [_times(most, rtt[grade]), _fewer(was, slow)]
+                was, most = base["latency"]["slow"]["count"], base["latency"]["response_us"][grade]
+                gains = [_times(most, took[grade]), _fewer(was, slow)]
                 words += f": {named(grade)} {gains[0]}, {gains[1]}"
             out.append(f"{words}. Cost: {_cost(setup, base)}.")
             if setup["called_off"]:
@@ -106,20 +106,22 @@ def table(told: Json) -> Table:
         if setup["refused"]:
             rows.append([*head, *[Cell("–")] * (len(names) + 3)])
             continue
-        rtt, slow = setup["latency"]["rtt_us"], setup["latency"]["slow"]["count"]
+        took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
         at = f"setups.{place}"
-        cells = [Cell("–" if rtt[key] is None else f"{rtt[key]:.1f}", f"{at}.latency.rtt_us.{key}") for key in names]
+        cells = [
+            Cell("–" if took[key] is None else f"{took[key]:.1f}", f"{at}.latency.response_us.{key}") for key in names
+        ]
         rows.append(
             [
                 *head,
                 *cells,
                 Cell(f"{slow:,}", f"{at}.latency.slow.count"),
-                Cell(f"{rtt['n']:,}", f"{at}.latency.rtt_us.n"),
+                Cell(f"{took['n']:,}", f"{at}.latency.response_us.n"),
                 Cell(f"{setup['cpu_s'] / setup['wall_s']:.2f}", f"{at}.cpu_s"),
             ]
         )
     head_ = tuple(f"{named(key)} µs" for key in names)
-    return Table("Round trips by policy", ("policy", "besides"), (*head_, "slow", "answers", "CPU s/s"), rows)
+    return Table("Due to answer by policy", ("policy", "besides"), (*head_, "slow", "answers", "CPU s/s"), rows)
 
 
 def fewest(told: Json) -> list[str]:

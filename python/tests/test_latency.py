@@ -164,7 +164,10 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
     with echo(odd) as port:
         told = asked(port, "--speaks", "echo", "--count", 200, "--timeout", "300ms")
     seen = {key: told[key] for key in ("sent", "answered", "lost", "duplicates", "reordered", "mismatches")}
-    assert seen == {"sent": 200, "answered": 192, "lost": 8, "duplicates": 4, "reordered": 4, "mismatches": 4}
+    assert seen == {"sent": 200, "answered": 192, "lost": 4, "duplicates": 4, "reordered": 4, "mismatches": 4}
+    assert told["corrupted"] == 4
+    said = "Of 200 questions 4 were not answered and 4 were answered with wrong bytes only. Due to answer: half took "
+    assert latency.sentences(told)[0].startswith(said)
 
 
 def test_an_answer_is_never_longer_than_its_question() -> None:
@@ -335,7 +338,8 @@ def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, *rest = done.stdout.splitlines()
-    assert first.startswith("All 1,500 questions were answered: half of the answers took at most ")
+    assert first.startswith("All 1,500 questions were answered. Due to answer: half took at most ")
+    assert rest[0].startswith("Sent to answer (round trip): half took at most ")
     assert "p99.9 would need 10,000 answers." in first
     assert any(line.startswith("Where the time went") for line in rest)
     told = latency.read(tmp_path / "a.json")
@@ -365,13 +369,81 @@ def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
         (["--size", "100kB"], "65507B at most"),
         (["--policy", "fast"], "default"),
         (["--stall", "4ms"], "4ms@100ms"),
-        (["--duration", "10ms"], "write --duration 1s"),
+        (["--duration", "10us"], "write --duration 1s"),
         (["--out", "nowhere/a.json"], "nowhere/a.json: there is no directory"),
     ):
         done = cli("latency", "127.0.0.1", *words)
         assert done.returncode == 2, words
         assert fix in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode() -> None:
+    # The client stands still for 100 ms: its questions leave late, and what is late is in the headline.
+    with answering() as ports:
+        told = asked(ports["serving"], "--duration", "1s", "--slow", "20ms", "--stall", "100ms@700ms")
+    assert told["sent"] + told["skipped"] + told["unsent"] == 1000
+    assert told["response_us"]["max"] > 90_000
+    assert told["slow"]["episodes"]["count"] < told["slow"]["count"] / 10
+    worst = max(told["slow"]["episodes"]["kept"], key=lambda one: one["response_us"])
+    assert worst["blamed"] == "client_application"
+    assert worst["lasted_us"] >= worst["response_us"] > 90_000
+    assert worst["answers"] > 50
+    said = latency.sentences(told)
+    assert f"the slowest {latency.span(told['response_us']['max'])}" in said[0]
+    table = latency.episodes(told)
+    assert len(table.rows) <= told["slow"]["episodes"]["count"]
+    assert latency.figures(told).numbers[:5] == ("min µs", "mean µs", "p50 µs", "p90 µs", "p99 µs")
+    assert not any(name.startswith("p99.99") for name in latency.figures(told).numbers)
+
+
+def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
+    with answering("--echo", "0") as ports:
+        told = asked(ports["echo"], "--speaks", "echo")
+    assert told["sent"] + told["skipped"] + told["unsent"] == 11_000
+    if told["answered"] < 10_000:
+        pytest.skip("this machine stood still for a second")
+    assert told["response_us"]["p99_9"] is not None
+    assert "would need" not in latency.sentences(told)[0]
+
+
+def test_a_restarted_far_end_is_asked_again() -> None:
+    port = free_port()
+    command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", str(port), "--tied"]
+
+    def serve() -> subprocess.Popen[str]:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        assert child.stdout.readline()
+        return child
+
+    first = serve()
+    asks = [str(HOST), "latency", "127.0.0.1", "--port", str(port), "--stream", "--interval", "10ms"]
+    with subprocess.Popen(asks, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+
+        def until(answered: int) -> None:
+            for line in client.stdout or ():
+                match line.split():
+                    case ["live", many, *_] if int(many) >= answered:
+                        return
+
+        until(20)
+        first.kill()
+        first.communicate()
+        second = serve()
+        try:
+            # They cannot be the first one's: it had a second's worth at most.
+            until(300)
+            client.send_signal(signal.SIGINT)
+            out, _ = client.communicate(timeout=30)
+        finally:
+            second.kill()
+            second.communicate()
+    told = json.loads(out.splitlines()[-1])
+    assert told["reconnections"] == 1
+    assert told["answered"] >= 300
+    assert any("the session was opened again once" in said for said in latency.sentences(told))
 
 
 def test_a_far_end_that_ends_in_the_middle_is_told() -> None:

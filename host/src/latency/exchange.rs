@@ -8,19 +8,15 @@
 //! **Flat.** What waits for its answer lies in a ring of [`RING`] places, spans in histograms, and of slow answers the slowest
 //! [`MOST_SLOW`]: tens of millions of exchanges take no more memory than thousands.
 
-use super::blame::{blame, split, Far, Near, Part, Parts, PARTS};
-use super::histogram::Histogram;
+use super::blame::{blame, split, Far, Near, Part, PARTS};
+pub use super::outcome::{Episode, Outcome, Slow, MOST_EPISODES, MOST_SLOW};
 use super::speak::{Answer, Heard, Mark, Speak, FILL};
 use super::timed_socket::{Got, Left};
 use crate::HostError;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 
 /// So many questions are remembered; an answer to one before that is lost.
 pub const RING: usize = 1 << 14;
-/// So many slow answers are kept, the slowest.
-pub const MOST_SLOW: usize = 1000;
 /// From one look around (progress, medians) to the next, ns.
 const PULSE: u64 = 100_000_000;
 /// A slow answer takes so much longer than half of them, ns, unless a limit is given.
@@ -29,6 +25,9 @@ const SLOW: u64 = 1_000_000;
 const LONG: u64 = 200_000;
 /// A question that is late by more is not asked any more, ns: the sender stood still.
 const STALE: u64 = 1_000_000_000;
+/// Duration unless another is asked for, ns: at the default interval a tenth more questions than p99.9 needs answers, so
+/// that some may be lost.
+pub const LASTS: u64 = 11_000_000_000;
 /// The largest datagram.
 pub const LARGEST: usize = 65_507;
 
@@ -76,7 +75,7 @@ pub struct Plan {
     pub size: usize,
     /// Questions, at most.
     pub count: u32,
-    /// Of all of it, ns, at most.
+    /// Of all of it behind the warm-up, ns, at most.
     pub lasts: u64,
     /// ns.
     pub interval: u64,
@@ -99,7 +98,7 @@ impl Default for Plan {
         Plan {
             size: 64,
             count: u32::MAX,
-            lasts: 10_000_000_000,
+            lasts: LASTS,
             interval: 1_000_000,
             pace: Pace::Even,
             patience: 1_000_000_000,
@@ -107,140 +106,6 @@ impl Default for Plan {
             lead: 60_000,
             warmup: 20,
             stall: None,
-        }
-    }
-}
-
-/// A slow answer.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Slow {
-    /// From due to read, ns.
-    pub took: u64,
-    /// Which.
-    pub number: u32,
-    /// When its question was due, ns of the clock of dates.
-    pub at: u64,
-    /// From sent to read, ns.
-    pub rtt: u64,
-    /// How late its question left, ns.
-    pub late: u64,
-    /// What each part took.
-    pub parts: Parts,
-    /// Who is to blame.
-    pub blamed: usize,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Questions that left, without those that were not to be counted.
-    pub sent: u64,
-    /// Answered, once each.
-    pub answered: u64,
-    /// Answered again.
-    pub duplicates: u64,
-    /// Answered after a later one was.
-    pub reordered: u64,
-    /// Answers that are not as they should be.
-    pub mismatches: u64,
-    /// Datagrams that are none of these.
-    pub foreign: u64,
-    /// The far end's host refused the datagram: nothing listens there.
-    pub refused: u64,
-    /// Questions that the host had no room for.
-    pub unsent: u64,
-    /// Questions that were not asked, for the application had stood still.
-    pub skipped: u64,
-    /// Answers whose stamps contradict each other: a clock was set.
-    pub contradicted: u64,
-    /// Datagrams that our socket had no room for.
-    pub socket_drops: u64,
-    /// How many questions the far end got, if it counts.
-    pub far_count: Option<u32>,
-    /// The traffic classes with which questions arrived there and answers here, the last ones seen.
-    pub classes: (Option<u8>, u8),
-    /// Hops that answers still had.
-    pub ttl: u8,
-    /// Round trips: from sent to read.
-    pub rtt: Histogram,
-    /// How late questions left: from due to sent.
-    pub late: Histogram,
-    /// From due to read.
-    pub response: Histogram,
-    /// What each part took.
-    pub parts: [Histogram; PARTS],
-    /// Slow answers, all of them.
-    pub slow: u64,
-    /// Whose they were.
-    pub blamed: [u64; PARTS],
-    /// What counted as slow at the end, ns.
-    pub slow_limit: u64,
-    /// The slowest ones.
-    pub slowest: BinaryHeap<Reverse<Slow>>,
-    /// When it began, ns of the clock of dates.
-    pub began: u64,
-    /// How long it took, ns.
-    pub took: u64,
-    /// It was stopped before its end.
-    pub interrupted: bool,
-    /// Bytes of each question: as many as were asked for, or as the protocol needs.
-    pub size: usize,
-    /// How long after the beginning the last answer came, ns.
-    pub last: u64,
-}
-
-impl Outcome {
-    /// Questions without an answer.
-    pub fn lost(&self) -> u64 {
-        self.sent - self.answered
-    }
-    /// All of another slice of the same test, too.
-    pub fn merge(&mut self, other: &Outcome) {
-        if self.sent == 0 {
-            self.began = other.began;
-        }
-        self.last = self.took + other.last;
-        for (to, from) in [
-            (&mut self.sent, other.sent),
-            (&mut self.answered, other.answered),
-            (&mut self.duplicates, other.duplicates),
-            (&mut self.reordered, other.reordered),
-            (&mut self.mismatches, other.mismatches),
-            (&mut self.foreign, other.foreign),
-            (&mut self.refused, other.refused),
-            (&mut self.unsent, other.unsent),
-            (&mut self.skipped, other.skipped),
-            (&mut self.contradicted, other.contradicted),
-            (&mut self.socket_drops, other.socket_drops),
-            (&mut self.slow, other.slow),
-            (&mut self.took, other.took),
-        ] {
-            *to += from;
-        }
-        self.far_count = match (self.far_count, other.far_count) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        };
-        self.classes = other.classes;
-        self.ttl = other.ttl;
-        self.interrupted |= other.interrupted;
-        self.size = other.size;
-        self.slow_limit = self.slow_limit.max(other.slow_limit);
-        self.rtt.merge(&other.rtt);
-        self.late.merge(&other.late);
-        self.response.merge(&other.response);
-        for i in 0..PARTS {
-            self.parts[i].merge(&other.parts[i]);
-            self.blamed[i] += other.blamed[i];
-        }
-        for slow in &other.slowest {
-            self.keep(slow.0);
-        }
-    }
-    fn keep(&mut self, slow: Slow) {
-        self.slowest.push(Reverse(slow));
-        if self.slowest.len() > MOST_SLOW {
-            self.slowest.pop();
         }
     }
 }
@@ -273,6 +138,8 @@ struct Place {
     mark: Mark,
     near: Near,
     far: Far,
+    /// A wrong answer came.
+    corrupted: bool,
     left_hardware: u64,
     came_hardware: u64,
 }
@@ -338,7 +205,12 @@ impl Engine<'_> {
         self.seen.size = size;
         let mut question = vec![FILL; size];
         let mut answer = vec![0; LARGEST + 1];
-        let end = began.saturating_add(self.plan.lasts);
+        // Questions that do not count come before.
+        let warmup = match self.plan.pace {
+            Pace::Even => u64::from(self.plan.warmup).saturating_mul(self.plan.interval),
+            Pace::PingPong => 0,
+        };
+        let end = began.saturating_add(warmup).saturating_add(self.plan.lasts);
         let mut pulsed = began;
         let mut last_due = began;
         loop {
@@ -431,7 +303,9 @@ impl Engine<'_> {
 
     /// What may still be answered counts neither as lost nor as asked.
     fn forget(&mut self, now: u64) {
-        let young = |place: &&Place| place.state == State::Asked && now <= place.near.due + self.plan.patience;
+        let young = |place: &&Place| {
+            place.state == State::Asked && !place.corrupted && now <= place.near.due + self.plan.patience
+        };
         let counted = |place: &&Place| self.counts(place.number);
         self.seen.sent -= self.ring.iter().filter(young).filter(counted).count() as u64;
     }
@@ -485,7 +359,13 @@ impl Engine<'_> {
         }
         let number = self.next;
         let mark = self.speak.ask(number, sent, self.line.ahead(), question);
-        let id = match self.line.send(question) {
+        let mut sent_off = self.line.send(question);
+        if matches!(&sent_off, Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED)) && self.seen.answered > 0 {
+            // What an earlier question met there; the host has said it now, and this one may leave.
+            self.seen.refused += 1;
+            sent_off = self.line.send(question);
+        }
+        let id = match sent_off {
             Ok(Some(id)) => id,
             Ok(None) => {
                 self.seen.unsent += 1;
@@ -544,10 +424,11 @@ impl Engine<'_> {
             let guess = left.id.wrapping_add(self.ring_shift(left.id)) as usize % RING;
             let place = &mut self.ring[guess];
             if place.id == Some(left.id) {
-                if left.stamp != 0 {
+                // The first time counts: a far end on this host that sends the very packet back has it stamped again.
+                if left.stamp != 0 && place.near.departed == 0 {
                     place.near.departed = left.stamp;
                 }
-                if left.hardware != 0 {
+                if left.hardware != 0 && place.left_hardware == 0 {
                     place.left_hardware = left.hardware;
                 }
             }
@@ -576,10 +457,8 @@ impl Engine<'_> {
                 self.seen.foreign += 1;
                 return;
             }
-            _ => {
-                self.seen.mismatches += 1;
-                return;
-            }
+            Heard::Answer(Answer { number, .. }) => return self.wrong(Some(number)),
+            Heard::Wrong(number) => return self.wrong(number),
         };
         let at = answer.number as usize % RING;
         let waiting = self.free_for(got.stamp, idle);
@@ -589,8 +468,7 @@ impl Engine<'_> {
             return;
         }
         if place.mark != answer.mark {
-            self.seen.mismatches += 1;
-            return;
+            return self.wrong(Some(answer.number));
         }
         if place.state != State::Asked {
             self.seen.duplicates += 1;
@@ -603,10 +481,13 @@ impl Engine<'_> {
         place.came_hardware = got.hardware;
         place.far = answer.far;
         let (sent, due, stamped) = (place.near.sent, place.near.due, place.near.departed != 0);
+        let corrupted = std::mem::take(&mut place.corrupted);
         self.open = self.open.saturating_sub(1);
         let counts = self.counts(answer.number);
         if counts {
             self.seen.answered += 1;
+            // The wrong answer was not the only one.
+            self.seen.corrupted -= u64::from(corrupted);
             self.seen.last = read - self.began;
             self.seen.reordered += u64::from(self.highest.is_some_and(|highest| answer.number < highest));
             self.seen.rtt.record(read.saturating_sub(sent));
@@ -626,6 +507,18 @@ impl Engine<'_> {
             self.settle(at);
         }
         self.follow(&answer);
+    }
+
+    /// An answer came that is not as it should be, to the question of that number as it seems.
+    fn wrong(&mut self, number: Option<u32>) {
+        self.seen.mismatches += 1;
+        let Some(number) = number else { return };
+        let counts = self.counts(number);
+        let place = &mut self.ring[number as usize % RING];
+        if place.number == number && place.state == State::Asked && !place.corrupted && counts {
+            place.corrupted = true;
+            self.seen.corrupted += 1;
+        }
     }
 
     /// What the far end's kernel took of an earlier answer.
@@ -689,7 +582,7 @@ impl Engine<'_> {
         let blamed = blame(&parts, &self.usual).unwrap_or(Part::Beyond) as usize;
         self.seen.slow += 1;
         self.seen.blamed[blamed] += 1;
-        self.seen.keep(Slow {
+        let slow = Slow {
             took,
             number: place.number,
             at: place.near.due + self.line.ahead(),
@@ -697,7 +590,9 @@ impl Engine<'_> {
             late: place.near.sent.saturating_sub(place.near.due),
             parts,
             blamed,
-        });
+        };
+        self.seen.keep(slow);
+        self.seen.happened(Episode::of(slow));
     }
 }
 

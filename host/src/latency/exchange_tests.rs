@@ -1,5 +1,6 @@
 //! What an exchange counts, blames and keeps, over a line that does as it is told.
 
+use super::super::histogram::Histogram;
 use super::super::null_line::{Fate, NullLine, PlayedLine};
 use super::super::speak::{Echo, Own};
 use super::*;
@@ -94,8 +95,141 @@ fn what_comes_twice_or_wrong_or_never_is_counted() {
     };
     let sized = Plan { size: 64, ..plan(200) };
     let (seen, _) = played(&sized, fate);
-    assert_eq!((seen.sent, seen.answered, seen.lost()), (200, 180, 20));
+    // A question is answered, corrupted or lost, and only one of these.
+    assert_eq!(
+        (seen.sent, seen.answered, seen.corrupted, seen.lost()),
+        (200, 180, 10, 10)
+    );
     assert_eq!((seen.duplicates, seen.mismatches, seen.reordered), (10, 10, 10));
+}
+
+#[test]
+fn a_right_answer_after_a_wrong_one_is_an_answer() {
+    let mut line = PlayedLine::new(|_| Fate {
+        again: Some(1000),
+        ..usual()
+    });
+    // Of two answers to each question the first one's filling is damaged.
+    let mut damaged = false;
+    line.damage_on_arrival = Some(Box::new(move || {
+        damaged = !damaged;
+        damaged
+    }));
+    let seen = run(&plan(50), &mut line, &mut Echo, &mut |_| true).unwrap();
+    assert_eq!(
+        (seen.answered, seen.mismatches, seen.corrupted, seen.lost()),
+        (50, 50, 0, 0)
+    );
+}
+
+#[test]
+fn the_default_carries_the_percentiles_of_the_headline_though_some_are_lost() {
+    let lossy = |n| if n % 20 == 0 { Fate::default() } else { usual() };
+    let (seen, _) = played(&Plan::default(), lossy);
+    assert_eq!(seen.sent, 11_000);
+    assert!(seen.response.percentile(1000).is_some() && seen.rtt.percentile(1000).is_some());
+}
+
+#[test]
+fn a_stall_is_one_episode() {
+    // The path stands still for 100 ms, and once more much later for a single answer.
+    let stands = |n| match n {
+        500..600 => Fate {
+            after: Some(u64::from(600 - n) * 1_000_000),
+            ..usual()
+        },
+        800 => Fate {
+            after: Some(3_000_000),
+            ..usual()
+        },
+        _ => usual(),
+    };
+    let (seen, _) = played(&plan(1000), stands);
+    let episodes: Vec<&Episode> = seen.episodes.values().collect();
+    assert_eq!(episodes.len(), 2);
+    assert_eq!(episodes[0].answers + episodes[1].answers, seen.slow);
+    assert_eq!((episodes[0].worst.number, episodes[1].answers), (500, 1));
+    assert!((98..=100).contains(&episodes[0].answers), "{episodes:?}");
+    let lasted = episodes[0].until - episodes[0].from;
+    assert!((99_900_000..100_200_000).contains(&lasted), "{lasted}");
+}
+
+#[test]
+fn episodes_are_joined_in_any_order_and_bounded() {
+    let slow = |at: u64, took: u64| Slow {
+        took,
+        number: 0,
+        at,
+        rtt: took,
+        late: 0,
+        parts: [None; PARTS],
+        blamed: Part::Wire as usize,
+    };
+    let mut seen = Outcome::default();
+    for (at, took) in [(500, 10), (100, 50), (480, 15), (140, 400), (900, 1)] {
+        seen.happened(Episode::of(slow(at, took)));
+    }
+    let spans: Vec<_> = seen.episodes.values().map(|e| (e.from, e.until, e.answers)).collect();
+    assert_eq!(spans, [(100, 540, 4), (900, 901, 1)]);
+    for at in 1..=MOST_EPISODES as u64 {
+        seen.happened(Episode::of(slow(at * 10_000, 5)));
+    }
+    assert_eq!((seen.episodes.len(), seen.forgotten), (MOST_EPISODES, 2));
+    assert!(seen.episodes.contains_key(&100), "the longest stays");
+}
+
+/// A line on which each question's departure is stamped again when its answer passes the same host.
+struct TwiceStamped(NullLine, Option<Left>, Option<Left>);
+
+impl Line for TwiceStamped {
+    fn now(&mut self) -> u64 {
+        self.0.now()
+    }
+    fn ahead(&self) -> u64 {
+        self.0.ahead()
+    }
+    fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>> {
+        let id = self.0.send(bytes);
+        self.1 = self.0.departure();
+        id
+    }
+    fn wait(&mut self, to: &mut [u8], until: u64, exact: bool) -> io::Result<Option<Got>> {
+        self.0.wait(to, until, exact)
+    }
+    fn rest(&mut self, until: u64) {
+        self.0.rest(until);
+    }
+    fn departure(&mut self) -> Option<Left> {
+        if let Some(again) = self.2.take() {
+            return Some(again);
+        }
+        let left = self.1.take()?;
+        self.2 = Some(Left {
+            stamp: left.stamp + 8,
+            ..left
+        });
+        Some(left)
+    }
+    fn tells_departures(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_first_stamp_of_a_departure_counts() {
+    let plan = Plan {
+        pace: Pace::PingPong,
+        interval: 0,
+        ..plan(100)
+    };
+    let wire = |line: &mut dyn Line| {
+        let seen = run(&plan, line, &mut Own { cookie: [1; 16] }, &mut |_| true).unwrap();
+        assert_eq!((seen.answered, seen.contradicted), (100, 0));
+        seen.parts[Part::Wire as usize].extremes()
+    };
+    let once = wire(&mut NullLine::default());
+    assert!(once.is_some());
+    assert_eq!(wire(&mut TwiceStamped(NullLine::default(), None, None)), once);
 }
 
 #[test]

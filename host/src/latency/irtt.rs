@@ -264,7 +264,7 @@ impl Speak for Client {
             return Heard::Foreign;
         }
         if bytes.len() != asked {
-            return Heard::Wrong;
+            return Heard::Wrong(None);
         }
         let stamp = |at: Option<usize>| at.map_or(0, |at| eight(bytes, at));
         let layout = &self.layout;

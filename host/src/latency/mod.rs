@@ -9,8 +9,9 @@
 //! | [`null_line`] | lines without a network, for tests and for the engine's own price |
 //! | [`speak`], [`stamp`], [`irtt`] | protocols |
 //! | [`answer`] | who answers them |
+//! | [`keeper`] | holds the session open, and opens it again |
 //! | [`blame`] | a round trip cut into whose it is |
-//! | [`histogram`], [`summary`] | what came of it; as JSON |
+//! | [`histogram`], [`outcome`], [`summary`] | what came of it; as JSON |
 //! | [`lab`] | the same test under several policies |
 //! | [`surroundings`] | what around a test decides its outcome |
 //! | [`policy`] | how the host is asked to serve a thread |
@@ -20,10 +21,12 @@ pub mod blame;
 pub mod exchange;
 pub mod histogram;
 pub mod irtt;
+pub mod keeper;
 pub mod lab;
 pub mod line;
 pub mod null_line;
 pub mod options;
+pub mod outcome;
 pub mod policy;
 pub mod speak;
 pub mod stamp;
@@ -32,13 +35,14 @@ pub mod surroundings;
 pub mod timed_socket;
 
 use crate::measure::address::resolve;
-use crate::measure::link::{self, Link, Peer};
+use crate::measure::link::{self, Peer};
 use crate::{digest, machine, sys, HostError};
 use exchange::{Outcome, Pulse};
+use keeper::Keeper;
 use line::RealLine;
 use options::{Options, Speaks};
 use serde_json::{json, Value};
-use speak::{Echo, Own, Speak};
+use speak::{Echo, Own, Sessions, Speak};
 use std::net::SocketAddr;
 
 /// A date as people write it, in UTC, to the microsecond.
@@ -63,7 +67,7 @@ struct FarEnd {
     line: RealLine,
     speak: Box<dyn Speak>,
     /// It is held open while questions are asked.
-    link: Option<Link>,
+    keeper: Option<Keeper>,
     token: Option<u64>,
     told: Value,
 }
@@ -130,7 +134,7 @@ fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result
 fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
     let mut line = RealLine::new(to, options.dscp << 2, options.stamps, &options.policy)?;
     let far = |speak: Box<dyn Speak>| (speak, None, None, Value::Null);
-    let (speak, link, token, told) = match options.speaks {
+    let (speak, keeper, token, told) = match options.speaks {
         Speaks::Echo => far(Box::new(Echo)),
         Speaks::Stamp => {
             let session = digest::random::<2>().map(u16::from_be_bytes);
@@ -172,21 +176,22 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                     .socket
                     .local()
                     .map_err(HostError::failed("this socket's address"))?;
-                link.say(&json!({ "do": "latency", "port": own.port() }))?;
-                let answer = link.expect(&["latency"])?;
+                let answer = keeper::ask_from(&mut link, own.port())?;
                 let told = json!({
                     "version": link.version, "kernel": link.welcome["kernel"], "thread": answer["thread"],
                     "policy": answer["policy"],
                 });
-                let own = Own { cookie: link.cookie };
-                (Box::new(own) as Box<dyn Speak>, Some(link), None, told)
+                let session = Own { cookie: link.cookie };
+                let (keeper, renewed) = Keeper::new(link, to, options.token.clone(), own.port());
+                let sessions = Sessions { own: session, renewed };
+                (Box::new(sessions) as Box<dyn Speak>, Some(keeper), None, told)
             }
         },
     };
     Ok(FarEnd {
         line,
         speak,
-        link,
+        keeper,
         token,
         told,
     })
@@ -209,7 +214,7 @@ pub fn slice(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) 
     let guard = options.policy.enter()?;
     sys::prefer_exact_timers();
     let mut far = reach(options, to)?;
-    let seen = exchange::run(&options.plan, &mut far.line, far.speak.as_mut(), &mut |at| {
+    let mut seen = exchange::run(&options.plan, &mut far.line, far.speak.as_mut(), &mut |at| {
         let stopped = sys::stopped();
         if stopped {
             // Seen; once more, and answers are not waited for either.
@@ -220,8 +225,8 @@ pub fn slice(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) 
     if let Some(token) = far.token {
         let _ = far.line.socket.send(&irtt::close(token), None, None);
     }
-    if let Some(mut link) = far.link {
-        let _ = link.say(&json!({ "do": "bye" }));
+    if let Some(keeper) = far.keeper {
+        seen.reconnections = keeper.reconnections();
     }
     if seen.answered == 0 && seen.interrupted {
         return Err(HostError::Stopped);

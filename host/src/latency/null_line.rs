@@ -100,6 +100,8 @@ pub struct PlayedLine<F: FnMut(u32) -> Fate> {
     pub now: u64,
     /// When each question left.
     pub sent_at: Vec<u64>,
+    /// Is the next answer damaged on its way?
+    pub damage_on_arrival: Option<Box<dyn FnMut() -> bool>>,
     fate: F,
     coming: VecDeque<(u64, u64, Vec<u8>)>,
 }
@@ -110,6 +112,7 @@ impl<F: FnMut(u32) -> Fate> PlayedLine<F> {
         PlayedLine {
             now: 1_000_000_000,
             sent_at: Vec::new(),
+            damage_on_arrival: None,
             fate,
             coming: VecDeque::new(),
         }
@@ -152,9 +155,14 @@ impl<F: FnMut(u32) -> Fate> Line for PlayedLine<F> {
                 return Ok(None);
             }
         }
-        let Some((at, woken, bytes)) = self.coming.pop_front() else {
+        let Some((at, woken, mut bytes)) = self.coming.pop_front() else {
             return Ok(None);
         };
+        if self.damage_on_arrival.as_mut().is_some_and(|damaged| damaged()) {
+            if let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+            }
+        }
         self.now = self.now.max(woken);
         to[..bytes.len()].copy_from_slice(&bytes);
         Ok(Some(Got {

@@ -9,6 +9,7 @@
 
 use super::blame::Far;
 use crate::wire::{Cookie, Timed, TIMED};
+use std::sync::mpsc::Receiver;
 
 /// What a question is known by besides its number: an answer has to bring it back.
 pub type Mark = u64;
@@ -18,8 +19,8 @@ pub type Mark = u64;
 pub enum Heard {
     /// An answer.
     Answer(Answer),
-    /// An answer that is not as it should be.
-    Wrong,
+    /// An answer that is not as it should be, and to which question it seems to be.
+    Wrong(Option<u32>),
     /// None of this protocol, or not for us.
     Foreign,
 }
@@ -100,7 +101,7 @@ impl Speak for Own {
             return Heard::Foreign;
         };
         if bytes.len() != asked || !filled(&bytes[TIMED..]) {
-            return Heard::Wrong;
+            return Heard::Wrong(Some(told.number));
         }
         Heard::Answer(Answer {
             number: told.number,
@@ -116,6 +117,33 @@ impl Speak for Own {
             count: (told.count != 0).then_some(told.count),
             class: Some(told.class),
         })
+    }
+}
+
+/// narrows' own, in sessions that follow one another: whoever keeps them opens a new one when the far end has restarted.
+#[derive(Debug)]
+pub struct Sessions {
+    /// The session of now.
+    pub own: Own,
+    /// Those that follow.
+    pub renewed: Receiver<Cookie>,
+}
+
+impl Speak for Sessions {
+    fn least(&self) -> usize {
+        self.own.least()
+    }
+    fn follows_up(&self) -> bool {
+        self.own.follows_up()
+    }
+    fn ask(&mut self, number: u32, sent: u64, ahead: u64, to: &mut [u8]) -> Mark {
+        if let Ok(cookie) = self.renewed.try_recv() {
+            self.own.cookie = cookie;
+        }
+        self.own.ask(number, sent, ahead, to)
+    }
+    fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard {
+        self.own.hear(bytes, asked)
     }
 }
 
@@ -141,10 +169,10 @@ impl Speak for Echo {
             return Heard::Foreign;
         }
         let Ok(number) = u32::try_from(number_at(bytes, 0)) else {
-            return Heard::Wrong;
+            return Heard::Wrong(None);
         };
         if bytes.len() != asked || !filled(&bytes[ECHO..]) {
-            return Heard::Wrong;
+            return Heard::Wrong(Some(number));
         }
         Heard::Answer(Answer {
             number,
@@ -163,9 +191,9 @@ mod tests {
         let mut bytes = [FILL; 40];
         let mark = Echo.ask(7, 99, 0, &mut bytes);
         assert!(matches!(Echo.hear(&bytes, 40), Heard::Answer(Answer { number: 7, mark: m, .. }) if m == mark));
-        assert!(matches!(Echo.hear(&bytes[..39], 40), Heard::Wrong));
+        assert!(matches!(Echo.hear(&bytes[..39], 40), Heard::Wrong(Some(7))));
         bytes[39] ^= 1;
-        assert!(matches!(Echo.hear(&bytes, 40), Heard::Wrong));
+        assert!(matches!(Echo.hear(&bytes, 40), Heard::Wrong(Some(7))));
         assert!(matches!(Echo.hear(b"hello", 40), Heard::Foreign));
     }
 

@@ -158,10 +158,10 @@ impl Speak for Sender {
         if session != self.session && session != 0 {
             return Heard::Foreign;
         }
-        if bytes.len() > asked {
-            return Heard::Wrong;
-        }
         let (reflected, number) = (word(bytes, 0), word(bytes, 24));
+        if bytes.len() > asked {
+            return Heard::Wrong(Some(number));
+        }
         let mut answer = Answer {
             number,
             mark: time(bytes, 28),
@@ -189,7 +189,7 @@ impl Speak for Sender {
                     }
                 }
                 (PADDING, Some(len)) if !bytes[value..value + len].iter().all(|byte| *byte == FILL) => {
-                    return Heard::Wrong;
+                    return Heard::Wrong(Some(number));
                 }
                 _ => {}
             }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(answer.followed, Some((4, 1_700_000_000_000_000_900)));
         assert_eq!(answer.class, Some(0x21));
         bytes[199] ^= 1;
-        assert!(matches!(sender.hear(&bytes, 200), Heard::Wrong));
+        assert!(matches!(sender.hear(&bytes, 200), Heard::Wrong(Some(5))));
     }
 
     #[test]

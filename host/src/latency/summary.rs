@@ -3,7 +3,7 @@
 //! Times are µs unless a name says otherwise; what was not measured, or what the sample cannot carry, is null.
 
 use super::blame::{Parts, NAMES};
-use super::exchange::{Outcome, Pace, Plan, Slow};
+use super::exchange::{Episode, Outcome, Pace, Plan, Slow};
 use super::histogram::Histogram;
 use serde_json::{json, Value};
 
@@ -30,6 +30,20 @@ fn slow_of(slow: &Slow, began: u64) -> Value {
         "late_us": us(slow.late),
         "blamed": NAMES[slow.blamed].0,
         "parts_us": parts_of(&slow.parts),
+    })
+}
+
+fn episode_of(episode: &Episode, began: u64) -> Value {
+    json!({
+        "t_s": episode.from.saturating_sub(began) as f64 / 1e9,
+        "at": super::date(episode.from),
+        "lasted_us": us(episode.until - episode.from),
+        "answers": episode.answers,
+        "blamed": NAMES[episode.most_blamed()].0,
+        "number": episode.worst.number,
+        "response_us": us(episode.worst.took),
+        "rtt_us": us(episode.worst.rtt),
+        "late_us": us(episode.worst.late),
     })
 }
 
@@ -64,6 +78,8 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
         "duplicates": seen.duplicates,
         "reordered": seen.reordered,
         "mismatches": seen.mismatches,
+        "corrupted": seen.corrupted,
+        "reconnections": seen.reconnections,
         "foreign": seen.foreign,
         "refused": seen.refused,
         "unsent": seen.unsent,
@@ -81,6 +97,10 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
             "limit_us": (seen.slow_limit < u64::MAX).then(|| us(seen.slow_limit)),
             "count": seen.slow,
             "blamed": blamed,
+            "episodes": {
+                "count": seen.episodes.len() as u64 + seen.forgotten,
+                "kept": seen.episodes.values().map(|episode| episode_of(episode, seen.began)).collect::<Vec<_>>(),
+            },
             "kept": kept.iter().map(|slow| slow_of(slow, seen.began)).collect::<Vec<_>>(),
         },
     })

@@ -345,11 +345,13 @@ impl Echo {
         let index =
             sys::interface(&name).map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
         let kind = sys::hardware(device).map_err(HostError::failed("the kind of a device"))?;
-        if let Some(kind) = kind.filter(|kind| ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(kind)) {
-            return Err(missing(format!(
-                "its packets have no Ethernet header (hardware type {kind}: a TUN, WireGuard or PPP device, a tunnel), and the \
-                 program answers Ethernet frames; leave --xdp out, and a thread answers there"
-            )));
+        // The C library tells nothing of devices without an address of their own, such as TUN.
+        if !matches!(kind, Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) {
+            return Err(missing(
+                "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a tunnel), and the program answers \
+                 Ethernet frames; leave --xdp out, and a thread answers there"
+                    .into(),
+            ));
         }
         let mut addresses = sys::addresses(device).map_err(HostError::failed("addresses of a device"))?;
         if let Some(only) = only.filter(|only| !only.is_unspecified()) {

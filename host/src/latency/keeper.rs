@@ -1,0 +1,112 @@
+//! Holds the session with the far end open while questions are asked, and opens a new one when the far end has gone and comes back.
+//!
+//! A thread of its own waits on the control connection, so that no question waits for it. When the connection ends (the far
+//! end was restarted, or has ended the session) it connects again, each [`RETRY`], and hands the new session's cookie to
+//! [`Sessions`](super::speak::Sessions), which asks with it from then on. A far end that went without a word is noticed by
+//! TCP's keepalives.
+
+use crate::measure::link::{self, Link, Peer};
+use crate::wire::Cookie;
+use crate::{socket, sys, HostError};
+use serde_json::{json, Value};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// From one attempt to connect again to the next.
+const RETRY: Duration = Duration::from_millis(250);
+/// The longest wait for the connection, ns: so often the thread looks whether it is still wanted.
+const LONGEST: u64 = 1_000_000_000;
+/// Keepalives: the first after so many seconds of silence, then each second, and so many are missed at most.
+const KEEPALIVE: (u32, u32, u32) = (2, 1, 3);
+
+struct Shared {
+    link: Mutex<Link>,
+    over: AtomicBool,
+    again: AtomicU64,
+}
+
+impl Shared {
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a session.
+pub struct Keeper(Arc<Shared>);
+
+/// Says from which port questions come; returns the far end's answer.
+pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
+    link.say(&json!({ "do": "latency", "port": port }))?;
+    let answer = link.expect(&["latency"])?;
+    socket::keep_alive(link.socket(), KEEPALIVE);
+    Ok(answer)
+}
+
+impl Keeper {
+    /// Of the session of `link`, for questions from `port`; the cookies of the sessions that follow come out of what is returned.
+    pub fn new(link: Link, to: SocketAddr, token: Option<String>, port: u16) -> (Keeper, Receiver<Cookie>) {
+        let shared = Arc::new(Shared {
+            link: Mutex::new(link),
+            over: AtomicBool::new(false),
+            again: AtomicU64::new(0),
+        });
+        let (renew, renewed) = channel();
+        let held = Arc::clone(&shared);
+        std::thread::spawn(move || hold(&held, to, token.as_deref(), port, &renew));
+        (Keeper(shared), renewed)
+    }
+    /// How often a session was opened again.
+    pub fn reconnections(&self) -> u64 {
+        self.0.again.load(Relaxed)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.over.store(true, Relaxed);
+        let _ = self.0.link().say(&json!({ "do": "bye" }));
+    }
+}
+
+fn hold(shared: &Shared, to: SocketAddr, token: Option<&str>, port: u16, renew: &Sender<Cookie>) {
+    while !shared.over.load(Relaxed) {
+        let fd = shared.link().socket().as_raw_fd();
+        let _ = sys::wait_readable(&[fd], LONGEST);
+        if shared.over.load(Relaxed) {
+            return;
+        }
+        // Whatever it says is of no interest here; that it has hung up is.
+        if shared.link().hear(0).is_ok() {
+            continue;
+        }
+        let Some(mut link) = again(shared, to, token, port) else {
+            return;
+        };
+        if shared.over.load(Relaxed) {
+            let _ = link.say(&json!({ "do": "bye" }));
+            return;
+        }
+        let cookie = link.cookie;
+        *shared.link() = link;
+        shared.again.fetch_add(1, Relaxed);
+        if renew.send(cookie).is_err() {
+            return;
+        }
+    }
+}
+
+fn again(shared: &Shared, to: SocketAddr, token: Option<&str>, port: u16) -> Option<Link> {
+    while !shared.over.load(Relaxed) && !sys::stopped() {
+        if let Ok(Peer::Narrows(mut link)) = link::meet(to, token) {
+            if ask_from(&mut link, port).is_ok() {
+                return Some(link);
+            }
+        }
+        std::thread::sleep(RETRY);
+    }
+    None
+}
