@@ -193,6 +193,16 @@ def test_a_queue_that_drains_slowly_shows_others() -> None:
         assert drained(seen, "down", shown) == pytest.approx(share, abs=0.08)
 
 
+def test_pings_of_one_moment_are_no_slope() -> None:
+    tree = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="100kB"), Plan(streams=2, load_s=3.0, ways=("down",))).json
+    rows = tree["pings"][0]["samples"]
+    tree["pings"][0]["samples"] = [row for row in rows for _ in range(2)]
+    seen = Measurement.of(tree)
+    shown = signs(seen, "down")
+    assert shown is not None
+    assert drained(seen, "down", shown) is None
+
+
 def test_losses_of_a_queue_are_not_random_ones() -> None:
     path = nw.Path(rate="50Mbit", rtt="20ms", buffer="1MB")
     for chance in (False, True):

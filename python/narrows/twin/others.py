@@ -93,7 +93,7 @@ def drained(measured: Measurement, way: Direction, seen: Signs) -> float | None:
         for (t0, w0), (t1, w1) in pairwise(after):
             gap_ms = 1000 * (t1 - t0)
             # A ping that does not wait came after the end of the drain.
-            if w1 <= seen.noise_ms[1] or most < (PAIRS + 0.2) * gap_ms:
+            if gap_ms <= 0 or w1 <= seen.noise_ms[1] or most < (PAIRS + 0.2) * gap_ms:
                 break
             slopes.append((w1 - w0) / gap_ms)
     # What was on its way when the load ended still arrives: only the steepest ones are nothing but the link.
