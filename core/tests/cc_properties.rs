@@ -63,8 +63,20 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     prop::collection::vec((gap, step), 1..80)
 }
 
+/// Their window follows its own rule, and `ssthresh` decides nothing of it.
+const OWN_RULE: &[&str] = &["bbr", "bbr2", "bbr3", "copa", "remy", "timely", "xcp"];
+
+/// May this congestion control shrink its window on an ACK and then be in slow start? TCP-LP may, since Linux's tcp_lp leaves
+/// `ssthresh` as it is; LEDBAT++ in its slowdowns, which return by slow start (section 4.4 of the draft).
+fn may_return_by_slow_start(name: &str, law: &dyn cc::CongestionControl) -> bool {
+    let mut slowdown = false;
+    law.describe(&mut |figure, value| slowdown |= figure == "slowdown" && value > 0.0);
+    slowdown || name == "lp" || OWN_RULE.contains(&name)
+}
+
 /// A connection that believes everything it is told.
 struct Connection {
+    name: &'static str,
     law: Box<dyn cc::CongestionControl>,
     w: Window,
     now: Time,
@@ -81,6 +93,7 @@ struct Connection {
 impl Connection {
     fn new(kind: &CcKind, host: &Host) -> Connection {
         let mut it = Connection {
+            name: kind.name,
             law: (kind.make)(&Params::defaults(kind.params), host),
             w: Window::new(10),
             now: Time::ZERO + Span::ms(1),
@@ -109,6 +122,7 @@ impl Connection {
     }
     fn ack(&mut self, packets: u32, rtt_us: u64, marked: bool) {
         let prior = self.totals.delivered;
+        let (cwnd, in_slow_start) = (self.w.cwnd, self.w.in_slow_start());
         let nothing_out = self.nxt == self.una;
         if nothing_out {
             let mut ev = Sent::at(self.now);
@@ -150,6 +164,10 @@ impl Connection {
         delivery.next_departure = self.now;
         ev.delivery = self.law.needs_delivery().then_some(delivery);
         self.law.on_ack(&mut self.w, &ev);
+        if self.state == State::Open && self.w.cwnd < cwnd && !in_slow_start && self.w.in_slow_start() {
+            let may = may_return_by_slow_start(self.name, &*self.law);
+            assert!(may, "{}: slow start undoes {cwnd} -> {}", self.name, self.w.cwnd);
+        }
     }
     fn reduce(&mut self, cause: Cause) {
         self.prior_cwnd = self.w.cwnd;

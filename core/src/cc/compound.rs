@@ -2,7 +2,8 @@
 //!
 //! Law, `win = cwnd + dwnd`: `cwnd` is Reno's, but one packet per `win` acknowledged. `dwnd` moves once per round trip in
 //! avoidance, by `diff = win (1 − base/rtt)`, the packets that wait in the queue:
-//! `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is 38 and more; otherwise `dwnd −= ζ diff`.
+//! `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is 38 and more; otherwise `dwnd −= ζ diff`, and `ssthresh` is `win` at
+//! most, so that slow start does not give it back.
 //! On loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`; in slow start and after a timeout it is 0.
 //! `γ` is what Reno alone would have had in the queue: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1 − base/rtt)`, in 5 … 30.
 //!
@@ -155,6 +156,8 @@ impl Compound {
         self.diff_reno = Some(f64::from(self.reno(w)) * waiting);
         if diff >= self.gamma {
             self.set_dwnd(w, self.dwnd - self.zeta * diff);
+            // What a delay takes is part of congestion avoidance; below the threshold slow start would give it back as Reno's.
+            w.ssthresh = w.ssthresh.min(w.cwnd.max(2));
         } else if w.cwnd >= self.low_window {
             let step = self.alpha * libm::pow(win, self.k) - 1.0;
             self.set_dwnd(w, self.dwnd + step.max(0.0));
@@ -334,6 +337,22 @@ mod tests {
             assert!((c.dwnd - expected).abs() < 0.01, "{} {expected}", c.dwnd);
             assert_eq!(w.cwnd, 600 + c.dwnd as u32);
         }
+    }
+
+    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, and the threshold at 50. What the queue
+    /// then takes does not come back by slow start, as Reno's.
+    #[test]
+    fn slow_start_does_not_undo_what_a_queue_takes() {
+        let (mut c, mut w) = (compound(), in_avoidance(100));
+        c.dwnd = 40.0;
+        c.base = Some(Span::ms(100));
+        lose(&mut c, &mut w);
+        assert_eq!((w.cwnd, w.ssthresh, c.dwnd), (50, 50, 20.0));
+        c.gamma = 5.0;
+        c.adjust(&mut w, Span::ms(200));
+        assert_eq!((w.cwnd, w.ssthresh, c.dwnd), (30, 30, 0.0));
+        round(&mut c, &mut w, &mut 0, 100);
+        assert_eq!(w.cwnd, 31, "one packet per round trip; slow start would be back at 50");
     }
 
     #[test]

@@ -252,6 +252,9 @@ impl CongestionControl for Copa {
         self.part = 0.0;
     }
 
+    fn in_slow_start(&self, _w: &Window) -> bool {
+        self.slow_start
+    }
     fn owns_recovery(&self) -> bool {
         true
     }

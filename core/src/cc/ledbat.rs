@@ -3,7 +3,8 @@
 //! Law, `delay` the round trip less its least of ten minutes, `GAIN = 1/min(16, ⌈2 · 60 ms/least⌉)`:
 //! - slow start `W += GAIN` per packet acknowledged, from 2 packets, until `delay > ¾ · 60 ms`;
 //! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip
-//!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`; loss halves it;
+//!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`, which lowers `ssthresh` to `W`, so that slow start does not undo it;
+//!   loss halves it;
 //! - slowdown: 2 round trips after the first slow start and then each time nine times as long after the last one as it took,
 //!   `W = 2` for two round trips, then slow start (whatever the delay) back to where it was.
 //!
@@ -212,6 +213,8 @@ impl Ledbat {
             }
         } else if round_over {
             self.move_by(w, (gain - self.decrease * cwnd * excess).max(-cwnd / 2.0));
+            // A decrease is part of congestion avoidance; without this the next ACK would start slow start and undo it.
+            w.ssthresh = w.ssthresh.min(w.cwnd);
         }
     }
 }
@@ -279,6 +282,10 @@ impl CongestionControl for Ledbat {
         if !matches!(self.phase, Phase::Held { .. }) {
             w.cwnd = w.cwnd.max(ev.prior_cwnd);
         }
+    }
+
+    fn in_slow_start(&self, w: &Window) -> bool {
+        w.in_slow_start() && !matches!(self.phase, Phase::Held { .. })
     }
 
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
@@ -441,6 +448,25 @@ mod tests {
             ack(&mut l, &mut w, 0, 1);
             assert_eq!(w.cwnd, left, "{queue}");
         }
+    }
+
+    /// The slow start up to 100 packets is over: what a delay took comes back by GAIN per round trip, not per packet.
+    #[test]
+    fn a_decrease_is_not_undone_by_slow_start() {
+        let (mut l, mut w) = in_avoidance(50, 75, 100);
+        w.ssthresh = 100;
+        l.round_ends = 0;
+        ack(&mut l, &mut w, 0, 1);
+        assert_eq!((w.cwnd, w.ssthresh), (75, 75));
+        for _ in 0..FILTER {
+            sample(&mut l, &mut w, 100, 50);
+        }
+        // A window acknowledged below the target: a third of a packet, where slow start would add 25.
+        let owed = l.owed;
+        l.round_ends = u64::MAX;
+        ack(&mut l, &mut w, 100, 75);
+        assert_eq!(w.cwnd, 75);
+        assert!((0.33..0.34).contains(&(l.owed - owed)), "{}", l.owed);
     }
 
     #[test]

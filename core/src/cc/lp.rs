@@ -3,7 +3,7 @@
 //! Law, per sample of the one-way delay (the peer's timestamp less the echo of ours): `owd = 7/8 owd + 1/8 sample`. While
 //! `owd ≤ min + 0.15 (max − min)`: Reno. Beyond: `cwnd` is halved, and an *inference* of three round trips begins in which
 //! the window does not grow; beyond again before it is over: `cwnd = 1`. Each time the least begins anew at `owd` and the
-//! greatest at `2 owd`. On loss as Reno.
+//! greatest at `2 owd`. On loss as Reno. A cut leaves `ssthresh` as it is: below it the window returns by slow start.
 //!
 //! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control" (IEEE/ACM ToN 14(4), 2006; first
 //! at INFOCOM 2003); Linux 6.12 for what follows, all of it kept because it decides what the law does:
@@ -280,10 +280,11 @@ mod tests {
             };
             let mut w = Window::new(100);
             law.on_sample(&mut w, &Sample::at(Time::ZERO));
-            (w.cwnd, law.delays.least, law.delays.most)
+            (w.cwnd, w.ssthresh, law.delays.least, law.delays.most)
         };
-        assert_eq!(cwnd(25), (100, 10, 110));
-        assert_eq!(cwnd(26), (50, 26, 52), "and what follows is measured from there");
+        let any = crate::cc::INFINITE_SSTHRESH;
+        assert_eq!(cwnd(25), (100, any, 10, 110));
+        assert_eq!(cwnd(26), (50, any, 26, 52), "and what follows is measured from there");
     }
 
     #[test]

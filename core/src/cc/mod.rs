@@ -73,6 +73,9 @@ pub struct Window {
     pub reduce: bool,
 }
 
+/// A window that limits nothing, 1.5 GB: that of a law whose rate alone limits a flow. Figures leave it out.
+pub const NO_WINDOW: u32 = 1 << 20;
+
 impl Window {
     /// At the start of a connection.
     pub fn new(iw: u32) -> Window {
@@ -405,6 +408,10 @@ pub trait CongestionControl: Send + Sync {
     /// The reduction was a mistake: the window goes back to what it was. The transport restores the threshold.
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         w.cwnd = w.cwnd.max(ev.prior_cwnd);
+    }
+    /// Is it in slow start? For those who look on: a law whose window does not follow `ssthresh` knows better.
+    fn in_slow_start(&self, w: &Window) -> bool {
+        w.in_slow_start()
     }
     /// Does the law set the window in recovery itself? Then PRR stays out.
     fn owns_recovery(&self) -> bool {

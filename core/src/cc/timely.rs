@@ -19,14 +19,11 @@
 //! - no segment takes more than half of the rate, as in the code that the authors published: a gradient above 1/β would take all;
 //! - the window limits nothing; losses are sent again and change nothing: the paper's network does not lose.
 
-use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, Window};
+use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, Window, NO_WINDOW};
 use crate::param::{Kind, Param, Params};
 use crate::tcp::MSS;
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
-
-/// A window that limits nothing: 1.5 GB.
-const WINDOW: u32 = 1 << 20;
 
 /// The parameters.
 pub const PARAMS: &[Param] = &[
@@ -168,7 +165,7 @@ impl Timely {
     }
 
     fn show(&self, w: &mut Window) {
-        w.cwnd = WINDOW.min(w.clamp);
+        w.cwnd = NO_WINDOW.min(w.clamp);
         w.pacing = Some(Rate::bit(self.rate as u64));
         w.min_burst = self.segment;
     }
@@ -202,6 +199,9 @@ impl CongestionControl for Timely {
         self.show(w);
     }
 
+    fn in_slow_start(&self, _w: &Window) -> bool {
+        false
+    }
     fn owns_recovery(&self) -> bool {
         true
     }
@@ -315,7 +315,10 @@ mod tests {
         let mut t = Timely::new(&Params::defaults(PARAMS));
         let mut w = Window::new(10);
         t.on_start(&mut w, &Start::at(Time::ZERO));
-        assert_eq!((w.cwnd, w.min_burst, w.pacing), (WINDOW, 45, Some(Rate::mbit(10_000))));
+        assert_eq!(
+            (w.cwnd, w.min_burst, w.pacing),
+            (NO_WINDOW, 45, Some(Rate::mbit(10_000)))
+        );
         let mut seen = Vec::new();
         for packet in 1..=91u64 {
             let mut ev = Sample::at(Time::ZERO);
@@ -335,6 +338,6 @@ mod tests {
         t.on_loss(&mut w, &Loss::at(Time::ZERO));
         w.cwnd = 1;
         t.on_ack(&mut w, &Ack::at(Time::ZERO));
-        assert_eq!((w.cwnd, w.pacing), (WINDOW, Some(Rate::mbit(1000))));
+        assert_eq!((w.cwnd, w.pacing), (NO_WINDOW, Some(Rate::mbit(1000))));
     }
 }

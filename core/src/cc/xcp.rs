@@ -86,6 +86,9 @@ impl CongestionControl for Xcp {
     fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
         w.ssthresh = (w.cwnd / 2).max(2);
     }
+    fn in_slow_start(&self, _w: &Window) -> bool {
+        false
+    }
     fn needs_feedback(&self) -> bool {
         true
     }

@@ -43,15 +43,32 @@ fn ledbat_gives_way() {
     assert!(reno > 0.2, "{reno}");
 }
 
+/// The late comer's share over four seeds, from 10 s to 100 s after it came; the first flow had been there for 100 s.
+fn late_share(parameters: &str) -> Vec<f64> {
+    let cc = format!("cc = {{ kind = \"ledbat\"{parameters} }}");
+    let share = |seed| {
+        let run = crate::run(&format!(
+            "duration = \"200s\"\nwarmup = \"110s\"\nseed = {seed}\n\
+             [path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"8bdp\"\n\
+             [[flow]]\n{cc}\n[[flow]]\n{cc}\nstart = \"100s\"\n"
+        ));
+        run.flows[1].goodput_mbit / (run.flows[0].goodput_mbit + run.flows[1].goodput_mbit)
+    };
+    (1..=4).map(share).collect()
+}
+
 /// The one that comes late sees the queue empty in the slowdowns, as the first one has, and neither keeps an advantage.
 #[test]
 fn latecomers_have_no_advantage() {
-    let run = flows(
-        120,
-        "[[flow]]\ncc = \"ledbat\"\n[[flow]]\ncc = \"ledbat\"\nstart = \"20s\"\n",
-    );
-    let (first, late) = (run.flows[0].goodput_mbit, run.flows[1].goodput_mbit);
-    assert!((0.5..2.0).contains(&(late / first)), "{first} {late}");
+    let shares = late_share("");
+    assert!(shares.iter().all(|share| (0.47..=0.53).contains(share)), "{shares:?}");
+}
+
+/// The advantage that slowdowns take away: the late one takes the first one's queue for the path.
+#[test]
+fn without_slowdowns_the_latecomer_takes_all() {
+    let shares = late_share(", slowdown_interval = 0");
+    assert!(shares.iter().all(|share| *share >= 0.97), "{shares:?}");
 }
 
 /// Nine tenths of the time in between: a slowdown, and nine times as long until the next.

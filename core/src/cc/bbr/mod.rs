@@ -439,6 +439,9 @@ impl CongestionControl for Bbr {
         self.policer.forget(&ev.totals);
     }
 
+    fn in_slow_start(&self, _w: &Window) -> bool {
+        self.mode == Mode::Startup
+    }
     fn owns_recovery(&self) -> bool {
         true
     }

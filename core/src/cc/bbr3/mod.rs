@@ -227,6 +227,9 @@ impl CongestionControl for Bbr3 {
         self.undo(w, ev);
     }
 
+    fn in_slow_start(&self, _w: &Window) -> bool {
+        self.mode == Mode::Startup
+    }
     fn owns_recovery(&self) -> bool {
         true
     }

@@ -165,6 +165,9 @@ impl CongestionControl for Remy {
     }
     fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {}
     fn on_spurious_loss(&mut self, _w: &mut Window, _ev: &SpuriousLoss) {}
+    fn in_slow_start(&self, _w: &Window) -> bool {
+        false
+    }
     fn owns_recovery(&self) -> bool {
         true
     }
