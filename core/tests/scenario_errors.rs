@@ -117,6 +117,14 @@ fn corrections_by_line() {
         ),
         (
             "queue = { kind = \"shelf\", ecn = 1 }",
+            "queue = { kind = \"shelf\", ecn = true }",
+        ),
+        (
+            "queue = { kind = \"shelf\", ecn = \"yes\" }",
+            "queue = { kind = \"shelf\", ecn = true }",
+        ),
+        (
+            "queue = { kind = \"shelf\", ecn = \"off\" }",
             "queue = { kind = \"shelf\", ecn = false }",
         ),
         (
@@ -170,7 +178,7 @@ fn corrections_by_line() {
         ("[host]\necn = \"pasive\"", "ecn = \"passive\""),
         ("[host]\necn = 1", "ecn = \"on\""),
         ("[host]\necn = false", "ecn = \"off\""),
-        ("[host]\nslow_start_after_idle = 0", "slow_start_after_idle = true"),
+        ("[host]\nslow_start_after_idle = 0", "slow_start_after_idle = false"),
         ("[host]\npacing = false", "pacing = \"auto\""),
         ("[host]\ngso = 17", "gso = \"17p\""),
         ("[host]\ngso = 0", "gso = \"1p\""),
@@ -382,4 +390,66 @@ fn nothing_in_a_file_crashes_the_parser() {
         assert!(shown.len() < 20_000, "{} bytes", shown.len());
         assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
     }
+}
+
+#[test]
+fn a_mistake_in_host_is_told_once() {
+    let told = told("", "[host]\niw_ = 10");
+    assert_eq!(told.matches("host.iw_").count(), 1, "{told}");
+}
+
+/// `hop` is a section: the number was not meant as one.
+#[test]
+fn a_number_is_not_moved_to_where_a_section_belongs() {
+    let told = told("", "hop = 2");
+    assert!(
+        told.contains("flow[0].hop = 2 is not a key of [[flow]]; known: "),
+        "{told}"
+    );
+    assert!(!told.contains("[path]\n"), "{told}");
+}
+
+/// Mistakes beyond those that are told cost no more than being counted: no suggestion is looked for.
+#[test]
+fn twenty_thousand_unknown_keys_are_counted() {
+    let keys: String = (0..20_000).map(|n| format!("ket{n} = 1\n")).collect();
+    let begin = std::time::Instant::now();
+    let told = bad(&with("rtt = \"40ms\"", &keys)).to_string();
+    assert!(told.contains("… and 19951 more"), "{}", &told[told.len() - 200..]);
+    // It took a minute when each key was compared with each other; a busy machine takes a second.
+    assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
+}
+
+/// The first of bbr3 and the thirty-first of bbr would both be bbr30.
+#[test]
+fn ids_that_nobody_wrote_never_collide() {
+    let text = LEAST.replace(
+        "[[flow]]",
+        "[[flow]]\ncc = \"bbr3\"\n[[flow]]\ncc = \"bbr\"\ncount = 31\n[[flow]]",
+    );
+    let s = good(&text);
+    assert_eq!((s.flows[0].id.as_str(), s.flows[31].id.as_str()), ("bbr30", "bbr30-2"));
+    let ids: std::collections::BTreeSet<&str> = s.flows.iter().map(|flow| flow.id.as_str()).collect();
+    assert_eq!(ids.len(), s.flows.len());
+    // One that somebody wrote stays, wherever it stands.
+    let kind = &s.flows[32].cc.kind;
+    let text = format!("{LEAST}[[flow]]\ncc = \"{kind}\"\nid = \"{kind}0\"\n");
+    let s = good(&text);
+    assert_eq!(
+        [s.flows[0].id.clone(), s.flows[1].id.clone()],
+        [format!("{kind}0-2"), format!("{kind}0")]
+    );
+}
+
+#[test]
+fn an_outage_after_the_end_is_noticed() {
+    let told = |at: &str| {
+        let line = format!("rtt = \"40ms\"\noutages = [{{ at = \"{at}\", lasts = \"1s\" }}]");
+        good(&with("rtt = \"40ms\"", &line)).notices(&registry())
+    };
+    assert!(told("9s").is_empty());
+    assert_eq!(
+        told("10s"),
+        ["The outage at 10s begins when the run is over, at 10s, and changes nothing; let it begin earlier."]
+    );
 }

@@ -10,7 +10,7 @@ use core::fmt::{self, Write as _};
 use core::ops::Range;
 
 /// More than this helps nobody; the rest is counted.
-const MOST: usize = 50;
+pub(super) const MOST: usize = 50;
 
 /// One thing wrong with a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -234,6 +234,10 @@ impl<'a> Collector<'a> {
         problem: impl Into<String>,
         fix: Fix,
     ) {
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
         let at = key_at.or(node.at.as_ref());
         let key = path.rsplit('.').next().unwrap_or(&path).to_string();
         let line = match fix {
@@ -256,6 +260,11 @@ impl<'a> Collector<'a> {
         self.push(near, path, None, problem.into(), Some(line));
     }
 
+    /// Is every further mistake only counted? Then it needs no correction.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= MOST
+    }
+
     fn push(
         &mut self,
         at: Option<&Range<usize>>,
@@ -264,7 +273,7 @@ impl<'a> Collector<'a> {
         problem: String,
         fix: Option<String>,
     ) {
-        if self.errors.len() >= MOST {
+        if self.is_full() {
             self.omitted += 1;
             return;
         }

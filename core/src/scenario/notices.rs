@@ -7,10 +7,14 @@ use crate::param::Choice;
 use crate::queue::htb;
 use crate::registry::Registry;
 use crate::tcp::EcnEnds;
+use crate::units::format_span;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// So many steps and outages that begin too late are told.
+const MOST_LATE: usize = 5;
 
 impl Scenario {
     /// In sentences, with what to write instead.
@@ -33,7 +37,27 @@ impl Scenario {
                 "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; leave ecn out, and both ends do what {cc} needs."
             ))
         });
-        told.chain(self.queues().flat_map(told_of_a_queue)).collect()
+        let told = told.chain(self.queues().flat_map(told_of_a_queue));
+        told.chain(self.too_late()).collect()
+    }
+
+    /// Steps and outages that begin when the run is over.
+    fn too_late(&self) -> Vec<String> {
+        let hops = self.path.hops.iter().chain(&self.path.reverse);
+        let told = hops.filter_map(|hop| hop.varying.as_ref()).flat_map(|varying| {
+            let outages = varying.outages.iter().map(|(at, _)| ("outage", *at));
+            let steps = varying.steps.iter().map(|(at, _)| ("step", *at));
+            outages.chain(steps)
+        });
+        let late = told.filter(|(_, at)| *at >= self.duration);
+        late.map(|(what, at)| {
+            let (at, end) = (format_span(at), format_span(self.duration));
+            format!(
+                "The {what} at {at} begins when the run is over, at {end}, and changes nothing; let it begin earlier."
+            )
+        })
+        .take(MOST_LATE)
+        .collect()
     }
 
     /// The disciplines of all places, the sender's own host at last.

@@ -1,7 +1,7 @@
 //! From a tree to a scenario: sections, defaults, and what must hold between keys.
 
 use super::dscp;
-use super::error::{show, Collector, Errors, Fix};
+use super::error::{show, Collector, Errors, Fix, MOST};
 use super::hop::path;
 use super::keys;
 use super::read::{Field, Offer, Section};
@@ -219,17 +219,19 @@ pub(super) fn missing<T>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, l
 }
 
 fn misspelt(s: &Section<'_>, name: &str) -> bool {
-    let mut unknown = s
+    let unknown = s
         .table
         .entries
         .iter()
         .filter(|e| keys::of(s.name).all(|k| k.name != e.key));
-    let absent = || {
-        keys::of(s.name)
-            .map(|k| k.name)
-            .filter(|name| s.table.get(name).is_none())
-    };
-    unknown.any(|e| keys::nearest(&e.key, absent()) == Some(name))
+    let absent: Vec<&str> = keys::of(s.name)
+        .map(|k| k.name)
+        .filter(|name| s.table.get(name).is_none())
+        .collect();
+    // Of more than that nothing has been told.
+    unknown
+        .take(MOST)
+        .any(|e| keys::nearest(&e.key, absent.iter().copied()) == Some(name))
 }
 
 /// The section called `name`, if it was written as one. `Err` where it is something else.
@@ -330,6 +332,7 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
     let list = sections(out, top, "flow")?;
     let mut flows = Vec::new();
     let mut ids = BTreeSet::new();
+    let written = written_ids(&list);
     let mut unnamed: BTreeMap<String, u64> = BTreeMap::new();
     let mut good = true;
     for s in &list {
@@ -349,7 +352,7 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
             return None;
         }
         for i in 0..count {
-            let id = match &named {
+            let mut id = match &named {
                 Some(id) if count == 1 => id.clone(),
                 Some(id) => format!("{id}{i}"),
                 None => {
@@ -359,6 +362,10 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
                     format!("{kind}{}", *n - 1)
                 }
             };
+            // A name that nobody wrote gives way: `bbr30` is the first of bbr3 and the thirty-first of bbr.
+            while named.is_none() && (ids.contains(&id) || written.contains(&id)) {
+                id.push_str("-2");
+            }
             if !ids.insert(id.clone()) {
                 let near = s.field("id").and_then(|f| f.entry.key_at.clone()).or(s.at.clone());
                 let mut other = id.clone();
@@ -385,9 +392,28 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
     good.then_some(flows)
 }
 
+/// The ids that sections give to flows, those of a section with a count and with stations included.
+fn written_ids(list: &[Section<'_>]) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for s in list {
+        let Some(Value::String(id)) = s.field("id").map(|f| &f.entry.node.value) else {
+            continue;
+        };
+        let count = match s.field("count").map(|f| &f.entry.node.value) {
+            Some(Value::Integer(n)) => u64::try_from(*n).unwrap_or(0).min(MOST_FLOWS),
+            _ => 1,
+        };
+        ids.insert(id.clone());
+        if count > 1 || s.field("station").is_some() {
+            ids.extend((0..count.max(u64::from(u8::MAX))).map(|i| format!("{id}{i}")));
+        }
+    }
+    ids
+}
+
 /// Refuses a host that has not what its flows need.
 fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[FlowSpec], host: &HostSpec) {
-    let Ok(Some(s)) = section(out, top, "host") else {
+    let Some(s) = top.field("host").and_then(|f| inside(&f, "host")) else {
         return;
     };
     let lacks = [

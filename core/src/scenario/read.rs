@@ -339,7 +339,7 @@ impl Collector<'_> {
     pub fn switch(&mut self, f: &Field<'_>) -> Option<bool> {
         let read = match f.node().value {
             Value::Bool(b) => Ok(b),
-            _ => Err(("is not true or false".into(), Fix::Value("true".into()))),
+            ref other => Err(not_a_switch(other, true)),
         };
         self.keep(f, read)
     }
@@ -374,6 +374,13 @@ impl Collector<'_> {
 
     /// Refuses the keys of a section that nobody will read.
     pub fn known_keys(&mut self, s: &Section<'_>) {
+        let names: Vec<&'static str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
+        // What stands there already was not meant again.
+        let absent: Vec<&'static str> = names
+            .iter()
+            .copied()
+            .filter(|name| s.table.get(name).is_none())
+            .collect();
         for entry in &s.table.entries {
             let f = Field {
                 path: s.path_of(&super::write::key(&entry.key)),
@@ -385,6 +392,7 @@ impl Collector<'_> {
                     let problem = format!("({}) is not supported yet by this version; take it out", k.help);
                     self.refuse(&f, problem, Fix::None);
                 }
+                None if self.is_full() => self.refuse(&f, "", Fix::None),
                 None => {
                     let place = if s.name.is_empty() {
                         "the top level".into()
@@ -398,9 +406,10 @@ impl Collector<'_> {
                         continue;
                     }
                     let inline = keys::entry(s.name).is_some();
+                    let is_section = matches!(entry.node.value, Value::Table(_) | Value::Array(_));
                     if let Some(home) = keys::KEYS
                         .iter()
-                        .filter(|_| !inline)
+                        .filter(|k| !inline && (is_section || !k.takes.contains("section")))
                         .find(|k| k.built && k.name == entry.key)
                     {
                         let line = format!("{} = {}", entry.key, show(&entry.node.value));
@@ -411,10 +420,7 @@ impl Collector<'_> {
                         self.refuse(&f, format!("is not a key of {place}, but of {home}"), Fix::Line(fix));
                         continue;
                     }
-                    let names: Vec<&'static str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
-                    // What stands there already was not meant again.
-                    let absent = names.iter().copied().filter(|name| s.table.get(name).is_none());
-                    let near = keys::nearest(&entry.key, absent);
+                    let near = keys::nearest(&entry.key, absent.iter().copied());
                     let problem = format!("is not a key of {place}; known: {}", listed(&names));
                     self.refuse(&f, problem, near.map_or(Fix::None, Fix::Key));
                 }
@@ -673,7 +679,7 @@ impl Collector<'_> {
         let read = match &p.kind {
             Kind::Bool(default) => match node.value {
                 Value::Bool(b) => Ok(param::Value::Bool(b)),
-                _ => Err(("is not true or false".into(), Fix::Value(default.to_string()))),
+                ref other => Err(not_a_switch(other, *default)),
             },
             Kind::Count(_, least, most) => count(node, *least, *most).map(param::Value::Count),
             Kind::Number(default, least, most) => number(node, *default, *least, *most).map(param::Value::Number),
@@ -745,6 +751,21 @@ impl Collector<'_> {
             text: text.into(),
         })
     }
+}
+
+/// What is wrong with a value that is no switch: it is one in other words, or the `usual` one is proposed.
+fn not_a_switch(value: &Value, usual: bool) -> (String, Fix) {
+    let meant = match value {
+        Value::Integer(n) => Some(*n != 0),
+        Value::String(text) => match text.trim().to_lowercase().as_str() {
+            "yes" | "y" | "on" | "true" | "t" | "enabled" | "1" => Some(true),
+            "no" | "n" | "off" | "false" | "f" | "disabled" | "none" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    };
+    let fix = meant.unwrap_or(usual).to_string();
+    ("is not true or false".into(), Fix::Value(fix))
 }
 
 /// The unit that a default is written in is the one to propose; that of nothing says nothing.
