@@ -28,6 +28,7 @@ from narrows.runs import Progress, Run, run
 from narrows.scenario import Flow, Path, Scenario
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RIVAL = "cubic"
@@ -335,6 +336,39 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
     return first, f"; within the intervals also {', '.join(others)}" if others else ""
 
 
+def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
+    """Names beside their points: each at the nearest place, around and farther away, where no other name is."""
+    # The layout decides where points lie; only then is it known what is near.
+    figure.draw_without_rendering()
+    scale = figure.dpi / 72
+    dots = points.transData.transform([(lap.delay_p95_ms, lap.goodput_mbit) for lap in laps]) / scale
+    right = points.bbox.x1 / scale
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in dots]
+    for lap, (x, y) in sorted(zip(laps, dots, strict=True), key=lambda item: -item[1][1]):
+        wide, high = 4.2 * len(lap.cc), 8.0
+        ring = ((side, up) for up in sorted(range(-160, 168, 4), key=abs) for side in (4, -4 - wide))
+        box = next(
+            (
+                (x + side, y + up - high / 2, x + side + wide, y + up + high / 2)
+                for side, up in ring
+                if x + side + wide <= right
+                and not any(
+                    x + side < x1 and x0 < x + side + wide and y + up - high / 2 < y1 and y0 < y + up + high / 2
+                    for x0, y0, x1, y1 in taken
+                )
+            ),
+            (x + 4, y, x + 4 + wide, y + high),
+        )
+        taken.append(box)
+        at = (box[0] - x, (box[1] + box[3]) / 2 - y)
+        far = abs(at[1]) > high
+        line = {"arrowstyle": "-", "color": "#b3b3b3", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3} if far else None
+        points.annotate(
+            lap.cc, (lap.delay_p95_ms, lap.goodput_mbit), at, textcoords="offset points", fontsize=7, va="center",
+            arrowprops=line,
+        )  # fmt: skip
+
+
 def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
     """Draws it: goodput over delay, and the share beside CUBIC.
 
@@ -359,9 +393,6 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
             own = [lap for lap in found.laps if lap.family == family]
             xs, ys = [lap.delay_p95_ms for lap in own], [lap.goodput_mbit for lap in own]
             points.plot(xs, ys, "o", color=colour[family], label=family)
-        for nth, lap in enumerate(sorted(found.laps, key=lambda lap: lap.goodput_mbit)):
-            at = (4, 3 if nth % 2 else -9)
-            points.annotate(lap.cc, (lap.delay_p95_ms, lap.goodput_mbit), at, textcoords="offset points", fontsize=7)
         points.set_xlabel("queue delay p95, ms")
         points.set_ylabel("goodput alone, Mbit/s")
         points.legend(frameon=False)
@@ -377,6 +408,7 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         bars.axvline(50, color="#4d4d4d", linestyle=":")
         bars.set_xlim(0, 100)
         bars.set_xlabel("share beside CUBIC, %; 50 is fair; lines: 95 % intervals")
+        _label(figure, points, found.laps)
         if file is not None:
             write(figure, file, format_)
     return figure

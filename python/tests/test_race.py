@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import narrows as nw
 from narrows import cli
 from narrows.errors import NarrowsError
-from narrows.race import FAIR, FIGURES, LIMITS, Lap, Race, race, sentence
+from narrows.race import FAIR, FIGURES, LIMITS, Lap, Race, plot, race, sentence
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 
@@ -102,3 +102,19 @@ def test_mistakes_are_told_once() -> None:
     done = CliRunner().invoke(cli.main, ["race", "--rate", "5Mbite"])
     assert done.exit_code == 2
     assert done.output.count("5Mbite") <= 2
+
+
+def test_names_in_the_picture_do_not_overlap() -> None:
+    about = {"family": "loss", "sent_again_pct": 0.0, "share_pct": 50.0, "jain": 1.0, "fair_after_s": 1.0}
+    laps = [
+        Lap(cc=f"control{n}", goodput_mbit=18 + 0.01 * n, delay_p95_ms=40 + 0.2 * n, **about)  # type: ignore[arg-type]
+        for n in range(20)
+    ]
+    figure = plot(Race(path={}, duration_s=10, seed=1, laps=laps, left_out={}))
+    points = figure.axes[0]
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in points.texts]
+    assert len(boxes) == len(laps)
+    together = [(a, b) for n, a in enumerate(boxes) for b in boxes[:n] if a.padded(-1).overlaps(b.padded(-1))]
+    assert not together
+    assert all(box.x1 <= points.bbox.x1 + 4 for box in boxes)
