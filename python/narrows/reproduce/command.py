@@ -118,7 +118,7 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
         ]
         table(out, tables.Table("", ("what", "verdict"), ("published", "accepted", "ours", "unit"), rows))
         for check, why, evidence in page.reasons(outcome):
-            out.print(f"{check.of}: {why}{f' ({evidence})' if evidence else ''}", markup=False)
+            out.print(f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}", markup=False)
         out.print(f"{page.sentence(outcome)}\n")
     out.print(page.verdict(outcomes), style="bold")
 

@@ -174,6 +174,6 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
             out.append(f"<tr>{shown}<td>{strip(check, ours)}</td>{mark}</tr>")
         out.append("</table></div>")
         for check, why, evidence in reasons(one):
-            told = f"{why} ({evidence})" if evidence else f"{why}."
+            told = f"{why} (in the repository: {evidence})" if evidence else f"{why}."
             out.append(f"<p><em>{html.escape(check.of)}</em>: {html.escape(told)}</p>")
     return "\n".join(out) + "</html>\n"
