@@ -102,9 +102,9 @@ def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:
     flows = [
         {
             "cc": flow["cc"],
-            "goodput_mbit": goodput_mbit,
+            "active_goodput_mbit": goodput_mbit,
             "rtt_ms": {"mean": rtt_ms},
-            "retransmit_rate": case.loss if goodput_mbit else 0.0,
+            "run_retransmit_rate": case.loss if goodput_mbit else 0.0,
             "cwnd_packets": dict.fromkeys(("mean", "p5", "p95"), packets),
             "fct_s": fct_s(flow),
             "series": [[t_s, goodput_mbit * 1e6 / 8 * t_s] for t_s in (1, 2, 5)],

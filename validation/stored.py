@@ -211,17 +211,17 @@ def value(run: Json, figure: Figure) -> float:
 
 
 def _jain(flows: list[Json]) -> float:
-    goodputs = [f["goodput_mbit"] or 0 for f in flows]
+    goodputs = [f["active_goodput_mbit"] or 0 for f in flows]
     squares = sum(x * x for x in goodputs)
     return sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else 0.0
 
 
 _OF_FLOWS: dict[str, Callable[[list[Json]], float]] = {
     "fct_s": lambda flows: next((f["fct_s"] for f in flows if f["fct_s"] is not None), math.inf),
-    "goodput_mbit": lambda flows: sum(f["goodput_mbit"] or 0.0 for f in flows),
+    "goodput_mbit": lambda flows: sum(f["active_goodput_mbit"] or 0.0 for f in flows),
     "jain": _jain,
     "srtt_ms": lambda flows: statistics.mean(f["rtt_ms"]["mean"] or 0.0 for f in flows),
-    "retransmit_pct": lambda flows: statistics.mean(100 * (f["retransmit_rate"] or 0.0) for f in flows),
+    "retransmit_pct": lambda flows: statistics.mean(100 * (f["run_retransmit_rate"] or 0.0) for f in flows),
     "cwnd_mean": lambda flows: flows[0]["cwnd_packets"]["mean"] or 0.0,
     "cwnd_p5": lambda flows: flows[0]["cwnd_packets"]["p5"] or 0.0,
     "cwnd_p95": lambda flows: flows[0]["cwnd_packets"]["p95"] or 0.0,

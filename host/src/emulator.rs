@@ -21,10 +21,11 @@ use crate::clock::Clock;
 use crate::frame::{self, Frame, Ports, HEAD};
 use crate::instruments::Lateness;
 use crate::medium::Medium;
+use crate::ready::figure_interval;
 use crate::record::Record;
 use crate::sys;
 use narrows_core::capture::Where;
-use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples, Verdict, Verdicts, FIGURE_INTERVAL};
+use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples, Verdict, Verdicts};
 use narrows_core::net::access::Access;
 use narrows_core::net::wifi::Usage;
 use narrows_core::net::{Out, Port, FAR, NEAR};
@@ -251,7 +252,7 @@ impl Emulator {
             buffer: vec![0; frame::VNET + 65_536],
             fds: devices.iter().map(|device| device.as_raw_fd()).collect(),
             samples: Samples::default(),
-            next_figures: Time::ZERO + FIGURE_INTERVAL,
+            next_figures: Time::ZERO + figure_interval(self.end),
             next_rows: self.interval.map_or(Time::MAX, |i| Time::ZERO + i),
             closed: None,
             lateness,
@@ -456,7 +457,7 @@ impl Passage<'_> {
             }
         }
         if figures {
-            self.next_figures = now + FIGURE_INTERVAL;
+            self.next_figures = now + figure_interval(self.e.end);
         }
         if let Some(interval) = self.e.interval.filter(|_| rows) {
             self.next_rows = now + interval;

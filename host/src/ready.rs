@@ -9,7 +9,7 @@ use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::tcp::{Clock, Pacing};
-use narrows_core::units::Span;
+use narrows_core::units::{Span, Time};
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -23,7 +23,12 @@ pub const MOST_STATIONS: usize = 60;
 /// The most rows that a run may sample.
 pub const MOST_ROWS: u64 = 5_000_000;
 /// The least interval of samples.
-const LEAST_INTERVAL: Span = Span::ms(1);
+pub const LEAST_INTERVAL: Span = Span::ms(1);
+
+/// From one sample of a figure to the next, of a run that ends at `end`.
+pub fn figure_interval(end: Time) -> Span {
+    narrows_core::figures::figure_interval(end.since(Time::ZERO)).max(LEAST_INTERVAL)
+}
 
 /// What of a scenario no kernel can be told.
 pub fn check_scenario(

@@ -6,9 +6,10 @@
 
 use crate::clock::Clock;
 use crate::error::HostError;
+use crate::ready::figure_interval;
 use crate::space;
 use crate::sys::{self, Epoll, TcpInfo};
-use narrows_core::figures::{FlowMeter, FlowSample, FlowSamples, FIGURE_INTERVAL, SERIES_INTERVAL};
+use narrows_core::figures::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
 use std::net::SocketAddrV4;
@@ -157,7 +158,7 @@ impl Traffic {
             listeners.push((listener, flow.dscp));
         }
         let sender = |flow: Outgoing| {
-            let mut meter = FlowMeter::new(watching.warmup);
+            let mut meter = FlowMeter::new(watching.warmup, watching.end);
             if let (Some(stop), Some(restart)) = (flow.stop, flow.restart) {
                 meter.silent(stop, restart);
             }
@@ -188,7 +189,8 @@ impl Traffic {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
         let chunk = vec![0; CHUNK];
-        let mut next_figures = Time::ZERO + FIGURE_INTERVAL;
+        let figure_interval = figure_interval(self.watching.end);
+        let mut next_figures = Time::ZERO + figure_interval;
         let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
         let end = self.watching.end;
         loop {
@@ -204,7 +206,7 @@ impl Traffic {
                 let point = figures && next_figures.as_ns() % SERIES_INTERVAL.as_ns() == 0;
                 self.sample(now.min(end), figures, point, rows);
                 while next_figures <= now {
-                    next_figures += FIGURE_INTERVAL;
+                    next_figures += figure_interval;
                 }
                 while let Some(interval) = self.watching.interval.filter(|_| next_rows <= now) {
                     next_rows += interval;
@@ -296,6 +298,7 @@ impl Traffic {
 fn info(t: &TcpInfo) -> Info {
     Info {
         bytes_acked: t.bytes_acked,
+        bytes_sacked: u64::from(t.sacked) * u64::from(t.snd_mss),
         bytes_sent: t.bytes_sent,
         bytes_retrans: t.bytes_retrans,
         retransmits: u64::from(t.total_retrans),
@@ -316,6 +319,7 @@ fn info(t: &TcpInfo) -> Info {
             3 => State::Recovery,
             _ => State::Loss,
         },
+        in_slow_start: t.snd_cwnd < t.snd_ssthresh,
         peer_window: u64::from(t.snd_wnd),
         delivered: u64::from(t.delivered),
         delivered_ce: u64::from(t.delivered_ce),

@@ -86,9 +86,9 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     queues, drawn = _queues(run), _drawn(run)
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
-        f"Payload acknowledged of each flow, over the last tenth of a second or since the sample before; dotted, the "
-        f"rate of the path. What waited behind a lost packet counts when that is repaired: hence dips, and peaks above "
-        f"the rate.{drawn}",
+        f"Payload acknowledged of each flow, over the last tenth of a second (of a run of less than a second, a "
+        f"hundredth of that) or since the sample before; dotted, the rate of the path. What waited "
+        f"behind a lost packet counts when that is repaired: hence dips, and peaks above the rate.{drawn}",
         [*_column(flows, "goodput_mbit"), *_rate(run)],
     )  # fmt: skip
     rtt = Picture(

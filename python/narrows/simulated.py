@@ -139,7 +139,7 @@ def watch(
             "bytes": acked,
             "goodput_mbit": short(acked * 8e-6 / (end - begin)),
             "retransmits": told["retransmits"],
-            "retransmit_rate": told["retransmit_rate"],
+            "retransmit_rate": told["run_retransmit_rate"],
             "mss_bytes": _MSS,
         }
         flows.append(Flow_(told["id"], way, "tcp", told["cc"], begin, end, about, columns))

@@ -47,7 +47,7 @@ def flows(figures: Figures, most: int | None = None) -> Table:
             Cell(number(flow["goodput_mbit"], 2), f"{at}.goodput_mbit"),
             Cell(number(flow["rtt_ms"]["mean"]), f"{at}.rtt_ms.mean"),
             Cell(number(flow["rtt_ms"]["p95"]), f"{at}.rtt_ms.p95"),
-            Cell(str(flow["retransmits"]), f"{at}.retransmits"),
+            Cell(str(flow.get("summary_retransmits", flow["retransmits"])), f"{at}.summary_retransmits"),
             Cell(percent(flow["retransmit_rate"]), f"{at}.retransmit_rate"),
             Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
         ]
@@ -64,7 +64,8 @@ def waits(figures: Figures) -> Table:
     queues = figures["queues"]
     for i, queue in enumerate(queues):
         at = f"queues.{i}"
-        counts = Cell(f"{queue['drops']} dropped, {queue['marks']} marked", f"{at}.drops {at}.marks")
+        # Of the whole run, unlike the rest of the row: what slow start lost is lost.
+        counts = Cell(f"{queue['drops']} dropped, {queue['marks']} marked in the whole run", f"{at}.drops {at}.marks")
         name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
         rows.append([Cell(name), *_waiting(queue, at), counts])
         # A band that nobody used says nothing, and stations have a table of their own.

@@ -58,6 +58,15 @@ def plain(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if "e" in short else short
 
 
+def factor_of(value: float) -> str:
+    """A factor: two digits that count, no power of ten.
+
+    >>> factor_of(1.234), factor_of(15.6), factor_of(203.0)
+    ('1.2', '16', '203')
+    """
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"  # noqa: PLR2004
+
+
 def who(flows: list[Figures]) -> str:
     """Who sent.
 
@@ -95,16 +104,40 @@ def sentence(figures: Figures) -> str:
         parts.append(f"{share} sent again" if len(flows) == 1 else f"at most {share} of a flow sent again")
     elif rates:
         # A share is of bytes, and a SYN has none.
-        bare = any(flow["retransmits"] for flow in flows)
+        bare = any(flow.get("summary_retransmits", flow["retransmits"]) for flow in flows)
         parts.append("nothing but handshakes was sent again" if bare else "nothing was sent again")
     return "; ".join(parts) + "."
 
 
 def rate(figures: Figures, *, back: bool = False) -> str:
-    """What the path lets pass in the long run, with its unit."""
+    """What the path lets pass, with its unit: in the long run, or with saved tokens where they matter.
+
+    >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
+    '26.11 Mbit/s'
+    >>> rate({"path": {"rate_mbit": 10, "capacity_mbit": 10.4}})
+    '10.4 Mbit/s (10 Mbit/s and saved tokens)'
+    """
+    mbit = figures["path"]["reverse_mbit" if back else "rate_mbit"]
+    most = capacity(figures, back=back)
+    if mbit and most and most > _TOKENS * mbit:
+        return f"{_four(most)} Mbit/s ({_four(mbit)} Mbit/s and saved tokens)"
+    return f"{_four(mbit)} Mbit/s"
+
+
+_TOKENS = 1.005
+"""Tokens that a bucket has saved are mentioned where they add more than half a percent."""
+
+
+def _four(mbit: float) -> str:
+    """Four digits that count, and no power of ten."""
+    return plain(float(f"{mbit:.4g}")) if abs(mbit) < 1e4 else plain(mbit)  # noqa: PLR2004
+
+
+def capacity(figures: Figures, *, back: bool = False) -> float | None:
+    """The most that the path can pass on average over the summary interval, in Mbit/s."""
     path = figures["path"]
-    mbit = path["reverse_mbit" if back else "rate_mbit"]
-    return f"{number(mbit) if path['varies'] and not back else plain(mbit)} Mbit/s"
+    mbit: float | None = path["reverse_mbit"] if back else path.get("capacity_mbit", path["rate_mbit"])
+    return mbit
 
 
 def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
@@ -118,7 +151,7 @@ def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
 
 
 def _used(figures: Figures, flows: list[Figures], *, back: bool = False) -> str:
-    mbit = figures["path"]["reverse_mbit" if back else "rate_mbit"]
+    mbit = capacity(figures, back=back)
     total = sum(flow["goodput_mbit"] or 0 for flow in flows)
     mean = " on average" if figures["path"]["varies"] and not back else ""
     return f"{who(flows)} used {percent(total / mbit if mbit else None)} of {rate(figures, back=back)}{mean}"
@@ -157,7 +190,7 @@ def _shares(figures: Figures) -> str:
     if len(spoke) == 1:
         one = spoke[0]
         back = one in _ways(figures)[1]
-        mbit = figures["path"]["reverse_mbit" if back else "rate_mbit"]
+        mbit = capacity(figures, back=back)
         return (
             f"{one['id']} got {number(total, 2)} of the path's {rate(figures, back=back)} "
             f"({percent(total / mbit if mbit else None)})."
@@ -173,12 +206,13 @@ def _shares(figures: Figures) -> str:
             f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} got {share(group['goodput_mbit'] or 0)}"
             for cc, group in groups.items()
         ])  # fmt: skip
-    jain = number(figures["fairness"]["jain"], 3)
+    jain = figures["fairness"]["jain"]
+    index = "" if jain is None else f" (Jain's index {number(jain, 3)})"
     if _ways(figures)[1]:
-        return f"Of what passed, {shares}; {listed(_uses(figures))} (Jain's index {jain})."
-    mbit = figures["path"]["rate_mbit"]
+        return f"Of what passed, {shares}; {listed(_uses(figures))}{index}."
+    mbit = capacity(figures)
     used = percent(total / mbit if mbit else None)
-    return f"Of what passed, {shares}; together they used {used} of the path's {rate(figures)} (Jain's index {jain})."
+    return f"Of what passed, {shares}; together they used {used} of the path's {rate(figures)}{index}."
 
 
 def _latency(figures: Figures) -> str:
@@ -201,7 +235,7 @@ def _losses(figures: Figures) -> str:
     queue, flows = figures["queue"], figures["flows"]
     marks = f" and marked {queue['marks']}" if queue["marks"] else ""
     again = sum(flow["retransmits"] for flow in flows)
-    told = f"The queue dropped {queue['drops']} packets{marks}"
+    told = f"In the whole run the queue dropped {queue['drops']} packets{marks}"
     return f"{told}; the senders sent {again} packets again." if flows else f"{told}."
 
 
@@ -231,16 +265,16 @@ def _evidence(figures: Figures) -> str:
         if near["agreement"] == 1
         else f"{percent(near['agreement'])} of the figures compared were within their tolerance"
     )
-    factor = math.exp(near["distance"])
+    factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:
         return f"Linux 6.12's own TCP was run over the same rate, RTT, buffer and queue: in {case} {agreed}."
     if near["distance"] <= _NEAR:
         return (
-            f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT, "
+            f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor} away (rate, RTT, "
             f"buffer and loss multiplied); there {agreed}."
         )
     return (
-        f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor:.2g} away (rate, RTT and "
+        f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor} away (rate, RTT and "
         f"buffer multiplied): that {agreed} there says less about this path. Take the direction rather than the "
         "number."
     )
@@ -260,10 +294,9 @@ def _limits(figures: Figures) -> list[str]:
             "Nearness counts congestion controls, queue, policer, what else is on the path, rate, RTT, buffer and "
             "random loss; not the number of flows, how much they send, or what else the hosts do."
         )
-    told.append(
-        f"One run with one seed ({figures['seed']}): starts move by up to {scenario['start_jitter']} at random, and "
-        "another seed may share the path otherwise."
-    )
+    jitter = scenario["start_jitter"]
+    starts = "" if float(jitter.rstrip("nums")) == 0 else f"starts move by up to {jitter} at random, and "
+    told.append(f"One run with one seed ({figures['seed']}): {starts}another seed may share the path otherwise.")
     told.append("A simulation: no packet went over a wire.")
     return told
 

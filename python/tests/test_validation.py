@@ -161,16 +161,16 @@ def test_figures_are_read_off_a_run() -> None:
     flows = [
         {
             "cc": "reno",
-            "goodput_mbit": goodput,
+            "active_goodput_mbit": goodput,
             "rtt_ms": {"mean": rtt},
-            "retransmit_rate": rate,
+            "run_retransmit_rate": rate,
             "cwnd_packets": {"mean": 10.5, "p5": 7, "p95": None},
             "fct_s": fct_s,
             "series": [[1.0, 1_000_000], [2.0, 3_000_000], [3.0, 4_000_000]],
         }
         for goodput, rtt, rate, fct_s in ((3.0, 40.0, 0.01, None), (1.0, 60.0, 0.03, 2.5), (None, None, None, 9.0))
     ]
-    other = {"cc": "cubic", "fct_s": None, "goodput_mbit": 0.0}
+    other = {"cc": "cubic", "fct_s": None, "active_goodput_mbit": 0.0}
     run = {"flows": [*flows, other], "probes": [{"rtt_ms": {"p50": 41.0, "p95": 77.0}}]}
     expected = {
         "goodput_mbit": 4.0,

@@ -2,7 +2,7 @@
 
 use crate::packet::Label;
 use crate::work::Works;
-use narrows_core::figures::{FlowFigures, FlowMeter, LimitFigures};
+use narrows_core::figures::{FlowFigures, FlowMeter, LimitFigures, NO_CC};
 use narrows_core::net::Port;
 use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::tcp::{Config, Receiver, Sender};
@@ -32,7 +32,7 @@ pub(crate) struct Flow {
 impl Flow {
     /// Its figures, and those of its workload.
     pub fn figures(self, spec: &FlowSpec, works: &Works, scenario: &Scenario) -> FlowFigures {
-        let cc = if spec.has_cc() { spec.cc.kind.as_str() } else { "udp" };
+        let cc = if spec.has_cc() { spec.cc.kind.as_str() } else { NO_CC };
         let end = Time::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
         let load = self.work();
         let mut figures = self.meter.figures(spec.id.clone(), cc.into());

@@ -37,7 +37,7 @@ pub use packet::Packet;
 pub use work::MOST_OPEN;
 pub use world::{run, run_recorded};
 
-use narrows_core::figures::picture_interval;
+use narrows_core::figures::{figure_interval, picture_interval};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{format_span, Span, Time};
 use std::fmt;
@@ -47,7 +47,7 @@ pub const MOST_ROWS: u64 = 5_000_000;
 /// The most seconds that the flows of a run may last, added up: figures keep 112 bytes of each, or up to twice that.
 pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
 /// The least interval of samples.
-pub const LEAST_INTERVAL: Span = Span::ms(1);
+pub const LEAST_INTERVAL: Span = Span::us(1);
 
 /// How a scenario is run, beside what it says.
 #[derive(Copy, Clone, PartialEq, Debug)]
@@ -68,6 +68,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// A row for each sample of a figure, as tables have them unless something else is asked for.
+    pub fn usual(scenario: &Scenario) -> Options {
+        Options {
+            sample_interval: Some(figure_interval(scenario.duration)),
+            ..Options::default()
+        }
+    }
     /// Rows for pictures: 300 to 750 instants, at round intervals, fewer where a run has thousands of flows.
     pub fn pictures(scenario: &Scenario) -> Options {
         Options {

@@ -21,8 +21,8 @@ use crate::{rows, Options, Progress, SimError};
 use narrows_core::capture::{Capture, Where};
 use narrows_core::cc;
 use narrows_core::figures::{
-    Fairness, FlowMeter, LevelMeter, ProbeFigures, ProbeMeter, QueueMeter, Run, Samples, Verdict, Verdicts,
-    FIGURE_INTERVAL, SERIES_INTERVAL,
+    figure_interval, Fairness, FlowMeter, LevelMeter, ProbeFigures, ProbeMeter, QueueMeter, Run, Samples, Verdict,
+    Verdicts, SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{Out, Port, FAR, NEAR};
@@ -250,7 +250,8 @@ pub(crate) struct World {
     /// Where the two ends are run in turns.
     pub turns: Option<Box<Turns>>,
     pub end: Time,
-    pub next_figures: Time,
+    figure_interval: Span,
+    pub(crate) next_figures: Time,
     pub next_samples: Time,
     /// From one row of samples to the next.
     interval: Span,
@@ -293,7 +294,7 @@ impl World {
                 (kind.make)(&spec.cc.params, &law),
                 spec.size,
             );
-            let mut meter = Box::new(FlowMeter::new(warmup));
+            let mut meter = Box::new(FlowMeter::new(warmup, Time::ZERO + scenario.duration));
             let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
             let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));
             let number = i as u32 * TIMERS_PER_FLOW;
@@ -364,7 +365,8 @@ impl World {
             timers,
             turns: None,
             end: Time::ZERO + scenario.duration,
-            next_figures: Time::ZERO + FIGURE_INTERVAL,
+            figure_interval: figure_interval(scenario.duration),
+            next_figures: Time::ZERO + figure_interval(scenario.duration),
             next_samples: options
                 .sample_interval
                 .map_or(Time::MAX, |interval| Time::ZERO + interval),
@@ -700,7 +702,7 @@ impl World {
             self.next_samples = now + self.interval;
         }
         if figures {
-            self.next_figures = now + FIGURE_INTERVAL;
+            self.next_figures = now + self.figure_interval;
         }
     }
 

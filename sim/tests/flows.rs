@@ -78,7 +78,7 @@ fn a_transfer_ends_with_its_last_byte_and_a_stopped_flow_at_its_stop() {
     assert_eq!(a.series[0].1, 100_000);
     assert!(b.fct_s.is_nan());
     assert_eq!(b.series.iter().map(|p| p.0).collect::<Vec<_>>(), [5.0, 6.0, 6.5]);
-    assert!(b.goodput_mbit > 8.0);
+    assert!(b.active_goodput_mbit > 8.0);
     assert!(late.goodput_mbit.is_nan() && late.series.is_empty());
 }
 
@@ -192,9 +192,9 @@ fn after_a_silence_the_window_begins_where_linux_has_it() {
         }
         let f = &run.flows[0];
         assert!(
-            f.goodput_mbit > 18.5,
+            f.active_goodput_mbit > 18.5,
             "{cc} {gap}: over the time it was to send in, {}",
-            f.goodput_mbit
+            f.active_goodput_mbit
         );
         // Linux: busy for 10.136, 10.132, 10.071 s before the silence.
         let busy = [("cubic", 10.136), ("reno", 10.132), ("bbr", 10.071)];

@@ -1,6 +1,6 @@
 //! What pictures are made of: rows over time, delays and verdicts say what the figures say, and change none of them.
 
-use narrows_core::figures::{Run, DELAYS_OF, VERDICTS};
+use narrows_core::figures::{Run, DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::{run, Options};
@@ -94,7 +94,7 @@ fn the_rows_end_where_the_figures_end() {
     assert!(*queue.drops.last().unwrap() <= run.queue.drops);
     // Goodput over time, weighted by its time, is the flow's.
     let flows = &run.samples.flows;
-    let goodput = flows.goodput_mbit();
+    let goodput = flows.goodput_mbit(FIGURE_INTERVAL);
     let after: Vec<f64> = (0..goodput.len())
         .filter(|i| flows.flow[*i] == 0 && flows.t_s[*i] > 2.0 + 1e-9)
         .map(|i| goodput[i])

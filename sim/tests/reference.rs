@@ -144,10 +144,10 @@ fn value(run: &Run, figure: &Figure) -> f64 {
             .map_or(f64::NAN, |p| p.1 as f64 / 1e6)
     };
     match figure.name.as_str() {
-        "goodput_mbit" => flows.iter().map(|f| f.goodput_mbit).sum(),
-        "jain" => narrows_core::figures::jain(flows.iter().map(|f| f.goodput_mbit)),
+        "goodput_mbit" => flows.iter().map(|f| f.active_goodput_mbit).sum(),
+        "jain" => narrows_core::figures::jain(flows.iter().map(|f| f.active_goodput_mbit)),
         "srtt_ms" => mean(&|i| flows[i].rtt_ms.mean),
-        "retransmit_pct" => mean(&|i| flows[i].retransmit_rate * 100.0),
+        "retransmit_pct" => mean(&|i| flows[i].run_retransmit_rate * 100.0),
         "cwnd_mean" => flows[0].cwnd_packets.mean,
         "cwnd_p5" => flows[0].cwnd_packets.p5,
         "cwnd_p95" => flows[0].cwnd_packets.p95,

@@ -196,10 +196,11 @@ fn a_flow_stops_and_starts_when_it_is_told() {
     assert_eq!(of(&one).number("received_mbit"), 0.8);
     // The last ones were under way when it stopped.
     assert!(
-        (one.flows[0].goodput_mbit - 0.8).abs() < 0.003,
+        (one.flows[0].active_goodput_mbit - 0.8).abs() < 0.003,
         "{}",
-        one.flows[0].goodput_mbit
+        one.flows[0].active_goodput_mbit
     );
+    assert_eq!(one.flows[0].active_s, 4.0);
 }
 
 #[test]

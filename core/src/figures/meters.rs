@@ -5,25 +5,63 @@ use super::{
     ClassFigures, CountFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures,
     Quantiles, QueueFigures, Spread,
 };
+use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, QueueDiscipline, Why};
 use crate::scenario::ProbeKind;
 use crate::tcp::{Info, Limited};
 use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 /// A sample of a flow: small, for there are ten a second of each of thousands.
 #[derive(Copy, Clone, Debug)]
 struct Sampled {
-    /// Smoothed RTT; more than an hour is an hour.
-    srtt_us: u32,
-    /// Packets.
-    cwnd: u32,
+    /// Smoothed RTT; more than an hour is an hour. `None` where nothing was heard since the sample before: then it is that of
+    /// another time.
+    srtt_us: Option<NonZeroU32>,
+    /// Packets; `None` where no window limits the flow.
+    cwnd: Option<NonZeroU32>,
 }
 
 impl Sampled {
-    fn rtt_ms(&self) -> f64 {
-        Span::us(u64::from(self.srtt_us)).as_ms()
+    fn rtt_ms(&self) -> Option<f64> {
+        self.srtt_us.map(|us| Span::us(u64::from(us.get())).as_ms())
+    }
+}
+
+/// Counters of a flow: so far, or of a part of the run.
+#[derive(Copy, Clone, Debug, Default)]
+struct Counters {
+    /// Payload bytes that the receiver has, as far as the sender knows.
+    delivered: u64,
+    /// Payload bytes, retransmissions included, and those.
+    sent: u64,
+    retransmitted: u64,
+    /// Packets.
+    retransmits: u64,
+}
+
+impl Counters {
+    fn of(info: &Info) -> Counters {
+        Counters {
+            delivered: info.bytes_acked + info.bytes_sacked,
+            sent: info.bytes_sent,
+            retransmitted: info.bytes_retrans,
+            retransmits: info.retransmits,
+        }
+    }
+    fn since(&self, before: &Counters) -> Counters {
+        Counters {
+            // A receiver may take back what it has acknowledged selectively.
+            delivered: self.delivered.saturating_sub(before.delivered),
+            sent: self.sent - before.sent,
+            retransmitted: self.retransmitted - before.retransmitted,
+            retransmits: self.retransmits - before.retransmits,
+        }
+    }
+    fn retransmit_rate(&self) -> f64 {
+        self.retransmitted as f64 / self.sent.max(1) as f64
     }
 }
 
@@ -32,12 +70,16 @@ impl Sampled {
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     warmup: Time,
+    /// Of the run.
+    end: Time,
     started: Option<Time>,
     ended: Option<Time>,
-    /// When the summary begins and what was acknowledged before.
-    mark: Option<(Time, u64)>,
+    /// When the flow's part of the summary begins, and its counters then.
+    mark: Option<(Time, Counters)>,
     fct: Option<Span>,
     samples: Vec<Sampled>,
+    /// What ACKs had said by the sample before.
+    heard: (u64, u64, Span),
     series: Vec<(f64, u64, u32, f64)>,
     info: Info,
     limited: Limited,
@@ -45,15 +87,17 @@ pub struct FlowMeter {
 }
 
 impl FlowMeter {
-    /// A flow that has not started; figures leave out what is before `warmup`.
-    pub fn new(warmup: Time) -> FlowMeter {
+    /// A flow that has not started, of a run whose summary interval is from `warmup` to `end`.
+    pub fn new(warmup: Time, end: Time) -> FlowMeter {
         FlowMeter {
             warmup,
+            end,
             started: None,
             ended: None,
             mark: None,
             fct: None,
             samples: Vec::new(),
+            heard: (0, 0, Span::ZERO),
             series: Vec::new(),
             info: Info::default(),
             limited: Limited::default(),
@@ -83,17 +127,20 @@ impl FlowMeter {
     /// The summary begins.
     pub fn measure(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.mark = Some((now, info.bytes_acked));
+            self.mark = Some((now, Counters::of(info)));
         }
     }
-    /// Each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL).
+    /// Each [`figure_interval`](super::figure_interval).
     pub fn sample(&mut self, now: Time, info: &Info) {
         let silent = self.silence.is_some_and(|(from, to)| from <= now && now < to);
         // No smoothed RTT before the handshake is over.
         if !silent && self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
+            let heard = (info.delivered, info.bytes_acked, info.srtt);
+            let fresh = self.heard != heard;
+            self.heard = heard;
             self.samples.push(Sampled {
-                srtt_us: u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX),
-                cwnd: info.cwnd,
+                srtt_us: NonZeroU32::new(u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX)).filter(|_| fresh),
+                cwnd: NonZeroU32::new(info.cwnd).filter(|cwnd| cwnd.get() != NO_WINDOW),
             });
         }
     }
@@ -126,18 +173,20 @@ impl FlowMeter {
     }
     /// Its figures, under its names.
     pub fn figures(self, id: String, cc: String) -> FlowFigures {
-        let goodput = match (self.mark, self.ended) {
+        let summary = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) => {
                 let silent = self
                     .silence
                     .map_or(Span::ZERO, |(off, on)| on.min(to).max(from).since(off.clamp(from, to)));
-                let spoke = to.since(from) - silent;
-                let bits = (self.info.bytes_acked - before) as f64 * 8.0;
+                let active = to.since(from) - silent;
                 // Nothing was to be sent: what was still acknowledged is no rate.
-                (spoke > Span::ZERO).then(|| bits / spoke.as_s() / 1e6)
+                (active > Span::ZERO).then(|| (active, Counters::of(&self.info).since(&before)))
             }
             _ => None,
         };
+        let mbit = |over: Span| summary.map_or(f64::NAN, |(_, had)| had.delivered as f64 * 8.0 / over.as_s() / 1e6);
+        let active = summary.map_or(Span::ZERO, |(active, _)| active);
+        let counted = summary.map(|(_, had)| had).unwrap_or_default();
         let ran = match (self.started, self.ended) {
             (Some(from), Some(to)) => to.since(from),
             _ => Span::ZERO,
@@ -148,14 +197,22 @@ impl FlowMeter {
             sndbuf_limited_s: self.limited.send_buffer.as_s(),
             app_limited_s: Span::ns(ran.as_ns().saturating_sub(self.limited.busy.as_ns())).as_s(),
         };
-        let mut rtt_ms: Vec<_> = self.samples.iter().map(Sampled::rtt_ms).collect();
-        let mut cwnd: Vec<_> = self.samples.iter().map(|s| f64::from(s.cwnd)).collect();
+        let mut rtt_ms: Vec<_> = self.samples.iter().filter_map(Sampled::rtt_ms).collect();
+        let mut cwnd: Vec<_> = self
+            .samples
+            .iter()
+            .filter_map(|s| Some(f64::from(s.cwnd?.get())))
+            .collect();
         FlowFigures {
             id,
             cc,
-            goodput_mbit: goodput.unwrap_or(f64::NAN),
+            goodput_mbit: mbit(self.end.since(self.warmup)),
+            active_goodput_mbit: mbit(active),
+            active_s: active.as_s(),
             retransmits: self.info.retransmits,
-            retransmit_rate: self.info.bytes_retrans as f64 / self.info.bytes_sent.max(1) as f64,
+            retransmit_rate: counted.retransmit_rate(),
+            summary_retransmits: counted.retransmits,
+            run_retransmit_rate: Counters::of(&self.info).retransmit_rate(),
             rtt_ms: Quantiles::of(&mut rtt_ms),
             cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
@@ -185,7 +242,7 @@ pub struct QueueMeter {
     random_losses: u64,
     marks: u64,
     delay: Histogram,
-    /// Packets, each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL) after the warm-up.
+    /// Packets, each [`figure_interval`](super::figure_interval) after the warm-up.
     backlog: Vec<u32>,
     classes: Vec<ClassMeter>,
 }
@@ -238,7 +295,7 @@ impl QueueMeter {
             }
         }
     }
-    /// Each [`FIGURE_INTERVAL`](super::FIGURE_INTERVAL): what waits, in all and in each class.
+    /// Each [`figure_interval`](super::figure_interval): what waits, in all and in each class.
     pub fn sample(&mut self, now: Time, backlog: Backlog, of_class: impl Fn(usize) -> Backlog) {
         if now >= self.warmup {
             self.backlog.push(counted(backlog));

@@ -2,10 +2,12 @@
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | `goodput_mbit` | bytes acknowledged between max(warm-up, start) and min(end, stop, last byte of a transfer), over that time |
+//! | `goodput_mbit` | bytes delivered in the summary interval, from the warm-up to the end of the run, over that interval |
+//! | `active_goodput_mbit`, `active_s` | the same bytes over the time in which the flow was active: between max(warm-up, start) and min(end, stop, last byte of a transfer) |
 //! | `rtt_ms` | smoothed RTT, sampled each 100 ms from max(warm-up, start) on, while the flow runs |
 //! | `cwnd_packets` | congestion window, sampled likewise |
-//! | `retransmits`, `retransmit_rate` | packets; retransmitted over all bytes sent; the whole run |
+//! | `retransmit_rate`, `summary_retransmits` | retransmitted over all bytes sent; packets; in the summary interval |
+//! | `run_retransmit_rate`, `retransmits` | likewise; the whole run |
 //! | `fct_s` | from connect to the last byte acknowledged; null when there is no last byte or it was not |
 //! | `series` | each second, and at its end for a flow that ends before the run |
 //! | `queue.drops`, `queue.marks` | the discipline's, not those of `loss`; the whole run |
@@ -14,7 +16,7 @@
 //! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
 //! | `flows[].workload` | what its application saw, each kind's own |
-//! | `fairness` | Jain's index of goodputs, over all flows and over those of each congestion control |
+//! | `fairness` | Jain's index of goodputs, over all flows with a congestion control and over those of each |
 //!
 //! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value (nothing was measured) is
 //! NaN here and `null` in JSON, where numbers have six significant digits.
@@ -54,7 +56,7 @@ pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use path::PathFigures;
 pub use run::{
-    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run,
+    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run, NO_CC,
 };
 pub use samples::{
     ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples,
@@ -70,8 +72,29 @@ use crate::units::Span;
 use alloc::format;
 use serde::{Serialize, Serializer};
 
-/// From one sample of a figure to the next.
+/// From one sample of a figure to the next in a run of a second or more.
 pub const FIGURE_INTERVAL: Span = Span::ms(100);
+/// Samples of a figure that a shorter run has at least.
+const SHORT_SAMPLES: u64 = 100;
+
+/// From one sample of a figure to the next: [`FIGURE_INTERVAL`]; in a run of less than a second a round part of it, a
+/// hundredth at most.
+pub fn figure_interval(duration: Span) -> Span {
+    if duration >= Span::s(1) {
+        return FIGURE_INTERVAL;
+    }
+    let most = Span::ns(duration.as_ns() / SHORT_SAMPLES);
+    round_intervals()
+        .take_while(|step| *step <= most)
+        .last()
+        .unwrap_or(Span::us(1))
+}
+
+/// 1, 2 and 5 µs, and ten times as much, and so on.
+fn round_intervals() -> impl Iterator<Item = Span> {
+    (0..).flat_map(|e| [1, 2, 5].map(|n| Span::us(n * 10u64.pow(e))))
+}
+
 /// From one point of a series to the next.
 pub const SERIES_INTERVAL: Span = Span::s(1);
 
@@ -80,8 +103,7 @@ pub const SERIES_INTERVAL: Span = Span::s(1);
 pub fn picture_interval(duration: Span, flows: usize, most_rows: u64) -> Span {
     let rows = duration.as_ns().saturating_mul(flows.max(1) as u64);
     let least = (duration.as_ns() / 750).max(rows / most_rows);
-    let mut steps = (0..).flat_map(|e| [1, 2, 5].map(|n| Span::ms(n * 10u64.pow(e))));
-    steps.find(|step| step.as_ns() > least).unwrap_or(duration)
+    round_intervals().find(|step| step.as_ns() > least).unwrap_or(duration)
 }
 
 /// The rank of percentile `q` (0…1) among `n` sorted values; `None` when there are none.
@@ -197,6 +219,16 @@ mod tests {
         let q = Quantiles::of(&mut values);
         assert_eq!((q.mean, q.p50, q.p95, q.p99), (2.5, 3.0, 4.0, 4.0));
         assert!(Quantiles::of(&mut []).p50.is_nan());
+    }
+
+    #[test]
+    fn a_short_run_has_a_hundred_samples_of_a_figure() {
+        let at = |duration| figure_interval(duration);
+        assert_eq!([Span::s(1), Span::s(3600)].map(at), [FIGURE_INTERVAL; 2]);
+        assert_eq!([Span::ms(999), Span::ms(100)].map(at), [Span::ms(5), Span::ms(1)]);
+        assert_eq!([Span::ms(40), Span::us(150)].map(at), [Span::us(200), Span::us(1)]);
+        assert_eq!(picture_interval(Span::s(60), 1, 1_000_000), Span::ms(100));
+        assert_eq!(picture_interval(Span::ms(100), 1, 1_000_000), Span::us(200));
     }
 
     #[test]

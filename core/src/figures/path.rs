@@ -1,9 +1,10 @@
 //! The path in numbers, for sentences and pictures: what a scenario says of it, resolved.
 
 use super::six_digits;
+use crate::net::policer;
 use crate::queue::Limit;
-use crate::scenario::{HopSpec, Scenario};
-use crate::units::{Rate, Span};
+use crate::scenario::{HopSpec, Link, Scenario};
+use crate::units::{Bytes, Rate, Time};
 use alloc::vec::Vec;
 use serde::Serialize;
 
@@ -11,9 +12,13 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathFigures {
     /// Mbit/s that the narrowest hop on the way there lets pass in the long run: what its link targets, or its policer. Of a
-    /// rate that varies the mean: of a trace, or over the run. Of a Wi-Fi the rate of its fastest station's symbols.
+    /// rate that varies the mean over the summary interval. Of a Wi-Fi the rate of its fastest station's symbols.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
+    /// The most that it can pass on average over the summary interval: more than that by what its token bucket or its
+    /// policer's may hold when the interval begins.
+    #[serde(serialize_with = "six_digits")]
+    pub capacity_mbit: f64,
     /// The same of the reverse hop, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_mbit: Option<f64>,
@@ -29,15 +34,24 @@ pub struct PathFigures {
     pub buffer_bdp: Option<f64>,
 }
 
-/// What passes in the long run.
-fn passes(hop: &HopSpec, duration: Span) -> Rate {
-    match hop.varying.as_ref().and_then(|v| v.profile(hop.rate)) {
+/// What passes on average between two times, in the long run where the rate does not vary.
+fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
+    match hop.varying.as_ref().and_then(|v| v.mean(hop.rate, from, to)) {
         None => hop.target(),
-        Some(profile) => {
-            let rate = profile.mean(duration);
-            HopSpec { rate, ..hop.clone() }.target()
-        }
+        Some(rate) => HopSpec { rate, ..hop.clone() }.target(),
     }
+}
+
+/// What may pass at once beyond the rate, of tokens that were saved.
+fn saved(hop: &HopSpec) -> Bytes {
+    let link = match hop.link {
+        Link::Serial => Bytes::ZERO,
+        Link::Tbf { burst, .. } | Link::Htb { burst } => burst,
+        Link::ShapeAverage { bc, be } | Link::ShapePeak { bc, be } => bc + be,
+    };
+    // Tokens of a policer in front do not help where the link keeps the same rate.
+    let policer = hop.policer.as_ref().filter(|_| hop.target() < hop.rate);
+    policer.map_or(link, |choice| policer::saved(&choice.params))
 }
 
 impl PathFigures {
@@ -45,6 +59,8 @@ impl PathFigures {
     pub fn of(scenario: &Scenario) -> PathFigures {
         let path = &scenario.path;
         let hop = path.bottleneck();
+        let (from, to) = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
+        let rate = passes(hop, from, to);
         let mut rtts: Vec<f64> = scenario
             .flows
             .iter()
@@ -64,14 +80,12 @@ impl PathFigures {
             Limit::Packets(packets) => packets.saturating_mul(1514),
         });
         PathFigures {
-            rate_mbit: passes(hop, scenario.duration).as_mbit(),
+            rate_mbit: rate.as_mbit(),
+            capacity_mbit: rate.as_mbit() + saved(hop).get() as f64 * 8e-6 / to.since(from).as_s(),
             reverse_mbit: match &scenario.wifi {
                 // Both ways are one medium.
                 Some(_) => Some(hop.rate.as_mbit()),
-                None => path
-                    .reverse
-                    .as_ref()
-                    .map(|hop| passes(hop, scenario.duration).as_mbit()),
+                None => path.reverse.as_ref().map(|hop| passes(hop, from, to).as_mbit()),
             },
             varies: hop.varying.is_some(),
             rtt_ms: path.rtt().as_ms(),
@@ -84,10 +98,9 @@ impl PathFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::policer;
     use crate::param::{Params, Value};
-    use crate::scenario::{Choice, Link, Varying};
-    use crate::units::Bytes;
+    use crate::scenario::{Choice, Varying};
+    use crate::units::Span;
     use alloc::boxed::Box;
 
     fn hop(mbit: u64) -> HopSpec {
@@ -100,25 +113,25 @@ mod tests {
 
     #[test]
     fn what_passes_is_what_is_told() {
-        let second = Span::s(1);
-        assert_eq!(passes(&hop(20), second), Rate::mbit(20));
+        let passes = |hop: &HopSpec| passes(hop, Time::ZERO, Time::ZERO + Span::s(1));
+        assert_eq!(passes(&hop(20)), Rate::mbit(20));
         let (bc, be) = (Bytes::new(25_000), Bytes::new(25_000));
         let mut peak = hop(2);
         peak.link = Link::ShapePeak { bc, be };
-        assert_eq!(passes(&peak, second), Rate::mbit(4));
+        assert_eq!(passes(&peak), Rate::mbit(4));
         let mut policed = hop(100);
         let set = [
             ("rate", Value::Rate(Rate::mbit(2))),
             ("burst", Value::Bytes(Bytes::new(62_500))),
         ];
         policed.policer = Some(Choice::new("police", policer::KINDS[0].params, &set));
-        assert_eq!(passes(&policed, second), Rate::mbit(2));
+        assert_eq!(passes(&policed), Rate::mbit(2));
         let mut steps = hop(50);
         steps.varying = Some(Box::new(Varying {
             steps: alloc::vec![(Span::ms(500), Rate::mbit(10))],
             outages: Vec::new(),
             trace: None,
         }));
-        assert_eq!(passes(&steps, second), Rate::mbit(30));
+        assert_eq!(passes(&steps), Rate::mbit(30));
     }
 }

@@ -48,14 +48,25 @@ pub struct FlowFigures {
     pub id: String,
     /// Its congestion control.
     pub cc: String,
-    /// Mbit/s; NaN when the flow did not run after the warm-up.
+    /// Mbit/s over the summary interval, the same for all flows; NaN when the flow was never active in it.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Packets.
+    /// Mbit/s over that part of the summary interval in which the flow was active.
+    #[serde(serialize_with = "six_digits")]
+    pub active_goodput_mbit: f64,
+    /// How long that was, seconds.
+    #[serde(serialize_with = "six_digits")]
+    pub active_s: f64,
+    /// Packets, of the whole run.
     pub retransmits: u64,
-    /// Retransmitted over all bytes sent.
+    /// Retransmitted over all bytes sent in the summary interval.
     #[serde(serialize_with = "six_digits")]
     pub retransmit_rate: f64,
+    /// Packets, of the summary interval.
+    pub summary_retransmits: u64,
+    /// Retransmitted over all bytes sent in the whole run.
+    #[serde(serialize_with = "six_digits")]
+    pub run_retransmit_rate: f64,
     /// Milliseconds.
     pub rtt_ms: Quantiles,
     /// Packets.
@@ -179,13 +190,16 @@ pub struct ProbeFigures {
     pub delay_ms: Option<LevelDelays>,
 }
 
-/// How goodput was shared by the flows that have one.
+/// What stands for a congestion control where a flow has none, since its application sends datagrams.
+pub const NO_CC: &str = "udp";
+
+/// How goodput was shared by the flows that were active in the summary interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fairness {
-    /// Jain's index over all of them.
+    /// Jain's index over those that have a congestion control: a stream of datagrams takes what it takes, and shares nothing.
     #[serde(serialize_with = "six_digits")]
     pub jain: f64,
-    /// By congestion control.
+    /// By congestion control; flows without one, as `udp`.
     pub by_cc: BTreeMap<String, CcFairness>,
 }
 
@@ -209,8 +223,9 @@ impl Fairness {
         for flow in flows.iter().filter(|f| !f.goodput_mbit.is_nan()) {
             by_cc.entry(flow.cc.clone()).or_default().push(flow.goodput_mbit);
         }
+        let controlled = by_cc.iter().filter(|(cc, _)| *cc != NO_CC);
         Fairness {
-            jain: jain(by_cc.values().flatten().copied()),
+            jain: jain(controlled.flat_map(|(_, goodputs)| goodputs).copied()),
             by_cc: by_cc
                 .into_iter()
                 .map(|(cc, goodputs)| {

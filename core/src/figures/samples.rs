@@ -1,11 +1,11 @@
 //! Samples: columns over time, one vector per column so that other languages can take them without a copy of each row.
 
 use super::carried;
-use super::{DelaySamples, Verdicts, FIGURE_INTERVAL};
+use super::{DelaySamples, Verdicts};
 use crate::cc::INFINITE_SSTHRESH;
 use crate::queue::Backlog;
 use crate::tcp::{Info, State};
-use crate::units::Time;
+use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ pub const PHASES: &[&str] = &["slow_start", "avoidance", "disorder", "cwr", "rec
 /// The index into [`PHASES`] of a sender's state.
 fn phase(info: &Info) -> u8 {
     match info.state {
-        State::Open if info.ssthresh.is_none_or(|threshold| info.cwnd < threshold) => 0,
+        State::Open if info.in_slow_start => 0,
         State::Open => 1,
         State::Disorder => 2,
         State::Cwr => 3,
@@ -188,11 +188,11 @@ impl FlowSamples {
         self.push(FlowSample::of(now, flow, info));
     }
 
-    /// Payload acknowledged in the last [`FIGURE_INTERVAL`], in Mbit/s, where rows are that dense; else since the flow's row
-    /// before. NaN where the flow has no row so long ago.
-    pub fn goodput_mbit(&self) -> Vec<f64> {
+    /// Payload acknowledged in the last `interval` ([`figure_interval`](super::figure_interval) of the run), in Mbit/s, where
+    /// rows are that dense; else since the flow's row before. NaN where the flow has no row so long ago.
+    pub fn goodput_mbit(&self, interval: Span) -> Vec<f64> {
         // Half a nanosecond, for times that are sums of fractions.
-        let over = FIGURE_INTERVAL.as_s() - 5e-10;
+        let over = interval.as_s() - 5e-10;
         let flows = self.flow.iter().max().map_or(0, |most| *most as usize + 1);
         let mut before: Vec<VecDeque<(f64, u64)>> = alloc::vec![VecDeque::new(); flows];
         let rows = self.flow.iter().zip(&self.t_s).zip(&self.delivered_bytes);
@@ -239,7 +239,6 @@ impl ClassSamples {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
 
     fn goodput(rows: &[(u64, u32, u64)]) -> Vec<f64> {
         let mut samples = FlowSamples::default();
@@ -250,7 +249,7 @@ mod tests {
             };
             samples.push_info(Time::ZERO + Span::ms(*t_ms), *flow, &info);
         }
-        samples.goodput_mbit()
+        samples.goodput_mbit(Span::ms(100))
     }
 
     #[test]

@@ -73,6 +73,11 @@ impl Opportunities {
         let frames = Bytes::new(self.each().saturating_mul(OPPORTUNITY + FRAMING));
         Rate::of(frames, Span::ns(self.period)).unwrap_or_default()
     }
+    /// The full frames of 1514 bytes that can leave from one time to a later one.
+    pub fn between(&self, from: Time, to: Time) -> Bytes {
+        let slots = self.until(to).saturating_sub(self.until(from));
+        Bytes::new(slots.saturating_mul(OPPORTUNITY + FRAMING))
+    }
     /// When a packet of `size` bytes on the wire that gets the server at `now` has left. Call it at the instant answered last to send
     /// back to back, later after idleness. What never leaves has left one nanosecond before [`Time::MAX`].
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {

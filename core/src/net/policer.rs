@@ -337,6 +337,13 @@ pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
     Some(params.rate(name)).filter(|rate| *rate > Rate::default())
 }
 
+/// What its buckets hold at most, all of them.
+pub fn saved(params: &Params) -> Bytes {
+    let depths = ["burst", "cbs", "ebs", "pbs", "bc", "be"];
+    let sum: u64 = depths.iter().map(|name| params.bytes(name).get()).sum();
+    Bytes::new(sum)
+}
+
 /// How packets are measured.
 #[derive(Clone, Debug)]
 enum Meter {

@@ -164,6 +164,18 @@ impl Varying {
             .collect();
         Some(profile.with_outages(&outages))
     }
+    /// The mean rate between two times, of a hop whose `rate` is that at the start; `None` where they are the same.
+    pub fn mean(&self, rate: Rate, from: Time, to: Time) -> Option<Rate> {
+        match (self.trace.as_ref().map(|file| &file.trace), self.profile(rate)) {
+            (Some(Trace::Opportunities(link)), _) => Rate::of(link.between(from, to), to.since(from)),
+            (_, profile) => {
+                let work = profile?
+                    .work(from, to)
+                    .checked_div(u128::from(to.since(from).as_ns()))?;
+                Some(Rate::bit(u64::try_from(work).unwrap_or(u64::MAX)))
+            }
+        }
+    }
 }
 
 /// A file named in a scenario, as it was read.

@@ -138,6 +138,8 @@ impl Config {
 pub struct Info {
     /// Bytes acknowledged cumulatively.
     pub bytes_acked: u64,
+    /// Bytes that the receiver has beyond those, as selective acknowledgments say: whole segments.
+    pub bytes_sacked: u64,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
@@ -165,6 +167,8 @@ pub struct Info {
     pub delivery_rate_app_limited: bool,
     /// The state of recovery.
     pub state: State,
+    /// Is it in slow start, as its congestion control has it?
+    pub in_slow_start: bool,
     /// The peer's window in bytes.
     pub peer_window: u64,
     /// Packets delivered, as the receiver reports them; the handshake counts as one.

@@ -11,7 +11,7 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::ArrowError;
 use narrows_core::cc::INFINITE_SSTHRESH;
 use narrows_core::figures::{Samples, DELAYS_OF, PHASES, VERDICTS, WHYS};
-use narrows_core::units::Rate;
+use narrows_core::units::{Rate, Span};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -54,9 +54,10 @@ pub struct QueueNames {
     pub classes: Vec<String>,
 }
 
-/// The tables of a run, by name. The vectors become Arrow's as they are; only what marks missing values is new.
+/// The tables of a run whose figures are sampled at this interval, by name. The vectors become Arrow's as they are; only what marks missing values is new.
 pub fn of(
     run: Samples,
+    figure_interval: Span,
     flow_ids: &[&str],
     probe_ids: &[String],
     queues: &[QueueNames],
@@ -69,7 +70,7 @@ pub fn of(
         delays,
         verdicts,
     } = run;
-    let goodput_mbit = flows.goodput_mbit();
+    let goodput_mbit = flows.goodput_mbit(figure_interval);
     let hops: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
     let flow = named(flows.flow, flow_ids);
     let samples = table([

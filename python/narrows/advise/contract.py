@@ -173,7 +173,7 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
 
     def again(n: int, mix: str) -> float:
         runs = [seen[n, mix, asked.seed + s]["flows"] for s in range(SEEDS)]
-        return 100 * fmean([f["retransmit_rate"] or 0.0 for flows in runs for f in flows])
+        return 100 * fmean([f["run_retransmit_rate"] or 0.0 for flows in runs for f in flows])
 
     found = []
     for n, offer in enumerate(tried):

@@ -77,7 +77,7 @@ def judge(
                 sum(flow["goodput_mbit"] or 0.0 for flow in done["flows"] if flow["cc"] == cc) for cc in MIXES[name]
             ],
             "p95_ms": done["probes"][0]["rtt_ms"]["p95"],
-            "again_pct": 100 * sum(flow["retransmit_rate"] or 0.0 for flow in done["flows"]) / len(done["flows"]),
+            "again_pct": 100 * sum(flow["run_retransmit_rate"] or 0.0 for flow in done["flows"]) / len(done["flows"]),
         }
         if progress is not None:
             progress(len(rows), len(MIXES))

@@ -116,7 +116,7 @@ def figures(setting: str, done: dict[str, Any]) -> dict[str, float | None]:
     rivals = [flow["goodput_mbit"] or 0.0 for flow in flows if flow["id"].startswith("rival")]
     own = math.fsum(flow["goodput_mbit"] or 0.0 for flow in its)
     p95 = done["probes"][0]["rtt_ms"]["p95"] if done["probes"] else None
-    again = 100 * math.fsum(flow["retransmit_rate"] or 0.0 for flow in its) / len(its)
+    again = 100 * math.fsum(flow["run_retransmit_rate"] or 0.0 for flow in its) / len(its)
     total = own + math.fsum(rivals)
     if setting in {"alone", "mix"}:
         return {"goodput_mbit": own, "p95_ms": p95, "again_pct": again}

@@ -167,7 +167,7 @@ def joiners(lab: Lab) -> dict[str, float]:
     }
     found = lab.play(cases, seeds=3, quick_seeds=1)
     ours = {name: mid(found[name], queue_ms) / rtt_ms for name in ("alone-queue", "two-queue", "six-queue")}
-    rate = {cc: mid(found[f"six-{cc}"], lambda one: one["flows"][0]["retransmit_rate"]) for cc in ("bbr", "cubic")}
+    rate = {cc: mid(found[f"six-{cc}"], lambda one: one["flows"][0]["run_retransmit_rate"]) for cc in ("bbr", "cubic")}
     ours["six-again"] = 100 * rate["bbr"]
     ours["six-ratio"] = mid(found["six-bbr"], again()) / max(mid(found["six-cubic"], again()), 1)
     for name in cases:

@@ -51,7 +51,7 @@ use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
 use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use super::{Config, Info, State};
+use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
 use crate::host::Fate;
 use crate::kernel::Rule;
@@ -419,6 +419,7 @@ impl Sender {
         let (delivery_rate, delivery_rate_app_limited) = self.delivered.shown();
         Info {
             bytes_acked: self.board.una(),
+            bytes_sacked: u64::from(self.board.sacked_out()) * u64::from(MSS),
             bytes_sent: self.bytes_sent,
             bytes_retrans: self.bytes_retrans,
             retransmits: self.retransmits,
@@ -432,6 +433,7 @@ impl Sender {
             delivery_rate,
             delivery_rate_app_limited,
             state: self.state,
+            in_slow_start: self.cc.in_slow_start(&self.w),
             peer_window: self.peer_window,
             delivered: self.delivered.packets,
             delivered_ce: self.delivered_ce,

@@ -1,0 +1,211 @@
+//! The summary interval: one for all flows, in which nobody and nothing gets more than the path lets pass.
+
+mod common;
+
+use common::{play, registry};
+use narrows_core::figures::{Fairness, PathFigures};
+use narrows_core::scenario::Scenario;
+use narrows_sim::Run;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::fmt::Write;
+
+fn run(text: &str) -> Run {
+    play(&Scenario::from_toml(text, "summary", &registry()).unwrap_or_else(|e| panic!("{e}\n{text}")))
+}
+
+/// What all flows of one direction got together, as a share of what their way could pass.
+fn used(run: &Run) -> [f64; 2] {
+    let path = PathFigures::of(&run.scenario);
+    let sum = |up: bool| {
+        let flows = run.flows.iter().zip(&run.scenario.flows);
+        let own = flows.filter(|(_, spec)| (spec.direction == narrows_core::scenario::Direction::Up) == up);
+        own.map(|(flow, _)| flow.goodput_mbit)
+            .filter(|x| !x.is_nan())
+            .sum::<f64>()
+    };
+    [
+        sum(false) / path.capacity_mbit,
+        sum(true) / path.reverse_mbit.unwrap_or(f64::INFINITY),
+    ]
+}
+
+const PATH: &str = "[path]\nrate = \"50Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\n";
+
+/// Each is alone on the path for ten of thirty seconds: a third of the path each, not all of it each.
+#[test]
+fn flows_that_take_turns_share_one_interval() {
+    let mut text = format!("duration = \"30s\"\nwarmup = \"0s\"\n{PATH}");
+    for (start, stop) in [(0, 10), (10, 20), (20, 30)] {
+        write!(
+            text,
+            "[[flow]]\ncc = \"cubic\"\nstart = \"{start}s\"\nstop = \"{stop}s\"\n"
+        )
+        .unwrap();
+    }
+    let run = run(&text);
+    let own: f64 = run.flows.iter().map(|flow| flow.active_goodput_mbit).sum();
+    assert!(own > 2.5 * 50.0 * 0.9, "each alone: {own}");
+    assert!((0.85..1.0).contains(&used(&run)[0]), "{:?}", used(&run));
+    for flow in &run.flows {
+        let ratio = flow.goodput_mbit / flow.active_goodput_mbit;
+        assert!(
+            (ratio - flow.active_s / 30.0).abs() < 1e-9,
+            "{} {ratio} {}",
+            flow.id,
+            flow.active_s
+        );
+    }
+}
+
+/// Forty transfers at once over a gigabit, which last for some hundredths of a second each.
+#[test]
+fn incast_uses_no_more_than_there_is() {
+    let run = run("duration = \"200ms\"\nwarmup = \"0s\"\nstart_jitter = \"100us\"\n\
+         [path]\nrate = \"1000Mbit\"\nrtt = \"200us\"\nbuffer = \"512kB\"\n\
+         [[flow]]\ncc = \"reno\"\ncount = 40\nsize = \"256kB\"\n");
+    assert!(run.flows.iter().all(|flow| !flow.goodput_mbit.is_nan()));
+    let own: f64 = run.flows.iter().map(|flow| flow.active_goodput_mbit).sum();
+    assert!(own > 1000.0, "each over its own time: {own}");
+    let mbit: f64 = run.flows.iter().map(|flow| flow.goodput_mbit * 0.2).sum();
+    assert!(mbit <= 40.0 * 256_000.0 * 8e-6 + 1e-6, "{mbit} Mbit");
+    assert!((0.2..1.0).contains(&used(&run)[0]), "{:?}", used(&run));
+}
+
+/// What is lost in slow start is not of the summary.
+#[test]
+fn the_retransmission_rate_is_of_the_summary_interval() {
+    let run = run(&format!(
+        "duration = \"60s\"\nwarmup = \"59s\"\n{PATH}[[flow]]\ncc = \"reno\"\n"
+    ));
+    let flow = &run.flows[0];
+    assert!(flow.retransmits > 0 && flow.run_retransmit_rate > 0.0);
+    assert_eq!((flow.summary_retransmits, flow.retransmit_rate), (0, 0.0));
+}
+
+/// A stream of datagrams takes its rate, whatever the others have.
+#[test]
+fn a_constant_rate_has_no_part_in_fairness() {
+    let stream = "workload = { kind = \"udp\", rate = \"1Mbit\" }\n";
+    let text = format!("duration = \"20s\"\n{PATH}[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\n{stream}");
+    let run = run(&text);
+    let Fairness { jain, by_cc } = &run.fairness;
+    assert_eq!(*jain, by_cc["reno"].jain);
+    assert!((by_cc["udp"].goodput_mbit - 1.0).abs() < 0.1);
+}
+
+/// A run of a twentieth of a second is watched every half of a millisecond.
+#[test]
+fn a_short_run_has_samples() {
+    let run = run("duration = \"50ms\"\nwarmup = \"10ms\"\n\
+         [path]\nrate = \"100Mbit\"\nrtt = \"1ms\"\nbuffer = \"4bdp\"\n[[flow]]\ncc = \"reno\"\n");
+    let flow = &run.flows[0];
+    assert!(flow.rtt_ms.mean > 1.0 && flow.cwnd_packets.mean > 1.0);
+    assert!(run.queue.backlog_packets.mean > 1.0);
+    assert!(run.flows[0].goodput_mbit > 80.0);
+}
+
+#[derive(Clone, Debug)]
+struct Sender {
+    cc: &'static str,
+    up: bool,
+    start: u64,
+    stop: Option<u64>,
+    kb: Option<u64>,
+    count: u64,
+}
+
+fn sender() -> impl Strategy<Value = Sender> {
+    let cc = prop_oneof![Just("cubic"), Just("reno"), Just("bbr"), Just("vegas"), Just("ledbat")];
+    let kb = prop_oneof![2 => Just(None), 1 => (1u64..2000).prop_map(Some)];
+    (cc, any::<bool>(), 0u64..90, prop::option::of(1u64..60), kb, 1u64..12).prop_map(
+        |(cc, up, start, lasts, kb, count)| {
+            let stop = lasts.map(|n| start + n);
+            Sender {
+                cc,
+                up,
+                start,
+                stop,
+                kb,
+                count,
+            }
+        },
+    )
+}
+
+/// Percent of the run.
+fn text(mbit: u64, rtt_ms: u64, bdp: u64, ms: u64, warmup: u64, place: u32, senders: &[Sender]) -> String {
+    let part = |percent: u64| format!("{}us", ms * 10 * percent);
+    let mut text = format!("duration = \"{ms}ms\"\nwarmup = \"{}\"\n", part(warmup));
+    let (rate, rtt) = (format!("rate = \"{mbit}Mbit\"\n"), format!("rtt = \"{rtt_ms}ms\"\n"));
+    let buffer = format!("buffer = \"{}bdp\"\n", bdp as f64 / 10.0);
+    let burst = mbit * 20_000;
+    text += &match place {
+        0 => format!("[path]\n{rate}{rtt}{buffer}"),
+        1 => format!("[path]\n{rate}{rtt}{buffer}loss = \"1%\"\njitter = \"2ms\"\n[path.reverse]\n{rate}{buffer}"),
+        2 => format!(
+            "[path]\n[[path.hop]]\n{rate}{rtt}{buffer}\n[[path.hop]]\nrate = \"{}Mbit\"\n{rtt}{buffer}",
+            2 * mbit
+        ),
+        3 => format!(
+            "[path]\nrate = \"{}Mbit\"\n{rtt}{buffer}\
+             policer = {{ kind = \"police\", rate = \"{mbit}Mbit\", burst = \"{burst}B\" }}\n",
+            10 * mbit
+        ),
+        4 => format!("[path]\n{rate}{rtt}{buffer}link = {{ kind = \"tbf\", burst = \"{burst}B\" }}\n"),
+        5 => format!(
+            "[path]\n{rate}{rtt}{buffer}steps = [{{ at = \"{}\", rate = \"{}Mbit\" }}]\n\
+             outages = [{{ at = \"{}\", lasts = \"{}\" }}]\n",
+            part(40),
+            3 * mbit,
+            part(70),
+            part(10)
+        ),
+        _ => format!("[wifi]\nstandard = \"n\"\n[[wifi.station]]\nname = \"a\"\nmcs = 7\n{rtt}"),
+    };
+    for s in senders {
+        write!(
+            text,
+            "[[flow]]\ncc = \"{}\"\ncount = {}\nstart = \"{}\"\n",
+            s.cc,
+            s.count,
+            part(s.start)
+        )
+        .unwrap();
+        if let Some(stop) = s.stop.filter(|_| s.kb.is_none()) {
+            writeln!(text, "stop = \"{}\"", part(stop)).unwrap();
+        }
+        if let Some(kb) = s.kb {
+            writeln!(text, "size = \"{kb}kB\"").unwrap();
+        }
+        if s.up && place == 1 {
+            writeln!(text, "direction = \"up\"").unwrap();
+        }
+    }
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whoever comes and goes when, over whatever path.
+    #[test]
+    fn nobody_uses_more_than_the_path(
+        mbit in 1u64..60,
+        rtt_ms in 1u64..80,
+        bdp in 2u64..80,
+        ms in 100u64..6000,
+        warmup in 0u64..80,
+        place in 0u32..7,
+        senders in prop::collection::vec(sender(), 1..4),
+    ) {
+        let text = text(mbit, rtt_ms, bdp, ms, warmup, place, &senders);
+        let used = used(&run(&text));
+        prop_assert!(used.iter().all(|share| *share <= 1.0), "{used:?}\n{text}");
+    }
+}
