@@ -148,7 +148,7 @@ fn a_trace_with_a_mistake_names_its_line() {
         ),
         (
             "letters.csv",
-            "has a mistake in line 3: `1,x` is not a time and a rate, both plain decimals; write a line like `0.5,12.25`",
+            "has a mistake in line 3: it is not a time and a rate, both plain decimals; write a line like `0.5,12.25`",
         ),
         (
             "header.csv",

@@ -1,6 +1,6 @@
 //! `narrows-host run` and `narrows-host shell`: what `narrows run --engine live` and `narrows shell` start. It alone touches the host, and only namespaces of its own.
 
-use narrows_core::figures::picture_interval;
+use narrows_core::figures::{figure_interval, picture_interval};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
@@ -27,6 +27,7 @@ FILE: a scenario; stdin without one, or for -.
   --sample-interval SPAN  between two samples, e.g. 100ms; off takes none, pictures some hundred
   --record FILE           every packet into a capture (pcapng) that Wireshark opens
   --verdicts N            tell the first N packets that are dropped, marked or lost one by one
+  --built                 a program built the scenario: it may name files outside of its folder
   --stream                for programs: lines of progress, then the run and its samples (see `narrows/live.py`)
   --tied                  end with the process that started this one
 ";
@@ -53,6 +54,7 @@ struct Asked {
     record: Option<PathBuf>,
     stream: bool,
     tied: bool,
+    built: bool,
 }
 
 fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
@@ -86,6 +88,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--record" => asked.record = Some(needs(args.next(), "--record")?.into()),
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
+            "--built" => asked.built = true,
             _ if arg.starts_with("--") => return Err(format!("no option is called {arg}\n\n{USAGE}")),
             _ if asked.file.is_none() => asked.file = Some(arg),
             _ => return Err(format!("one scenario at a time\n\n{USAGE}")),
@@ -107,26 +110,42 @@ fn text(file: Option<&str>) -> Result<String, String> {
     }
 }
 
+/// Does a file lie in the scenario's folder, or in one of `NARROWS_FILES_FROM`, wherever links lead?
+fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
+    let real = std::fs::canonicalize(file).map_err(|e| format!("cannot be read ({e})"))?;
+    let more = std::env::var_os("NARROWS_FILES_FROM").unwrap_or_default();
+    let mut folders = std::iter::once(Path::new(".").join(folder)).chain(std::env::split_paths(&more));
+    if folders.any(|folder| std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))) {
+        return Ok(());
+    }
+    Err("lies outside of the scenario's folder; copy it there, or allow its folder with --files-from".into())
+}
+
 fn run(asked: &Asked) -> Result<(), HostError> {
     let wrong = |text: String| HostError::Unlike(text);
     let registry = Registry::standard();
     let text = text(asked.file.as_deref()).map_err(wrong)?;
     let name = asked.name.as_deref().or(asked.file.as_deref()).unwrap_or("stdin");
     let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-    let files = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| format!("cannot be read ({e})"));
+    let files = |file: &str| {
+        let file = folder.join(file);
+        if !asked.built {
+            lies_inside(folder, &file)?;
+        }
+        std::fs::read_to_string(file).map_err(|e| format!("cannot be read ({e})"))
+    };
     let tree = Tree::from_toml(&text, name).map_err(|e| wrong(e.to_string()))?;
     let scenario = Scenario::from_tree(&tree, name, Some(&text), &registry, &files);
     let mut scenario = scenario.map_err(|e| wrong(e.to_string()))?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
     let options = Options {
         sample_interval: match asked.interval {
-            Interval::Usual => Options::default().sample_interval,
+            Interval::Usual => Some(figure_interval(scenario.duration).max(ready::LEAST_INTERVAL)),
             Interval::Off => None,
-            Interval::Pictures => Some(picture_interval(
-                scenario.duration,
-                scenario.flows.len(),
-                ready::MOST_ROWS,
-            )),
+            Interval::Pictures => {
+                let interval = picture_interval(scenario.duration, scenario.flows.len(), ready::MOST_ROWS);
+                Some(interval.max(ready::LEAST_INTERVAL))
+            }
             Interval::Of(span) => Some(span),
         },
         verdicts: asked.verdicts,

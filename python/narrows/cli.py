@@ -170,8 +170,26 @@ _report_option = click.option(
 )
 
 
+def _allow_files(_context: click.Context, _param: click.Parameter, folders: tuple[str, ...]) -> None:
+    """Workers and the live engine inherit it."""
+    if folders:
+        os.environ["NARROWS_FILES_FROM"] = os.pathsep.join(map(os.path.abspath, folders))
+
+
+_files_option = click.option(
+    "--files-from",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True),
+    expose_value=False,
+    callback=_allow_files,
+    help="A folder besides the scenario's own to read its files from; may be repeated. Example: --files-from traces",
+)
+
+
 @main.command()
 @click.argument("file", type=click.Path(dir_okay=False))
+@_files_option
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -239,6 +257,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
 
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@_files_option
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenarios'. Example: --seed 7")
 @click.option("--json", "as_json", is_flag=True, help="Of measurements: one JSON object. Example: --json | jq .after")
 @_plot_option
@@ -407,6 +426,7 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
 
 @main.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@_files_option
 def check(files: tuple[str, ...]) -> None:
     """Read scenarios without running them; name every mistake.
 
@@ -415,8 +435,10 @@ def check(files: tuple[str, ...]) -> None:
     wrong = 0
     for file in files:
         try:
-            _core.check_toml(read(file), name_of(file))
+            notices = _core.check_toml(read(file), name_of(file))
             click.echo(f"{name_of(file)}: right")
+            for notice in notices:
+                click.echo(f"{name_of(file)}: note: {notice}")
         except NarrowsError as error:
             wrong += 1
             click.echo(str(error), err=True)

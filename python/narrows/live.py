@@ -40,10 +40,13 @@ def run(
     verdicts: int,
     record: str | None,
     progress: Callable[[float, float], object] | None,
+    built: bool = False,
 ) -> _core.Run:
-    """Runs the scenario of a text that is called `name`."""
-    _core.check_toml(toml, name)
+    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name any file."""
+    _core.check_toml(toml, name, built=built)
     command = [str(HOST), "run", "-", "--name", name, "--stream", "--tied", "--verdicts", str(verdicts)]
+    if built:
+        command.append("--built")
     if seed is not None:
         command += ["--seed", str(seed)]
     if sample_interval is not None:

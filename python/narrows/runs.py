@@ -336,8 +336,9 @@ def _run(
         toml, name = (
             (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
         )
-        files = _core.scenario_files(toml, name)
-        raw = live.run(toml, name, **how)
+        built = isinstance(scenario, Scenario)
+        files = _core.scenario_files(toml, name, built=built)
+        raw = live.run(toml, name, built=built, **how)
     elif isinstance(scenario, Scenario):
         raw = _core.run_tree(scenario.tree(), **how)
         toml, files = scenario.toml(), raw.files

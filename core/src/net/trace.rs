@@ -91,8 +91,18 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// What a person may be shown of a line: a file may be anything.
+/// What a person may be shown of a line: numbers and headers. A file may be anything, and of another's nothing is to be
+/// read in a message.
 fn shown(line: &str) -> String {
+    let number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+' | ' ');
+    let header = |field: &str| {
+        ["t_", "time", "rate_", "rate"]
+            .iter()
+            .any(|word| field.trim().starts_with(word))
+    };
+    if !line.chars().all(number) && !line.split(',').all(header) {
+        return "it".into();
+    }
     let mut shown: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
     if line.chars().nth(40).is_some() {
         shown.push('…');

@@ -5,7 +5,7 @@ use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::figures::{beside, compare, Conditions, PathFigures, QueueFigures, Samples};
+use narrows_core::figures::{beside, compare, figure_interval, Conditions, PathFigures, QueueFigures, Samples};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
@@ -78,7 +78,7 @@ pub fn run_toml(
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
-    let (scenario, files) = parse(py, text, file_name)?;
+    let (scenario, files) = parse(py, text, file_name, true)?;
     run(py, scenario, files, seed, sample_interval, verdicts, record, progress)
 }
 
@@ -118,11 +118,12 @@ pub fn run_elsewhere(json: String, samples: &[u8]) -> PyResult<Run> {
     };
     let queues: Vec<_> = list(&figures, "queues").iter().map(queue).collect();
     let samples = Samples::from_bytes(samples).ok_or_else(|| wrong("samples"))?;
+    let duration = parse_span(&text(&figures["scenario"], "duration")).map_err(|_| wrong("duration"))?;
     Ok(Run {
         json,
         files: Texts::new(),
         verdicts_left_out: samples.verdicts.left_out(),
-        tables: table::of(samples, &ids, &probes, &queues)?,
+        tables: table::of(samples, figure_interval(duration), &ids, &probes, &queues)?,
     })
 }
 
@@ -130,16 +131,17 @@ fn probe_ids(n: usize) -> Vec<String> {
     (0..n).map(|i| format!("ping{i}")).collect()
 }
 
-/// Reads a scenario without running it.
+/// Reads a scenario without running it; returns its notices. One that was `built` here may name any file.
 #[pyfunction]
-pub fn check_toml(py: Python<'_>, text: &str, file_name: &str) -> PyResult<()> {
-    parse(py, text, file_name).map(drop)
+#[pyo3(signature = (text, file_name, *, built=false))]
+pub fn check_toml(py: Python<'_>, text: &str, file_name: &str, built: bool) -> PyResult<Vec<String>> {
+    Ok(parse(py, text, file_name, !built)?.0.notices(&registry()))
 }
 
 /// The nested tables of a right scenario, as they were written.
 #[pyfunction]
 pub fn toml_to_tree<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResult<Bound<'py, PyDict>> {
-    parse(py, text, file_name)?;
+    parse(py, text, file_name, true)?;
     let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
     tree::to_python(py, &tree.root)
 }
@@ -151,10 +153,11 @@ pub fn toml_tables<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResul
     tree::to_python(py, &tree.root)
 }
 
-/// The files that the right scenario of a TOML text names, by that name.
+/// The files that the right scenario of a TOML text names, by that name; one that was `built` here may name any.
 #[pyfunction]
-pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str) -> PyResult<Texts> {
-    Ok(parse(py, text, file_name)?.1)
+#[pyo3(signature = (text, file_name, *, built=false))]
+pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str, built: bool) -> PyResult<Texts> {
+    Ok(parse(py, text, file_name, !built)?.1)
 }
 
 /// The TOML text of a right scenario in nested tables, as they are. Files that it names are looked up in `files` first.
@@ -247,20 +250,31 @@ fn registry() -> Registry<Packet> {
 /// Reads files in `folder` that it has not got, and keeps what it has read.
 struct Reader<'a> {
     folder: &'a Path,
+    /// The scenario may be another's: what it names has to lie in `folder`.
+    confined: bool,
     texts: RefCell<Texts>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(folder: &'a Path, texts: Texts) -> Reader<'a> {
+    fn new(folder: &'a Path, confined: bool, texts: Texts) -> Reader<'a> {
         let texts = RefCell::new(texts);
-        Reader { folder, texts }
+        Reader {
+            folder,
+            confined,
+            texts,
+        }
     }
     fn read(&self, name: &str) -> Result<String, String> {
         if let Some(text) = self.texts.borrow().get(name) {
             return Ok(text.clone());
         }
         let file = self.folder.join(name);
-        let text = read(&file).map_err(|problem| match file.to_str() {
+        let may = if self.confined {
+            lies_inside(self.folder, &file)
+        } else {
+            Ok(())
+        };
+        let text = may.and_then(|()| read(&file)).map_err(|problem| match file.to_str() {
             Some(path) if path == name => problem,
             _ => format!("{problem} (as {})", file.display()),
         })?;
@@ -269,13 +283,33 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn parse(py: Python<'_>, text: &str, file_name: &str) -> PyResult<(Scenario, Texts)> {
+fn parse(py: Python<'_>, text: &str, file_name: &str, confined: bool) -> PyResult<(Scenario, Texts)> {
     let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
-    let files = Reader::new(Path::new(file_name).parent().unwrap_or(Path::new("")), Texts::new());
+    let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
+    let files = Reader::new(folder, confined, Texts::new());
     let read = |name: &str| files.read(name);
     let scenario = Scenario::from_tree(&tree, file_name, Some(text), &registry(), &read);
     let scenario = scenario.map_err(|e| error::scenario(py, &e))?;
     Ok((scenario, files.texts.into_inner()))
+}
+
+/// Folders that files of a scenario may also lie in, as `--files-from` gives them.
+const MORE_FOLDERS: &str = "NARROWS_FILES_FROM";
+
+/// Does a file lie in `folder` or in one that was allowed, wherever links lead?
+fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
+    let real = std::fs::canonicalize(file).map_err(|e| plain(&e))?;
+    let own = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let more = std::env::var_os(MORE_FOLDERS).unwrap_or_default();
+    let mut folders = std::iter::once(own.to_path_buf()).chain(std::env::split_paths(&more));
+    if folders.any(|folder| std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))) {
+        return Ok(());
+    }
+    Err("lies outside of the scenario's folder; copy it there, or allow its folder with --files-from".into())
 }
 
 /// The most that a file named in a scenario may hold.
@@ -305,7 +339,7 @@ fn plain(e: &std::io::Error) -> String {
 
 fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scenario, Texts)> {
     let built = tree::from_python(tree)?;
-    let files = Reader::new(Path::new(""), texts);
+    let files = Reader::new(Path::new(""), false, texts);
     let scenario = Scenario::from_tree(&built, "", None, &registry(), &|name| files.read(name));
     let scenario = scenario.map_err(|e| error::scenario(tree.py(), &e))?;
     Ok((built, scenario, files.texts.into_inner()))
@@ -335,7 +369,7 @@ fn run(
     scenario.seed = seed.unwrap_or(scenario.seed);
     let mut options = Options {
         verdicts,
-        ..Options::default()
+        ..Options::usual(&scenario)
     };
     if sample_interval == Some("off") {
         options.sample_interval = None;
@@ -385,7 +419,13 @@ fn run(
                 json,
                 files,
                 verdicts_left_out: done.samples.verdicts.left_out(),
-                tables: table::of(done.samples, &ids, &probes, &queues)?,
+                tables: table::of(
+                    done.samples,
+                    figure_interval(done.scenario.duration),
+                    &ids,
+                    &probes,
+                    &queues,
+                )?,
             })
         }
     }

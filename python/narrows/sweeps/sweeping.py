@@ -328,7 +328,7 @@ class Sweep:
         try:
             text = _core.scenario_to_toml(tree)
             if any(key in text for key in _NAMING):
-                for name, held in _core.scenario_files(text, self.title).items():
+                for name, held in _core.scenario_files(text, self.title, built=True).items():
                     text = text.replace(json.dumps(name, ensure_ascii=False), hashlib.sha256(held.encode()).hexdigest())
         except NarrowsError:
             text = json.dumps(tree, sort_keys=True)  # It will fail, and say why.

@@ -1,0 +1,79 @@
+"""What a scenario may read: nothing outside of its folder; and no message shows what is in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import narrows as nw
+from narrows.cli import main
+
+SECRET = "root:$6$a-hash:19000:0:99999:7:::\n"
+RATES = "t_s,rate_mbit\n0,12\n1,6\n"
+
+
+def scenario(folder: Path, trace: str) -> Path:
+    file = folder / "s.toml"
+    file.write_text(f'duration = "2s"\n[path]\nrtt = "20ms"\ntrace = "{trace}"\n[[flow]]\ncc = "reno"\n')
+    return file
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """The scenario's own folder, and another one that has a file of rates and one that is nobody's business."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    (other / "shadow").write_text(SECRET)
+    (other / "rates.csv").write_text(RATES)
+    return own, other
+
+
+@pytest.mark.parametrize("name", ["{other}/shadow", "../other/shadow", "link"])
+def test_a_scenario_reads_nothing_outside_of_its_folder(folders: tuple[Path, Path], name: str) -> None:
+    own, other = folders
+    (own / "link").symlink_to(other / "shadow")
+    file = scenario(own, name.format(other=other))
+    done = CliRunner().invoke(main, ["check", str(file)])
+    assert done.exit_code == 2
+    assert "lies outside of the scenario's folder" in done.output
+    assert not any(word in done.output for word in ("root", "hash"))
+
+
+def test_no_message_shows_what_is_in_a_file(folders: tuple[Path, Path]) -> None:
+    own, _ = folders
+    (own / "shadow").write_text(SECRET)
+    done = CliRunner().invoke(main, ["check", str(scenario(own, "shadow"))])
+    assert done.exit_code == 2
+    assert "line 1" in done.output
+    assert not any(word in done.output for word in ("root", "hash"))
+
+
+def test_another_folder_is_allowed_by_the_command_line(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = folders
+    monkeypatch.setenv("NARROWS_FILES_FROM", "")  # which is undone after the test
+    file = scenario(own, "../other/rates.csv")
+    assert CliRunner().invoke(main, ["run", str(file), "--quiet"]).exit_code == 2
+    done = CliRunner().invoke(main, ["run", str(file), "--quiet", "--files-from", str(other)])
+    assert done.exit_code == 0, done.output
+
+
+def test_what_is_built_in_python_names_any_file(folders: tuple[Path, Path]) -> None:
+    _, other = folders
+    path = nw.Path(rtt="20ms", trace=str(other / "rates.csv"))
+    run = nw.run(nw.Scenario(path, flows=[nw.Flow("reno")], duration="2s"))
+    assert 7 < run.json["path"]["rate_mbit"] < 9  # 12 until 1 s and 6 from then on; the summary begins at 0.4 s
+
+
+def test_a_short_run_is_observed() -> None:
+    path = nw.Path(rate="100Mbit", rtt="1ms", buffer="4bdp")
+    run = nw.run(nw.Scenario(path, flows=[nw.Flow("reno")], duration="50ms"))
+    assert run.samples.num_rows > 90
+    assert sum(x is not None for x in run.samples["goodput_mbit"].to_pylist()) > 80
+    flow = run.flows[0]
+    assert flow["rtt_ms"]["mean"] > 1
+    assert run.json["queue"]["backlog_packets"]["mean"] > 1
