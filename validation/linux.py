@@ -103,7 +103,7 @@ def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:
         {
             "cc": flow["cc"],
             "active_goodput_mbit": goodput_mbit,
-            "rtt_ms": {"mean": rtt_ms},
+            "sampled_rtt_ms": {"mean": rtt_ms},
             "run_retransmit_rate": case.loss if goodput_mbit else 0.0,
             "cwnd_packets": dict.fromkeys(("mean", "p5", "p95"), packets),
             "fct_s": fct_s(flow),

@@ -220,7 +220,7 @@ _OF_FLOWS: dict[str, Callable[[list[Json]], float]] = {
     "fct_s": lambda flows: next((f["fct_s"] for f in flows if f["fct_s"] is not None), math.inf),
     "goodput_mbit": lambda flows: sum(f["active_goodput_mbit"] or 0.0 for f in flows),
     "jain": _jain,
-    "srtt_ms": lambda flows: statistics.mean(f["rtt_ms"]["mean"] or 0.0 for f in flows),
+    "srtt_ms": lambda flows: statistics.mean(f["sampled_rtt_ms"]["mean"] or 0.0 for f in flows),
     "retransmit_pct": lambda flows: statistics.mean(100 * (f["run_retransmit_rate"] or 0.0) for f in flows),
     "cwnd_mean": lambda flows: flows[0]["cwnd_packets"]["mean"] or 0.0,
     "cwnd_p5": lambda flows: flows[0]["cwnd_packets"]["p5"] or 0.0,

@@ -406,7 +406,7 @@ def reproduce(
         run_ = run(cell.scenario(like=like), seed=seed, sample_interval="1s", progress=keep_on)
         flow = run_.flows[0]
         goodput = received_mbit(flow["series"], cell.rtt_ms)
-        return goodput, sent_again(run_.samples, cell.rtt_ms), flow["rtt_ms"]["mean"]
+        return goodput, sent_again(run_.samples, cell.rtt_ms), flow["sampled_rtt_ms"]["mean"]
 
     everyone = [(cell, seed) for cell in todo for seed in range(1, trials + 1)]
     found = everywhere(

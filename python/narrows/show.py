@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from narrows import tables
-from narrows.words import number, sentence
+from narrows.words import are_comparable, number, sentence
 
 Figures = dict[str, Any]
 
@@ -67,7 +67,7 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     if tables.has_workloads(figures):
         out.print()
         table(out, tables.workloads(figures, most))
-    if len(figures["flows"]) > 1:
+    if are_comparable(figures):
         jain = number(figures["fairness"]["jain"], 3)
         out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")
     if "instruments" in figures:

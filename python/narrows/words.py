@@ -166,6 +166,11 @@ def _uses(figures: Figures) -> list[str]:
     ]
 
 
+def are_comparable(figures: Figures) -> bool:
+    """Do several flows with a congestion control share the path? A stream of datagrams takes what it takes."""
+    return sum(flow["cc"] != "udp" and flow["goodput_mbit"] is not None for flow in figures["flows"]) > 1
+
+
 def answer(figures: Figures) -> list[str]:
     """The page's answer: who got which share, what everybody waited under that load, what it cost."""
     flows = figures["flows"]
@@ -207,7 +212,7 @@ def _shares(figures: Figures) -> str:
             for cc, group in groups.items()
         ])  # fmt: skip
     jain = figures["fairness"]["jain"]
-    index = "" if jain is None else f" (Jain's index {number(jain, 3)})"
+    index = "" if jain is None or not are_comparable(figures) else f" (Jain's index {number(jain, 3)})"
     if _ways(figures)[1]:
         return f"Of what passed, {shares}; {listed(_uses(figures))}{index}."
     mbit = capacity(figures)

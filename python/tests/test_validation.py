@@ -162,7 +162,7 @@ def test_figures_are_read_off_a_run() -> None:
         {
             "cc": "reno",
             "active_goodput_mbit": goodput,
-            "rtt_ms": {"mean": rtt},
+            "sampled_rtt_ms": {"mean": rtt},
             "run_retransmit_rate": rate,
             "cwnd_packets": {"mean": 10.5, "p5": 7, "p95": None},
             "fct_s": fct_s,

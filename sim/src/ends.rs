@@ -38,7 +38,11 @@ impl World {
     /// A segment arrives at its receiver.
     pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let segment = self.watch.headers.take(packet);
+        let counts = now >= self.watch.warmup;
         self.at_receiver(now, packet.flow(), |flow, way| {
+            if counts && flow.received_before.is_none() {
+                flow.received_before = Some(flow.receiver.received_bytes());
+            }
             flow.receiver.on_segment(now, &segment, &mut way.wire());
         })
     }

@@ -25,6 +25,8 @@ pub(crate) struct Flow {
     /// Its workload, if it has one: the sender and the receiver then do nothing.
     pub work: Option<u32>,
     pub receiver: Receiver,
+    /// Bytes that had arrived when the summary began; `None` until one arrives after that.
+    pub received_before: Option<u64>,
     /// Apart, for it is seldom asked for.
     pub meter: Box<FlowMeter>,
 }

@@ -148,7 +148,7 @@ pub(crate) struct Watch {
     /// Where pings wait on Wi-Fi, by the number of their probe; it begins with the warm-up's end. The first is numbered so.
     levels: Vec<LevelMeter>,
     first_probe: u32,
-    warmup: Time,
+    pub warmup: Time,
     verdicts: Verdicts,
     /// Pings and datagrams whose fate is open.
     pub pings: u64,
@@ -317,6 +317,7 @@ impl World {
                 sender,
                 receiver: Receiver::new(&config.facing(kind, spec.ecn))
                     .reading(host.read_latency, Rng::named(seed, &format!("reader/{}", spec.id))),
+                received_before: None,
                 meter,
                 port: match spec.direction {
                     Direction::Down => NEAR,
@@ -725,6 +726,11 @@ impl World {
                 .work()
                 .map_or_else(|| flow.sender.info(), |load| self.works.info(load));
             flow.meter.ended(end, &info);
+            if flow.work.is_none() {
+                let before = flow.received_before;
+                flow.meter
+                    .received(before.map_or(0, |before| flow.receiver.received_bytes() - before));
+            }
             flow.sender.stop();
             (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
         }

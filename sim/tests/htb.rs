@@ -20,7 +20,7 @@ fn value(run: &Run, figure: &str, of: &str) -> f64 {
     let flow = || run.flows.iter().find(|flow| flow.id == of).unwrap();
     match figure {
         "goodput_mbit" => flow().goodput_mbit,
-        "srtt_ms" => flow().rtt_ms.mean,
+        "srtt_ms" => flow().sampled_rtt_ms.mean,
         "ping_p50_ms" => run.probes[0].rtt_ms.p50,
         "ping_p95_ms" => run.probes[0].rtt_ms.p95,
         _ => panic!("no figure is called {figure}"),

@@ -146,7 +146,7 @@ fn value(run: &Run, figure: &Figure) -> f64 {
     match figure.name.as_str() {
         "goodput_mbit" => flows.iter().map(|f| f.active_goodput_mbit).sum(),
         "jain" => narrows_core::figures::jain(flows.iter().map(|f| f.active_goodput_mbit)),
-        "srtt_ms" => mean(&|i| flows[i].rtt_ms.mean),
+        "srtt_ms" => mean(&|i| flows[i].sampled_rtt_ms.mean),
         "retransmit_pct" => mean(&|i| flows[i].run_retransmit_rate * 100.0),
         "cwnd_mean" => flows[0].cwnd_packets.mean,
         "cwnd_p5" => flows[0].cwnd_packets.p5,

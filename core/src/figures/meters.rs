@@ -17,22 +17,30 @@ use core::num::NonZeroU32;
 /// A sample of a flow: small, for there are ten a second of each of thousands.
 #[derive(Copy, Clone, Debug)]
 struct Sampled {
-    /// Smoothed RTT; more than an hour is an hour. `None` where nothing was heard since the sample before: then it is that of
-    /// another time.
-    srtt_us: Option<NonZeroU32>,
+    /// Smoothed RTT; more than half an hour is half an hour. The highest bit says that nothing was heard since the sample
+    /// before: then it is that of another time.
+    srtt_us: u32,
     /// Packets; `None` where no window limits the flow.
     cwnd: Option<NonZeroU32>,
 }
 
+/// The highest bit of a sampled RTT.
+const STALE: u32 = 1 << 31;
+
 impl Sampled {
-    fn rtt_ms(&self) -> Option<f64> {
-        self.srtt_us.map(|us| Span::us(u64::from(us.get())).as_ms())
+    fn rtt_ms(&self) -> f64 {
+        Span::us(u64::from(self.srtt_us & !STALE)).as_ms()
+    }
+    fn is_fresh(&self) -> bool {
+        self.srtt_us & STALE == 0
     }
 }
 
 /// Counters of a flow: so far, or of a part of the run.
 #[derive(Copy, Clone, Debug, Default)]
 struct Counters {
+    /// Payload bytes acknowledged in order.
+    acked: u64,
     /// Payload bytes that the receiver has, as far as the sender knows.
     delivered: u64,
     /// Payload bytes, retransmissions included, and those.
@@ -45,6 +53,7 @@ struct Counters {
 impl Counters {
     fn of(info: &Info) -> Counters {
         Counters {
+            acked: info.bytes_acked,
             delivered: info.bytes_acked + info.bytes_sacked,
             sent: info.bytes_sent,
             retransmitted: info.bytes_retrans,
@@ -53,6 +62,7 @@ impl Counters {
     }
     fn since(&self, before: &Counters) -> Counters {
         Counters {
+            acked: self.acked - before.acked,
             // A receiver may take back what it has acknowledged selectively.
             delivered: self.delivered.saturating_sub(before.delivered),
             sent: self.sent - before.sent,
@@ -78,6 +88,8 @@ pub struct FlowMeter {
     mark: Option<(Time, Counters)>,
     fct: Option<Span>,
     samples: Vec<Sampled>,
+    /// Payload bytes that arrived in the summary interval, where an engine has both ends.
+    received: Option<u64>,
     /// What ACKs had said by the sample before.
     heard: (u64, u64, Span),
     series: Vec<(f64, u64, u32, f64)>,
@@ -97,6 +109,7 @@ impl FlowMeter {
             mark: None,
             fct: None,
             samples: Vec::new(),
+            received: None,
             heard: (0, 0, Span::ZERO),
             series: Vec::new(),
             info: Info::default(),
@@ -111,6 +124,10 @@ impl FlowMeter {
     /// What has limited it until it ended.
     pub fn limited(&mut self, limited: Limited) {
         self.limited = limited;
+    }
+    /// So many payload bytes arrived in the summary interval, each counted once.
+    pub fn received(&mut self, bytes: u64) {
+        self.received = Some(bytes);
     }
     /// It connects.
     pub fn started(&mut self, now: Time) {
@@ -139,7 +156,8 @@ impl FlowMeter {
             let fresh = self.heard != heard;
             self.heard = heard;
             self.samples.push(Sampled {
-                srtt_us: NonZeroU32::new(u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX)).filter(|_| fresh),
+                srtt_us: u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX).min(!STALE)
+                    | if fresh { 0 } else { STALE },
                 cwnd: NonZeroU32::new(info.cwnd).filter(|cwnd| cwnd.get() != NO_WINDOW),
             });
         }
@@ -184,7 +202,7 @@ impl FlowMeter {
             }
             _ => None,
         };
-        let mbit = |over: Span| summary.map_or(f64::NAN, |(_, had)| had.delivered as f64 * 8.0 / over.as_s() / 1e6);
+        let mbit = |bytes: u64, over: Span| summary.map_or(f64::NAN, |_| bytes as f64 * 8.0 / over.as_s() / 1e6);
         let active = summary.map_or(Span::ZERO, |(active, _)| active);
         let counted = summary.map(|(_, had)| had).unwrap_or_default();
         let ran = match (self.started, self.ended) {
@@ -197,7 +215,9 @@ impl FlowMeter {
             sndbuf_limited_s: self.limited.send_buffer.as_s(),
             app_limited_s: Span::ns(ran.as_ns().saturating_sub(self.limited.busy.as_ns())).as_s(),
         };
-        let mut rtt_ms: Vec<_> = self.samples.iter().filter_map(Sampled::rtt_ms).collect();
+        let fresh = self.samples.iter().filter(|sample| sample.is_fresh());
+        let mut rtt_ms: Vec<_> = fresh.map(Sampled::rtt_ms).collect();
+        let mut sampled_rtt_ms: Vec<_> = self.samples.iter().map(Sampled::rtt_ms).collect();
         let mut cwnd: Vec<_> = self
             .samples
             .iter()
@@ -206,14 +226,15 @@ impl FlowMeter {
         FlowFigures {
             id,
             cc,
-            goodput_mbit: mbit(self.end.since(self.warmup)),
-            active_goodput_mbit: mbit(active),
+            goodput_mbit: mbit(self.received.unwrap_or(counted.delivered), self.end.since(self.warmup)),
+            active_goodput_mbit: mbit(counted.acked, active),
             active_s: active.as_s(),
             retransmits: self.info.retransmits,
             retransmit_rate: counted.retransmit_rate(),
             summary_retransmits: counted.retransmits,
             run_retransmit_rate: Counters::of(&self.info).retransmit_rate(),
             rtt_ms: Quantiles::of(&mut rtt_ms),
+            sampled_rtt_ms: Quantiles::of(&mut sampled_rtt_ms),
             cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
             limits,

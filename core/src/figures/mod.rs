@@ -2,9 +2,10 @@
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | `goodput_mbit` | bytes delivered in the summary interval, from the warm-up to the end of the run, over that interval |
-//! | `active_goodput_mbit`, `active_s` | the same bytes over the time in which the flow was active: between max(warm-up, start) and min(end, stop, last byte of a transfer) |
-//! | `rtt_ms` | smoothed RTT, sampled each 100 ms from max(warm-up, start) on, while the flow runs |
+//! | `goodput_mbit` | bytes that arrived in the summary interval, from the warm-up to the end of the run, over that interval |
+//! | `active_goodput_mbit`, `active_s` | bytes acknowledged over the time in which the flow was active: between max(warm-up, start) and min(end, stop, last byte of a transfer) |
+//! | `rtt_ms` | smoothed RTT, sampled each 100 ms from max(warm-up, start) on, while the flow runs and ACKs come |
+//! | `sampled_rtt_ms` | the same without regard to ACKs: a flow that waits for a timeout has its last RTT all the time |
 //! | `cwnd_packets` | congestion window, sampled likewise |
 //! | `retransmit_rate`, `summary_retransmits` | retransmitted over all bytes sent; packets; in the summary interval |
 //! | `run_retransmit_rate`, `retransmits` | likewise; the whole run |

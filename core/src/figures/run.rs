@@ -51,7 +51,7 @@ pub struct FlowFigures {
     /// Mbit/s over the summary interval, the same for all flows; NaN when the flow was never active in it.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Mbit/s over that part of the summary interval in which the flow was active.
+    /// Mbit/s acknowledged in order, over that part of the summary interval in which the flow was active.
     #[serde(serialize_with = "six_digits")]
     pub active_goodput_mbit: f64,
     /// How long that was, seconds.
@@ -67,8 +67,10 @@ pub struct FlowFigures {
     /// Retransmitted over all bytes sent in the whole run.
     #[serde(serialize_with = "six_digits")]
     pub run_retransmit_rate: f64,
-    /// Milliseconds.
+    /// Milliseconds; of samples since which an ACK came.
     pub rtt_ms: Quantiles,
+    /// Milliseconds; of all samples, as those who look at TCP_INFO see it.
+    pub sampled_rtt_ms: Quantiles,
     /// Packets.
     pub cwnd_packets: Spread,
     /// Seconds; NaN for a flow that is no transfer or did not finish.

@@ -54,7 +54,8 @@ pub struct QueueNames {
     pub classes: Vec<String>,
 }
 
-/// The tables of a run whose figures are sampled at this interval, by name. The vectors become Arrow's as they are; only what marks missing values is new.
+/// The tables of a run whose figures are sampled at this interval, by name. The vectors become Arrow's as they are; only
+/// what marks missing values is new.
 pub fn of(
     run: Samples,
     figure_interval: Span,

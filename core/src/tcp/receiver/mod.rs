@@ -168,6 +168,11 @@ impl Receiver {
         self.nxt
     }
 
+    /// Bytes that have arrived, those behind holes included, each once.
+    pub fn received_bytes(&self) -> u64 {
+        self.nxt + self.holes.bytes()
+    }
+
     /// What the next segment is likely to be compared with: the first and the last run that wait behind a hole. For drivers
     /// that prepare what is to come.
     #[inline]

@@ -39,6 +39,10 @@ impl Holes {
     pub fn ends(&self) -> Option<(&Range, &Range)> {
         self.arrived.front().zip(self.arrived.back())
     }
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.arrived.iter().map(|range| range.end - range.start).sum()
+    }
     /// The place of the first range that ends at or after `start`. Arrivals are mostly at the end, fills at the front.
     fn place(&self, start: u64) -> usize {
         match self.arrived.back() {
