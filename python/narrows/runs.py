@@ -36,7 +36,12 @@ _TABLES = ("samples", "queue_samples", "class_samples", "pings")
 """What is saved."""
 
 _ALL = (*_TABLES, "delays", "verdicts")
-_SPREADS = {"rtt_ms": "rtt_{}_ms", "sampled_rtt_ms": "sampled_rtt_{}_ms", "cwnd_packets": "cwnd_{}_packets", "limits": "{}"}
+_SPREADS = {
+    "rtt_ms": "rtt_{}_ms",
+    "sampled_rtt_ms": "sampled_rtt_{}_ms",
+    "cwnd_packets": "cwnd_{}_packets",
+    "limits": "{}",
+}
 
 
 class Run:
