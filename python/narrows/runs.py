@@ -120,7 +120,7 @@ class Run:
                     row[name] = value
             rows.append(row)
         # Types by name and not by value, so that the summaries of many runs go into one table.
-        words, counts = ("id", "cc"), ("retransmits",)
+        words, counts = ("id", "cc"), ("retransmits", "summary_retransmits")
         names = rows[0] if rows else ()
         types = [pa.string() if n in words else pa.int64() if n in counts else pa.float64() for n in names]
         return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
