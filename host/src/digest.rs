@@ -1,86 +1,32 @@
-//! SHA-256 (FIPS 180-4) and HMAC (RFC 2104): by them a client proves that it knows the server's token without sending it.
-//!
-//! Written out because it is two functions; a crate for it would be the only cryptography here.
+//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers of `ring`, in the form that the rest of this crate uses.
 
-/// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
-const K: [u32; 64] = [
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98,
-    0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786,
-    0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8,
-    0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13,
-    0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819,
-    0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a,
-    0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
-    0xc67178f2,
-];
-/// Likewise of the square roots of the first eight.
-const START: [u32; 8] = [
-    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
-];
-const BLOCK: usize = 64;
-
-fn block(state: &mut [u32; 8], bytes: &[u8]) {
-    let mut w = [0_u32; 64];
-    for (word, four) in w.iter_mut().zip(bytes.chunks_exact(4)) {
-        *word = four.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
-    }
-    for i in 16..64 {
-        let (a, b) = (w[i - 15], w[i - 2]);
-        let s0 = a.rotate_right(7) ^ a.rotate_right(18) ^ (a >> 3);
-        let s1 = b.rotate_right(17) ^ b.rotate_right(19) ^ (b >> 10);
-        w[i] = w[i - 16].wrapping_add(s0).wrapping_add(w[i - 7]).wrapping_add(s1);
-    }
-    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
-    for i in 0..64 {
-        let s1 = e.rotate_right(6) ^ e.rotate_right(11) ^ e.rotate_right(25);
-        let choice = (e & f) ^ (!e & g);
-        let t1 = h
-            .wrapping_add(s1)
-            .wrapping_add(choice)
-            .wrapping_add(K[i])
-            .wrapping_add(w[i]);
-        let s0 = a.rotate_right(2) ^ a.rotate_right(13) ^ a.rotate_right(22);
-        let majority = (a & b) ^ (a & c) ^ (b & c);
-        let t2 = s0.wrapping_add(majority);
-        (h, g, f, e, d, c, b, a) = (g, f, e, d.wrapping_add(t1), c, b, a, t1.wrapping_add(t2));
-    }
-    for (word, more) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
-        *word = word.wrapping_add(more);
-    }
-}
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::{digest, hmac};
 
 /// SHA-256 of the parts, one after the other.
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    let mut bytes: Vec<u8> = parts.concat();
-    let bits = bytes.len() as u64 * 8;
-    bytes.push(0x80);
-    let whole = (bytes.len() + 8).next_multiple_of(BLOCK);
-    bytes.resize(whole - 8, 0);
-    bytes.extend(bits.to_be_bytes());
-    let mut state = START;
-    bytes.chunks_exact(BLOCK).for_each(|part| block(&mut state, part));
+    let mut context = digest::Context::new(&digest::SHA256);
+    parts.iter().for_each(|part| context.update(part));
     let mut out = [0; 32];
-    for (four, word) in out.chunks_exact_mut(4).zip(state) {
-        four.copy_from_slice(&word.to_be_bytes());
-    }
+    out.copy_from_slice(context.finish().as_ref());
     out
 }
 
 /// HMAC-SHA-256.
 pub fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    let mut padded = [0_u8; BLOCK];
-    if key.len() > BLOCK {
-        padded[..32].copy_from_slice(&sha256(&[key]));
-    } else {
-        padded[..key.len()].copy_from_slice(key);
-    }
-    let (inner, outer) = (padded.map(|b| b ^ 0x36), padded.map(|b| b ^ 0x5c));
-    sha256(&[&outer, &sha256(&[&inner, message])])
+    let mut out = [0; 32];
+    out.copy_from_slice(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message).as_ref());
+    out
 }
 
-/// Are they equal? Takes as long where they differ early as where they differ late.
+/// Whether `tag` is the HMAC-SHA-256 of the message; takes as long where they differ early as where they differ late.
+pub fn verify(key: &[u8], message: &[u8], tag: &[u8]) -> bool {
+    hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, key), message, tag).is_ok()
+}
+
+/// Are they equal? By their HMACs under one key, so that the time says nothing about where they differ.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    random::<32>().is_ok_and(|key| verify(&key, a, &hmac(&key, b)))
 }
 
 /// As digits.
@@ -100,11 +46,11 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(out)
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that nobody can guess: of `getrandom`, which needs no descriptor.
 pub fn random<const N: usize>() -> std::io::Result<[u8; N]> {
-    use std::io::Read;
     let mut bytes = [0; N];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| std::io::Error::other("the kernel has no random numbers"))?;
     Ok(bytes)
 }
 
@@ -147,5 +93,7 @@ mod tests {
         assert_eq!(from_hex::<3>("00ff7"), None);
         assert_eq!(from_hex::<3>("00ffé"), None);
         assert!(same(b"ab", b"ab") && !same(b"ab", b"ac") && !same(b"ab", b"abc"));
+        assert!(verify(b"k", b"m", &hmac(b"k", b"m")) && !verify(b"k", b"m", &[0; 32]));
+        assert_ne!(random::<16>().unwrap(), random::<16>().unwrap());
     }
 }
