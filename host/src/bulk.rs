@@ -56,6 +56,10 @@ pub struct Budget {
     promised: AtomicU64,
     /// Up to when the rate is used up, ns of the even clock.
     used: AtomicU64,
+    /// Until then it may send without another sign of life of its client, ns of the even clock.
+    alive_until: AtomicU64,
+    /// Its sockets hold as much memory as they may.
+    held: AtomicBool,
 }
 
 /// What a budget answers.
@@ -78,7 +82,39 @@ impl Budget {
             moved: AtomicU64::new(0),
             promised: AtomicU64::new(0),
             used: AtomicU64::new(0),
+            alive_until: AtomicU64::new(u64::MAX),
+            held: AtomicBool::new(false),
         })
+    }
+    /// The same, but nothing is sent until [`Budget::alive`] says that there is a client, and only for so long.
+    pub fn watched(rate: Option<u64>, most: u64) -> Arc<Budget> {
+        let budget = Budget::new(rate, most);
+        budget.alive_until.store(0, Relaxed);
+        budget
+    }
+    /// The client has shown a sign of life: it may be sent to until `until`, ns of the even clock.
+    pub fn alive(&self, until: u64) {
+        self.alive_until.fetch_max(until, Relaxed);
+    }
+    /// Until when it may be sent to.
+    pub fn alive_until(&self) -> u64 {
+        self.alive_until.load(Relaxed)
+    }
+    /// Its sockets hold as much memory as they may: its senders wait; or no longer.
+    pub fn hold(&self, held: bool) {
+        self.held.store(held, Relaxed);
+    }
+    /// Nothing is left of it from now on.
+    pub fn stop(&self) {
+        self.moved.fetch_max(self.most, Relaxed);
+        self.alive_until.store(0, Relaxed);
+    }
+    /// May a connection send more?
+    pub fn may_send(&self, now: u64) -> May {
+        match self.may(now) {
+            May::Move if now > self.alive_until() || self.held.load(Relaxed) => May::Wait(now + LONGEST),
+            may => may,
+        }
     }
     /// May a connection move more?
     pub fn may(&self, now: u64) -> May {
@@ -91,7 +127,7 @@ impl Budget {
         }
     }
     /// So much at once: no more than the rate gives in the time that it may be ahead.
-    fn chunk(&self) -> usize {
+    pub fn chunk(&self) -> usize {
         let share = |rate: u64| rate.saturating_mul(AHEAD / 1000) / 1_000_000;
         self.rate
             .map_or(CHUNK, |rate| (share(rate) as usize).clamp(LEAST, CHUNK))
@@ -192,7 +228,11 @@ impl Stream {
         let chunk = self.budget.chunk();
         for _ in 0..TURN {
             let now = sys::monotonic();
-            match self.budget.may(now) {
+            let may = match self.way {
+                Way::Out => self.budget.may_send(now),
+                Way::In => self.budget.may(now),
+            };
+            match may {
                 May::Move => {}
                 May::Stop => {
                     self.state.store(ENDED, Relaxed);

@@ -47,6 +47,7 @@ pub mod doctor;
 pub mod emulator;
 pub mod error;
 pub mod frame;
+pub mod handshake;
 pub mod instruments;
 pub mod iperf3;
 pub mod latency;

@@ -196,6 +196,9 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
         let unit = serve::options::unit(&program.display().to_string());
         return write!(out, "{unit}").map_err(HostError::failed("stdout"));
     }
+    if options.show_limits {
+        return writeln!(out, "{}", serve::limits::Limits::to_json()).map_err(HostError::failed("stdout"));
+    }
     sys::remember_signals(options.tied);
     serve::run(&options, &mut |what, at| {
         // Whoever started it waits for these lines; one that closed stdout does not.
@@ -331,7 +334,7 @@ fn main() -> ExitCode {
                 "{USAGE}\n{}\n{}\n{}\n{}\n{}\n{}",
                 shell_command::USAGE,
                 with::USAGE,
-                serve::options::USAGE,
+                serve::options::usage(),
                 measure::options::USAGE,
                 latency::options::USAGE,
                 tune::options::USAGE

@@ -267,6 +267,41 @@ pub fn end_sending(socket: &OwnedFd) {
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
 }
 
+/// The kernel asks a peer that says nothing every second whether it is there, and gives the connection up after 15 s without an
+/// answer, whether or not something waits to be acknowledged (`TCP_USER_TIMEOUT`).
+pub fn watch_peer(fd: &OwnedFd) {
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
+    let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &1_i32);
+    let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &1_i32);
+    let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &15_000_i32);
+}
+
+/// Time since the last segment of the peer came, ns: data or an acknowledgement, also of a probe of [`watch_peer`].
+pub fn silence(fd: &OwnedFd) -> u64 {
+    let ms = crate::sys::tcp_info(fd).map_or(u32::MAX, |info| info.last[2].min(info.last[3]));
+    u64::from(ms) * 1_000_000
+}
+
+/// Memory of the kernel that a socket takes, bytes: what has come and was not read, and what was written and is not acknowledged.
+pub fn memory(fd: &OwnedFd) -> u64 {
+    /// `SO_MEMINFO`, `SK_MEMINFO_RMEM_ALLOC`, `SK_MEMINFO_WMEM_QUEUED`, `SK_MEMINFO_BACKLOG` (linux/sock_diag.h).
+    const MEMINFO: c_int = 55;
+    const PARTS: [usize; 3] = [0, 5, 7];
+    let mut numbers = [0_u32; 9];
+    let mut size = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the numbers and their size are valid for the call.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &mut size,
+        )
+    };
+    answer(result).map_or(0, |_| PARTS.iter().map(|i| u64::from(numbers[*i])).sum())
+}
+
 /// Small writes leave at once.
 pub fn no_delay(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32);

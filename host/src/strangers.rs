@@ -70,7 +70,7 @@ pub const PARSERS: &[Parser] = &[
         read: |bytes| {
             let _ = Hello::from_bytes(bytes);
         },
-        right: || vec![Hello::Control.to_bytes().to_vec()],
+        right: || vec![Hello::Control([4; 16]).to_bytes().to_vec()],
     },
     Parser {
         name: "ping",

@@ -1,8 +1,9 @@
 //! What the two ends of a measurement say to each other, byte by byte. All numbers are big-endian.
 //!
 //! ```text
-//! TCP   hello, 37 bytes:  N A R R | version 1 | kind | stream u16 | cookie 16 | zero 13
-//!       kind c: a control connection (stream and cookie zero); kind d: a data connection, nothing but load after the hello
+//! TCP   hello, 37 bytes:  N A R R | version 2 | kind | stream u16 | cookie 16 | zero 13
+//!       kind c: a control connection (stream zero; the client's nonce in place of the cookie)
+//!       kind d: a data connection, nothing but load after the hello
 //!       frames on a control connection:  length u32 | so many bytes of JSON, one object
 //! UDP   64 bytes or more: N A R P | version 1 | kind | class | probe | cookie 16 | number u32 |
 //!       sent u64 | received u64 | answered u64 | count u32 | zero u32
@@ -19,8 +20,10 @@
 
 use serde_json::Value;
 
-/// Of this protocol; another is refused in words.
-pub const VERSION: u8 = 1;
+/// Of this protocol over TCP; another is refused in words. 2: both ends prove that they know the token ([`crate::handshake`]).
+pub const VERSION: u8 = 2;
+/// Of its datagrams, which are as they were.
+pub const DATAGRAM_VERSION: u8 = 1;
 /// Where iperf3 listens, so that its plain client needs no option.
 pub const PORT: u16 = 5201;
 /// Bytes of a hello: iperf3's cookie has as many.
@@ -55,8 +58,8 @@ pub enum Bad {
 /// What a connection is for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Hello {
-    /// Requests and answers.
-    Control,
+    /// Requests and answers; the client's nonce.
+    Control([u8; 16]),
     /// Load, of this stream of that session.
     Data(u16, Cookie),
 }
@@ -67,11 +70,16 @@ impl Hello {
         let mut bytes = [0; HELLO];
         bytes[..4].copy_from_slice(TCP);
         bytes[4] = VERSION;
-        bytes[5] = b'c';
-        if let Hello::Data(stream, cookie) = self {
-            bytes[5] = b'd';
-            bytes[6..8].copy_from_slice(&stream.to_be_bytes());
-            bytes[8..24].copy_from_slice(&cookie);
+        match self {
+            Hello::Control(nonce) => {
+                bytes[5] = b'c';
+                bytes[8..24].copy_from_slice(&nonce);
+            }
+            Hello::Data(stream, cookie) => {
+                bytes[5] = b'd';
+                bytes[6..8].copy_from_slice(&stream.to_be_bytes());
+                bytes[8..24].copy_from_slice(&cookie);
+            }
         }
         bytes
     }
@@ -87,16 +95,21 @@ impl Hello {
         let Some(bytes) = bytes.first_chunk::<HELLO>() else {
             return Ok(None);
         };
+        let mut cookie = [0; 16];
+        cookie.copy_from_slice(&bytes[8..24]);
         match bytes[5] {
-            b'c' => Ok(Some(Hello::Control)),
-            b'd' => {
-                let mut cookie = [0; 16];
-                cookie.copy_from_slice(&bytes[8..24]);
-                Ok(Some(Hello::Data(u16::from_be_bytes([bytes[6], bytes[7]]), cookie)))
-            }
+            b'c' => Ok(Some(Hello::Control(cookie))),
+            b'd' => Ok(Some(Hello::Data(u16::from_be_bytes([bytes[6], bytes[7]]), cookie))),
             _ => Err(Bad::Foreign),
         }
     }
+}
+
+/// What a client says first that speaks only this version: by it a newer one finds out which version an older far end speaks.
+pub fn older_hello(version: u8) -> [u8; HELLO] {
+    let mut bytes = Hello::Control([0; 16]).to_bytes();
+    bytes[4] = version;
+    bytes
 }
 
 /// The first frame of `bytes` and how many it took; `None` while some are missing.
@@ -164,7 +177,7 @@ impl Ping {
     pub fn to_bytes(&self) -> [u8; PING] {
         let mut bytes = [0; PING];
         bytes[..4].copy_from_slice(UDP);
-        bytes[4] = VERSION;
+        bytes[4] = DATAGRAM_VERSION;
         bytes[5] = match self.kind {
             Kind::Question => b'q',
             Kind::Answer => b'a',
@@ -183,7 +196,7 @@ impl Ping {
     /// From a datagram; `None` when it is none of ours.
     pub fn from_bytes(bytes: &[u8]) -> Option<Ping> {
         let bytes = bytes.first_chunk::<PING>()?;
-        if &bytes[..4] != UDP || bytes[4] != VERSION {
+        if &bytes[..4] != UDP || bytes[4] != DATAGRAM_VERSION {
             return None;
         }
         let kind = match bytes[5] {
@@ -244,7 +257,7 @@ impl Timed {
     /// Onto the front of a datagram; the rest stays as it is.
     pub fn write(&self, to: &mut [u8; TIMED]) {
         to[..4].copy_from_slice(UDP);
-        to[4] = VERSION;
+        to[4] = DATAGRAM_VERSION;
         to[5] = if self.answer { b's' } else { b't' };
         to[6] = self.class;
         to[7] = 0;
@@ -267,7 +280,7 @@ impl Timed {
     /// From a datagram; `None` when it is none of these.
     pub fn from_bytes(bytes: &[u8]) -> Option<Timed> {
         let bytes = bytes.first_chunk::<TIMED>()?;
-        if &bytes[..4] != UDP || bytes[4] != VERSION || !matches!(bytes[5], b't' | b's') {
+        if &bytes[..4] != UDP || bytes[4] != DATAGRAM_VERSION || !matches!(bytes[5], b't' | b's') {
             return None;
         }
         let mut cookie = [0; 16];
@@ -299,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        for hello in [Hello::Control, Hello::Data(513, [7; 16])] {
+        for hello in [Hello::Control([5; 16]), Hello::Data(513, [7; 16])] {
             let bytes = hello.to_bytes();
             assert_eq!(Hello::from_bytes(&bytes), Ok(Some(hello)));
             assert_eq!(Hello::from_bytes(&bytes[..HELLO - 1]), Ok(None));
@@ -344,7 +357,7 @@ mod tests {
     fn a_length_is_not_believed() {
         assert_eq!(frame(&u32::MAX.to_be_bytes(), REQUEST), Err(Bad::Long));
         assert_eq!(frame(&to_frame(&json!([1])), REQUEST), Err(Bad::Json));
-        assert_eq!(Hello::from_bytes(b"NARR\x02"), Err(Bad::Version(2)));
+        assert_eq!(Hello::from_bytes(b"NARR\x01"), Err(Bad::Version(1)));
         assert_eq!(Hello::from_bytes(b"abcd"), Err(Bad::Foreign));
     }
 
@@ -357,7 +370,7 @@ mod tests {
             if let Ok(Some((_, took))) = frame(&bytes, REQUEST) {
                 prop_assert!(took <= bytes.len());
             }
-            let mut ours = b"NARR\x01".to_vec();
+            let mut ours = b"NARR\x02".to_vec();
             ours.extend(&bytes);
             let _ = Hello::from_bytes(&ours);
             let mut ping = b"NARP\x01".to_vec();

@@ -4,34 +4,46 @@
 //! once makes the first wait for the last. When an answer left its kernel is known only after it has left, so the next
 //! answer to the same client tells it.
 //!
-//! Nobody can use it against somebody else: an answer is never longer than its question (irtt's to an open is 8 bytes longer,
-//! as the protocol has it, and rare: [`OPENS`]), and what comes from a port below 1024, or from its own number, gets none, lest two that
-//! answer everything answer each other for ever. What it remembers of clients is bounded.
+//! Nobody can use it against somebody else. Every answer is charged to a session or to its source address
+//! ([`crate::serve::budget`]), which gets at most as many bytes as came from it; ports at which this host answers get none. Two that
+//! answer do not answer each other for ever, whatever their ports and hosts, for no answer is a question:
+//!
+//! | service | no question |
+//! |---|---|
+//! | timed questions | the kind `s` |
+//! | irtt | the flag for replies |
+//! | STAMP | anything but zeros where the sender of RFC 8762, section 4.2.1, has zeros: there a reflector tells what it received |
+//! | echo | bytes that it has sent to the same address within the last second ([`super::repeats`]) |
+//!
+//! What it remembers of clients is bounded.
 
 use super::exchange::{Stall, LARGEST};
 use super::irtt;
 use super::policy::Policy;
+use super::repeats::Repeats;
+use super::speak;
 use super::stamp::{self, Reflected};
-use super::timed_socket::{Even, Got, Left, TimedSocket};
+use super::timed_socket::{Even, Got, Left};
+use crate::serve::budget::{Accounts, Allowance, Permit};
+use crate::serve::metered::AnswerSocket;
 use crate::wire::{Cookie, Timed, TIMED};
 use crate::{digest, sys, HostError};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 
 /// Clients that are remembered; the one that was silent for the longest makes room.
 const MOST: usize = 1024;
 /// Answers whose leaving is awaited.
 const LEAVING: usize = 64;
-/// Of irtt, a second, altogether.
-pub const OPENS: u32 = 50;
 /// The shortest interval that an irtt client is allowed, ns, and its longest test.
 const IRTT: (i64, i64) = (10_000, 3_600_000_000_000);
+/// Echoes that are remembered, to know them when they come back.
+const ECHOES: usize = 1 << 16;
 /// Waiting for longer, ns, is a sleep that can be too long.
 const LONG: u64 = 200_000;
-/// Ports that are privileged.
-const PRIVILEGED: u16 = 1024;
 
 /// Who is answered, and how.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -55,6 +67,25 @@ pub struct Answered {
     pub ignored: AtomicU64,
 }
 
+/// Who pays for the answers.
+#[derive(Clone, Debug)]
+pub enum Payer {
+    /// The source address of each question.
+    Source(Arc<Accounts>),
+    /// The session whose client is the only one that is answered.
+    Session(Arc<Allowance>),
+}
+
+impl Payer {
+    /// A permit to answer `asked` bytes with `answer` bytes.
+    fn permit(&self, to: SocketAddr, (asked, answer): (usize, usize), recognised: bool, now: u64) -> Option<Permit> {
+        match self {
+            Payer::Source(accounts) => accounts.reply(to, asked, answer, recognised, now),
+            Payer::Session(allowance) => allowance.answer(answer.min(asked), now),
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct Client {
     seen: u64,
@@ -69,9 +100,10 @@ type Key = (SocketAddr, u64);
 
 /// Somebody who answers.
 pub struct Responder {
-    socket: TimedSocket,
+    socket: AnswerSocket,
     peer: Option<SocketAddr>,
-    port: u16,
+    payer: Payer,
+    repeats: Repeats,
     answers: Answers,
     policy: Policy,
     stall: Option<Stall>,
@@ -79,7 +111,6 @@ pub struct Responder {
     leaving: [Option<(u32, Key, u32)>; LEAVING],
     pending: u32,
     even: Even,
-    opens: (u64, u32),
 }
 
 impl Responder {
@@ -90,12 +121,13 @@ impl Responder {
         answers: Answers,
         policy: Policy,
         stall: Option<Stall>,
+        payer: Payer,
     ) -> io::Result<Responder> {
-        let socket = TimedSocket::new(at, peer, true, peer.is_some())?;
         Ok(Responder {
-            port: socket.local()?.port(),
-            socket,
+            socket: AnswerSocket::new(at, peer)?,
             peer,
+            payer,
+            repeats: Repeats::new(if answers == Answers::Echo { ECHOES } else { 0 }),
             answers,
             policy,
             stall,
@@ -103,7 +135,6 @@ impl Responder {
             leaving: [None; LEAVING],
             pending: 0,
             even: Even::new(),
-            opens: (0, 0),
         })
     }
     /// What it does, in a line for whoever started it.
@@ -131,12 +162,7 @@ impl Responder {
         let mut stall_due = self.stall.map_or(u64::MAX, |stall| sys::monotonic() + stall.every);
         while !stop.load(Relaxed) {
             let waiting = *idle.get_or_insert_with(sys::monotonic);
-            let got = if spins {
-                self.socket.receive(&mut bytes)
-            } else {
-                self.socket.wait_for(&mut bytes)
-            };
-            let got = match got {
+            let got = match self.socket.receive(&mut bytes, !spins) {
                 Ok(Some(got)) => got,
                 Ok(None) => continue,
                 // A client that has gone: its host says so on a socket that has one peer.
@@ -175,7 +201,7 @@ impl Responder {
         let Some(from) = got.from.or(self.peer) else {
             return false;
         };
-        if got.len > bytes.len() || from.port() < PRIVILEGED || from.port() == self.port {
+        if got.len > bytes.len() {
             return false;
         }
         if self.pending > 0 {
@@ -183,10 +209,22 @@ impl Responder {
         }
         let datagram = &mut bytes[..got.len];
         match self.answers {
-            Answers::Echo => self.send(datagram, from, got.class, None),
+            Answers::Echo => {
+                // An echo of what was echoed just now: the other end answers, too.
+                if self.repeats.again(&from, datagram, read) {
+                    return false;
+                }
+                let Some(permit) = self.permit(from, datagram, speak::Echo::recognises(datagram), read) else {
+                    return false;
+                };
+                self.send(datagram, from, got.class, None, permit)
+            }
             Answers::Timed(cookie) => {
                 let told = Timed::from_bytes(datagram).filter(|told| !told.answer);
                 let Some(told) = told.filter(|told| cookie.is_none_or(|cookie| cookie == told.cookie)) else {
+                    return false;
+                };
+                let Some(permit) = self.permit(from, datagram, true, read) else {
                     return false;
                 };
                 let key = (from, 0);
@@ -213,12 +251,15 @@ impl Responder {
                 if let Some(head) = datagram.first_chunk_mut::<TIMED>() {
                     answer.write(head);
                 }
-                self.send(datagram, from, got.class, Some((key, told.number)))
+                self.send(datagram, from, got.class, Some((key, told.number)), permit)
             }
             Answers::Stamp => {
-                if datagram.len() < stamp::BASE {
+                if !stamp::is_question(datagram) {
                     return false;
                 }
+                let Some(permit) = self.permit(from, datagram, true, read) else {
+                    return false;
+                };
                 let key = (from, u64::from(datagram[14]) << 8 | u64::from(datagram[15]));
                 let client = known(&mut self.clients, key, read);
                 let count = client.count;
@@ -236,7 +277,7 @@ impl Responder {
                     return false;
                 };
                 // The number that follow-up telemetry names is the reflector's own.
-                self.send(datagram, from, class, Some((key, count)))
+                self.send(datagram, from, class, Some((key, count)), permit)
             }
             Answers::Irtt => self.irtt(datagram, from, got.class, read),
         }
@@ -251,23 +292,21 @@ impl Responder {
             return false;
         }
         if flags & irtt::OPEN != 0 {
-            let second = read / 1_000_000_000;
-            if self.opens.0 != second {
-                self.opens = (second, 0);
-            }
-            self.opens.1 += 1;
             let asked = irtt::asked(datagram).and_then(|params| irtt::Session::new(params, IRTT.0, IRTT.1));
-            let (Some(session), true) = (asked, self.opens.1 <= OPENS) else {
-                return false;
-            };
+            let Some(session) = asked else { return false };
             let Ok(token) = digest::random::<8>().map(u64::from_le_bytes) else {
                 return false;
             };
             let welcome = session.welcome(token);
+            // It is longer than the open: the first open of a source only pays for the answer to the second.
+            let sizes = (datagram.len(), welcome.len());
+            let Some(permit) = self.payer.permit(from, sizes, true, read) else {
+                return false;
+            };
             if flags & irtt::CLOSE == 0 {
                 known(&mut self.clients, (from, token), read).irtt = Some(session);
             }
-            return self.send(&welcome, from, class, None);
+            return self.send(&welcome, from, class, None, permit);
         }
         let Some(key) = irtt::token(datagram).map(|token| (from, token)) else {
             return false;
@@ -282,14 +321,33 @@ impl Responder {
         let answered = sys::monotonic();
         let times = ((date(read), read), (date(answered), answered));
         let Some(session) = &mut client.irtt else { return false };
-        session.answer(datagram, times.0, times.1) && self.send(datagram, from, class, None)
+        if !session.answer(datagram, times.0, times.1) {
+            return false;
+        }
+        let Some(permit) = self.permit(from, datagram, true, read) else {
+            return false;
+        };
+        self.send(datagram, from, class, None, permit)
+    }
+
+    /// To answer a datagram with as many bytes.
+    fn permit(&self, from: SocketAddr, datagram: &[u8], recognised: bool, now: u64) -> Option<Permit> {
+        self.payer
+            .permit(from, (datagram.len(), datagram.len()), recognised, now)
     }
 
     /// Sends; `awaited`: when it leaves is to be told to that client, under that number.
-    fn send(&mut self, datagram: &[u8], from: SocketAddr, class: u8, awaited: Option<(Key, u32)>) -> bool {
+    fn send(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        class: u8,
+        awaited: Option<(Key, u32)>,
+        permit: Permit,
+    ) -> bool {
         let to = self.peer.is_none().then_some(from);
         // An answer keeps its question's code point; what the network said of congestion is not sent back.
-        let Ok(Some(id)) = self.socket.send(datagram, to, Some(class & !3)) else {
+        let Ok(Some(id)) = self.socket.send(datagram, to, class & !3, permit) else {
             return false;
         };
         let place = &mut self.leaving[id as usize % LEAVING];

@@ -28,6 +28,7 @@ pub mod null_line;
 pub mod options;
 pub mod outcome;
 pub mod policy;
+pub mod repeats;
 pub mod speak;
 pub mod stamp;
 pub mod summary;

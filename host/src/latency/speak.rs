@@ -153,6 +153,13 @@ pub struct Echo;
 
 const ECHO: usize = 16;
 
+impl Echo {
+    /// Whether a datagram may be a question of ours: a number of 32 bits in 64, a time, and filling.
+    pub fn recognises(bytes: &[u8]) -> bool {
+        bytes.len() >= ECHO && bytes[..4] == [0; 4] && filled(&bytes[ECHO..])
+    }
+}
+
 impl Speak for Echo {
     fn least(&self) -> usize {
         ECHO
@@ -192,6 +199,7 @@ mod tests {
         let mark = Echo.ask(7, 99, 0, &mut bytes);
         assert!(matches!(Echo.hear(&bytes, 40), Heard::Answer(Answer { number: 7, mark: m, .. }) if m == mark));
         assert!(matches!(Echo.hear(&bytes[..39], 40), Heard::Wrong(Some(7))));
+        assert!(Echo::recognises(&bytes) && !Echo::recognises(b"hello") && !Echo::recognises(&[7; 40]));
         bytes[39] ^= 1;
         assert!(matches!(Echo.hear(&bytes, 40), Heard::Wrong(Some(7))));
         assert!(matches!(Echo.hear(b"hello", 40), Heard::Foreign));

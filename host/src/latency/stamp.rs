@@ -216,6 +216,14 @@ pub struct Reflected {
     pub followed: Option<(u32, u64)>,
 }
 
+/// Whether it is a sender's packet. Those end with 28 zeros (RFC 8762, section 4.2.1), where a reflector's have what it received:
+/// by them two reflectors would reflect each other's packets for ever. The section has them ignored, which is the deviation.
+pub fn is_question(bytes: &[u8]) -> bool {
+    bytes
+        .get(16..BASE)
+        .is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
+}
+
 /// A question becomes its answer, in place; the traffic class with which it is to be sent, or `None`: it is no question.
 pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
     if bytes.len() < BASE {
@@ -326,6 +334,16 @@ mod tests {
         assert_eq!(bytes[BASE + 6], UNKNOWN | MALFORMED);
         assert_eq!(bytes[BASE + 13], UNKNOWN | MALFORMED);
         assert_eq!(reflect(&mut bytes[..43], &Reflected::default()), None);
+    }
+
+    #[test]
+    fn what_was_reflected_is_no_question() {
+        let mut bytes = [FILL; 200];
+        Sender::new(77, 46).ask(5, 1_000, 1_700_000_000_000_000_000, &mut bytes);
+        assert!(is_question(&bytes) && is_question(&[0; BASE]) && !is_question(&[0; BASE - 1]));
+        reflect(&mut bytes, &Reflected::default());
+        // Its time of receipt is never zero: the era began in 1900.
+        assert!(!is_question(&bytes));
     }
 
     proptest! {

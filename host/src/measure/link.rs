@@ -1,10 +1,11 @@
 //! The control connection to a far end that speaks narrows' protocol, seen from the near end. It waits, but never for longer than told.
 
-use crate::digest::{from_hex, hex, hmac};
+use crate::digest::{from_hex, hex, random};
+use crate::handshake::{canonical, Role, Transcript};
 use crate::iperf3::state;
 use crate::socket::{self, Wanted};
 use crate::sys;
-use crate::wire::{self, Cookie, Hello, ANSWER, HELLO};
+use crate::wire::{self, Cookie, Hello, ANSWER, HELLO, VERSION};
 use crate::HostError;
 use serde_json::{json, Value};
 use std::net::SocketAddr;
@@ -94,24 +95,14 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Connects and finds out who answers.
-pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
-    let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
-    let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
-    connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END)?;
-    socket::no_delay(&socket);
-    let hello = Hello::Control.to_bytes();
-    send_all(&socket, &hello)?;
+/// The first byte that a peer sends; `None` when it hangs up instead.
+fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError> {
     let until = sys::monotonic() + HELLO_PATIENCE;
     let mut first = [0_u8; 1];
     loop {
-        match socket::read(&socket, &mut first) {
-            Ok(Some(0)) | Err(_) => {
-                return Err(HostError::Missing(format!(
-                    "{to} hung up: it speaks neither narrows' protocol nor iperf3's, or has no room"
-                )))
-            }
-            Ok(Some(_)) => break,
+        match socket::read(socket, &mut first) {
+            Ok(Some(0)) | Err(_) => return Ok(None),
+            Ok(Some(_)) => return Ok(Some(first[0])),
             Ok(None) if sys::stopped() => return Err(HostError::Stopped),
             Ok(None) if sys::monotonic() > until => {
                 return Err(HostError::Missing(format!(
@@ -123,16 +114,57 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
             }
         }
     }
+}
+
+/// Which version of the protocol a far end speaks that hung up on ours, and of which narrows it is. It is told nothing of a token.
+fn version_of(to: SocketAddr) -> Option<(u64, String)> {
+    let socket = socket::connect(to, &Wanted::default()).ok()?;
+    connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END).ok()?;
+    send_all(&socket, &wire::older_hello(VERSION - 1)).ok()?;
+    let first = first_byte(&socket, to).ok()??;
+    let mut link = Link {
+        socket,
+        input: vec![first],
+        to,
+        cookie: [0; 16],
+        version: String::new(),
+        welcome: Value::Null,
+    };
+    let greeting = link.hear(HELLO_PATIENCE).ok()??;
+    let narrows = greeting["narrows"].as_str()?.chars().filter(char::is_ascii_graphic);
+    Some((greeting["protocol"].as_u64()?, narrows.take(20).collect()))
+}
+
+/// Connects and finds out who answers.
+pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
+    let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
+    let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
+    connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END)?;
+    socket::no_delay(&socket);
+    let client = random().map_err(HostError::failed("random numbers"))?;
+    let hello = Hello::Control(client).to_bytes();
+    send_all(&socket, &hello)?;
+    let Some(first) = first_byte(&socket, to)? else {
+        return Err(match version_of(to) {
+            Some((version, narrows)) => HostError::Missing(format!(
+                "{to} is older: it runs narrows {narrows}, which speaks version {version} of the protocol, and this narrows \
+                 speaks version {VERSION}; update narrows there"
+            )),
+            None => HostError::Missing(format!(
+                "{to} hung up: it speaks neither narrows' protocol nor iperf3's, or has no room"
+            )),
+        });
+    };
     // A frame of ours begins with the high byte of its length, which is zero.
-    if first[0] != 0 {
-        return match stranger(first[0]) {
-            None => Ok(Peer::Iperf3(socket, hello, first[0])),
+    if first != 0 {
+        return match stranger(first) {
+            None => Ok(Peer::Iperf3(socket, hello, first)),
             Some(what) => Err(HostError::Missing(format!("{to}: {what}"))),
         };
     }
     let mut link = Link {
         socket,
-        input: first.to_vec(),
+        input: vec![first],
         to,
         cookie: [0; 16],
         version: String::new(),
@@ -140,21 +172,43 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     };
     let greeting = link.expect(&["greeting"])?;
     link.version = greeting["narrows"].as_str().unwrap_or_default().to_string();
-    let proof = match (greeting["token"].as_bool(), token) {
+    let server = greeting["nonce"].as_str().and_then(from_hex);
+    let from = greeting["you"].as_str().and_then(|you| you.parse().ok());
+    let (Some(server), Some(from)) = (server, from) else {
+        return Err(broken("a greeting without a nonce or without our address"));
+    };
+    let transcript = Transcript {
+        client,
+        server,
+        from,
+        to: canonical(to),
+    };
+    let token = match (greeting["token"].as_bool(), token) {
         (Some(true), None) => {
             return Err(HostError::Missing(format!(
-                "{to} asks for a token: write --token, or set $NARROWS_TOKEN"
+                "{to} requires a token: write --token, or set $NARROWS_TOKEN"
             )))
         }
-        (Some(true), Some(token)) => {
-            let nonce = greeting["nonce"].as_str().and_then(from_hex::<16>);
-            let nonce = nonce.ok_or_else(|| broken("a greeting without a nonce"))?;
-            Some(hex(&hmac(token.as_bytes(), &nonce)))
+        (Some(true), Some(token)) => Some(token),
+        (_, None) => None,
+        (_, Some(_)) => {
+            return Err(HostError::Missing(format!(
+            "{to} requires no token, so it cannot prove that it is the far end that you mean: leave out --token and \
+                 $NARROWS_TOKEN, or start that far end with the token"
+        )))
         }
-        _ => None,
     };
-    link.say(&json!({ "proof": proof }))?;
+    let proof = token.map(|token| hex(&transcript.proof(token, Role::Client)));
+    link.say(&json!({ "proof": proof, "to": transcript.to.to_string() }))?;
     link.welcome = link.expect(&["welcome"])?;
+    if let Some(token) = token {
+        let proof = link.welcome["proof"].as_str().and_then(from_hex::<32>);
+        if !proof.is_some_and(|proof| transcript.proves(token, Role::Server, &proof)) {
+            return Err(HostError::Missing(format!(
+                "{to} does not know the token: it is not the far end that you mean, or somebody between the two changes what is said"
+            )));
+        }
+    }
     let cookie = link.welcome["cookie"].as_str().and_then(from_hex);
     link.cookie = cookie.ok_or_else(|| broken("a welcome without a cookie"))?;
     Ok(Peer::Narrows(link))

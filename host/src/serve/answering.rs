@@ -1,41 +1,52 @@
 //! A thread that answers the timed questions of one client, on a socket of its own at the far end's usual address: the kernel gives it
 //! what that client sends, and nothing else stands in its way.
 
+use super::budget::Allowance;
 use super::shared::Shared;
-use crate::latency::answer::{Answered, Answers, Responder};
+use crate::latency::answer::{Answered, Answers, Payer, Responder};
 use crate::HostError;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-/// The thread; it ends when this is dropped.
+/// The thread; it ends by itself, a moment after this is dropped: nobody waits for it.
 pub struct Answering {
+    peer: SocketAddr,
     stop: Arc<AtomicBool>,
     done: Arc<Answered>,
     seen: u64,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Answering {
-    /// For the client at `peer`.
-    pub fn start(shared: &Shared, peer: SocketAddr, answers: Answers) -> Result<Answering, HostError> {
+    /// For the client at `peer`, charged to its session.
+    pub fn start(
+        shared: &Shared,
+        allowance: &Arc<Allowance>,
+        peer: SocketAddr,
+        answers: Answers,
+    ) -> Result<Answering, HostError> {
         let failed = HostError::failed("a socket for timed questions");
         let (policy, stall) = shared.answering.clone();
-        let responder = Responder::new(shared.exchange.at(), Some(peer), answers, policy, stall).map_err(failed)?;
+        let payer = Payer::Session(Arc::clone(allowance));
+        let responder = Responder::new(shared.exchange.at(), Some(peer), answers, policy, stall, payer);
+        let responder = responder.map_err(failed)?;
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(Answered::default()));
         let (its_stop, its_done) = (Arc::clone(&stop), Arc::clone(&done));
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("answering".into())
             // What it cannot do any more, the thread for everybody does.
             .spawn(move || drop(responder.run(&its_done, &its_stop)))
             .map_err(HostError::failed("a thread for timed questions"))?;
         Ok(Answering {
+            peer,
             stop,
             done,
             seen: 0,
-            thread: Some(thread),
         })
+    }
+    /// Whom it answers.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
     }
     /// Has it answered anything since it was last asked?
     pub fn works(&mut self) -> bool {
@@ -51,8 +62,5 @@ impl Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

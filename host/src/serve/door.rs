@@ -6,11 +6,20 @@
 //! | 37 of iperf3's cookie | the first is the control connection of a test, those after it with the same cookie are its streams |
 //! | `GET ` | an object of a page, of a session |
 //!
-//! Whatever else is dropped and counted, as is who is silent before it is known ([`UNKNOWN`]). The connections that are not known yet
-//! are limited ([`HALF_OPEN`]): when one more comes, the oldest goes, so that a crowd of silent ones shuts nobody out for long.
+//! Whatever else is dropped and counted, as is who is silent before it is known ([`UNKNOWN`]).
+//!
+//! A connection is *pending* until it belongs to a session: until the token was right, an iperf3 test has a seat, or a request names
+//! the cookie of a session. Pending connections are limited for each address and for all of them together. When one more comes, the
+//! oldest one goes of the address that has too many, so that a crowd from one address shuts nobody else out. An address that
+//! opens connections faster than it may gets a reset, which costs this thread two calls of the kernel.
+//!
+//! The process never runs out of descriptors by connections that it accepted: [`SPARE`] are left for everything else. Where the
+//! kernel has none left for anybody, a descriptor that is kept for that purpose takes the next connection in order to close it.
 
 use super::counters::Counters;
 use super::iperf::Test;
+use super::limits::UNKNOWN;
+use super::metered::{Accepted, Connection};
 use super::page::{Page, What};
 use super::session::Session;
 use super::shared::{End, Key, Shared, Speaker};
@@ -19,14 +28,11 @@ use crate::socket;
 use crate::sys::{self, Epoll};
 use crate::wire::{Bad, Hello};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Connections that have not said what they are.
-pub const HALF_OPEN: usize = 512;
-/// So long they may take, ns.
-pub const UNKNOWN: u64 = 5_000_000_000;
 /// Bytes that may wait to be sent to one client: the largest page, and then some.
 const MOST_OUT: usize = 1 << 20;
 /// Bytes that are read by one call.
@@ -37,6 +43,14 @@ const LONGEST: u64 = 100_000_000;
 const FAREWELL: u64 = 2_000_000_000;
 /// Connections accepted before others get their turn.
 const TURN: usize = 64;
+/// Parts of an object that are written before others get their turn.
+const PARTS: usize = 16;
+/// From one look at what each client's sockets hold and when it was heard to the next, ns.
+const LOOK: u64 = 250_000_000;
+/// Descriptors that are left for load, datagrams, counters and `/proc`.
+const SPARE: u64 = 64;
+/// A listener rests for so long where not even a connection can be closed, ns.
+const REST: u64 = 10_000_000;
 const LISTENERS: u64 = 1 << 63;
 
 enum Who {
@@ -49,8 +63,7 @@ enum Who {
 }
 
 struct Conn {
-    socket: OwnedFd,
-    from: IpAddr,
+    link: Connection,
     since: u64,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -79,16 +92,20 @@ pub struct Door<'a> {
     free: Vec<usize>,
     keys: HashMap<Key, usize>,
     scratch: Vec<u8>,
+    /// Descriptors that this process may have.
+    descriptors: u64,
+    /// Given up to take a connection where the kernel has no other descriptor.
+    reserve: Option<File>,
+    /// Listeners rest until then, ns of the even clock.
+    rests: Option<u64>,
+    looked: u64,
 }
 
 impl<'a> Door<'a> {
-    /// Behind these listeners.
-    pub fn new(listeners: Vec<Listener>, shared: &'a Shared) -> std::io::Result<Door<'a>> {
+    /// Behind these listeners, with so many descriptors for this process.
+    pub fn new(listeners: Vec<Listener>, shared: &'a Shared, descriptors: u64) -> io::Result<Door<'a>> {
         let epoll = Epoll::new()?;
-        for (i, listener) in listeners.iter().enumerate() {
-            epoll.add(&listener.socket, sys::READABLE, LISTENERS | i as u64)?;
-        }
-        Ok(Door {
+        let door = Door {
             shared,
             epoll,
             listeners,
@@ -96,13 +113,26 @@ impl<'a> Door<'a> {
             free: Vec::new(),
             keys: HashMap::new(),
             scratch: vec![0; READ],
-        })
+            descriptors,
+            reserve: File::open("/dev/null").ok(),
+            rests: None,
+            looked: 0,
+        };
+        door.open()?;
+        Ok(door)
+    }
+    fn open(&self) -> io::Result<()> {
+        for (i, listener) in self.listeners.iter().enumerate() {
+            self.epoll.add(&listener.socket, sys::READABLE, LISTENERS | i as u64)?;
+        }
+        Ok(())
     }
     /// Serves until it is told to stop, and then says goodbye.
-    pub fn run(&mut self, stop: &AtomicBool) -> std::io::Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         while !stop.load(Relaxed) && !sys::stopped() {
             let now = sys::monotonic();
             let due = self.conns.iter().flatten().map(|conn| conn.due).min();
+            let due = due.into_iter().chain(self.rests).min();
             let wait = due.map_or(LONGEST, |due| due.saturating_sub(now).min(LONGEST));
             for (events, token) in self.epoll.wait(wait)? {
                 if token & LISTENERS != 0 {
@@ -111,7 +141,7 @@ impl<'a> Door<'a> {
                     self.ready(token as usize, events);
                 }
             }
-            self.tick();
+            self.tick()?;
         }
         for at in 0..self.conns.len() {
             self.close(at);
@@ -120,32 +150,64 @@ impl<'a> Door<'a> {
     }
     fn accept(&mut self, listener: usize) {
         for _ in 0..TURN {
+            let now = sys::monotonic();
             let Listener { socket, metrics } = &self.listeners[listener];
-            // Out of descriptors, or gone already: the next turn tries again.
-            let Ok(Some((socket, from))) = socket::accept(socket) else {
-                return;
-            };
             let metrics = *metrics;
-            Counters::more(&self.shared.counters.connections_total);
-            self.make_room();
-            self.enter(socket, from, metrics);
+            match Connection::accept(socket, &self.shared.accounts, metrics, now) {
+                Ok(Accepted::None) => return,
+                Ok(Accepted::TooMany) => {
+                    Counters::more(&self.shared.counters.connections_total);
+                    Counters::more(&self.shared.counters.dropped_full_total);
+                }
+                Ok(Accepted::Connection(link)) => {
+                    Counters::more(&self.shared.counters.connections_total);
+                    self.enter(link, metrics, now);
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                        if !self.turn_away(listener) {
+                            return;
+                        }
+                    }
+                    // That connection is gone already.
+                    _ => return,
+                },
+            }
         }
     }
-    fn enter(&mut self, socket: OwnedFd, from: SocketAddr, metrics: bool) {
-        socket::no_delay(&socket);
+    /// The kernel has no descriptor or no memory for one more connection: the next one is closed, lest it waits in front of this thread
+    /// and wakes it for ever. False: the listeners rest.
+    fn turn_away(&mut self, listener: usize) -> bool {
+        let now = sys::monotonic();
+        self.reserve = None;
+        let taken = socket::accept(&self.listeners[listener].socket);
+        let closed = matches!(taken, Ok(Some(_)));
+        drop(taken);
+        self.reserve = File::open("/dev/null").ok();
+        if closed {
+            Counters::more(&self.shared.counters.dropped_full_total);
+        } else {
+            for listener in &self.listeners {
+                let _ = self.epoll.remove(&listener.socket);
+            }
+            self.rests = Some(now + REST);
+        }
+        closed
+    }
+    fn enter(&mut self, link: Connection, metrics: bool, now: u64) {
+        socket::no_delay(link.fd());
+        let (source, number) = (link.source(), link.number());
         let at = self.free.pop().unwrap_or_else(|| {
             self.conns.push(None);
             self.conns.len() - 1
         });
-        if self.epoll.add(&socket, sys::READABLE, at as u64).is_err() {
+        if self.epoll.add(link.fd(), sys::READABLE, at as u64).is_err() {
             self.free.push(at);
             return;
         }
         Counters::more(&self.shared.counters.connections);
-        let now = sys::monotonic();
         self.conns[at] = Some(Conn {
-            socket,
-            from: from.ip(),
+            link,
             since: now,
             input: Vec::new(),
             output: Vec::new(),
@@ -156,19 +218,24 @@ impl<'a> Door<'a> {
             writing: false,
             due: now + UNKNOWN,
         });
-    }
-    /// Who has been silent for longest makes room for who comes.
-    fn make_room(&mut self) {
-        let unknown = |conn: &&Conn| matches!(conn.who, Who::Nobody);
-        if self.conns.iter().flatten().filter(unknown).count() < HALF_OPEN {
-            return;
+        if let Some(source) = self.shared.accounts.crowded(source) {
+            self.make_room(|conn| conn.link.source() == source);
         }
-        let all = self.conns.iter().enumerate();
-        let unknown = all.filter_map(|(at, conn)| conn.as_ref().filter(unknown).map(|conn| (conn.since, at)));
-        if let Some((_, at)) = unknown.min() {
-            Counters::more(&self.shared.counters.dropped_full_total);
+        if number as u64 + SPARE.min(self.descriptors / 4) >= self.descriptors && !self.make_room(|_| true) {
             self.close(at);
         }
+    }
+    /// The pending connection that is the oldest of those makes room; false where there is none.
+    fn make_room(&mut self, of: impl Fn(&Conn) -> bool) -> bool {
+        let all = self.conns.iter().enumerate();
+        let pending = all.filter_map(|(at, conn)| {
+            let conn = conn.as_ref().filter(|conn| conn.link.pending() && of(conn))?;
+            Some((conn.since, at))
+        });
+        let Some((_, at)) = pending.min() else { return false };
+        Counters::more(&self.shared.counters.dropped_full_total);
+        self.close(at);
+        true
     }
     fn ready(&mut self, at: usize, events: u32) {
         let Some(conn) = self.conns.get_mut(at).and_then(Option::as_mut) else {
@@ -183,7 +250,7 @@ impl<'a> Door<'a> {
             let room = most.saturating_sub(conn.input.len()).min(READ);
             if room > 0 || events & sys::BROKEN != 0 {
                 // What is more than may wait stays in the kernel, whose window closes.
-                match socket::read(&conn.socket, &mut self.scratch[..room.max(1)]) {
+                match socket::read(conn.link.fd(), &mut self.scratch[..room.max(1)]) {
                     Ok(Some(0)) | Err(_) => return self.close(at),
                     Ok(Some(n)) => conn.input.extend(&self.scratch[..n]),
                     Ok(None) => {}
@@ -195,16 +262,20 @@ impl<'a> Door<'a> {
     /// Everything that a connection can do now.
     fn turn(&mut self, at: usize) {
         let now = sys::monotonic();
-        loop {
+        for _ in 0..PARTS {
             if let Err(end) = self.listen(at, now) {
                 self.end(at, end, now);
             }
             self.flush(at, now);
             // An object is written in parts: the next one as soon as the kernel has taken the last.
             let conn = self.conns.get(at).and_then(Option::as_ref);
-            if !conn.is_some_and(|conn| conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more())) {
+            let more = |conn: &Conn| conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more(now));
+            if !conn.is_some_and(more) {
                 return;
             }
+        }
+        if let Some(conn) = self.conns.get_mut(at).and_then(Option::as_mut) {
+            conn.due = now;
         }
     }
     fn listen(&mut self, at: usize, now: u64) -> Result<(), End> {
@@ -214,37 +285,56 @@ impl<'a> Door<'a> {
         };
         if conn.closing.is_some() {
             conn.input.clear();
-            if let Who::Page(page) = &mut conn.who {
-                *page = Page::new(What::Objects, now);
-            }
             return Ok(());
         }
-        if matches!(conn.who, Who::Nobody) {
-            return self.recognise(at, now);
-        }
         match &mut conn.who {
-            Who::Nobody => {}
+            Who::Nobody => return self.recognise(at, now),
             Who::Page(page) => {
                 let took = page.heard(&conn.input, &mut conn.output, now, shared)?;
                 conn.input.drain(..took);
-                if let Some(cookie) = page.asked() {
-                    let there = self.keys.contains_key(&Key::Narrows(cookie));
-                    page.allow(there, &mut conn.output, shared);
-                }
-                page.tick(&mut conn.output, now, shared)?;
-                conn.due = page.due();
             }
             Who::Client(client) => {
                 let took = client.heard(&conn.input, &mut conn.output, now, shared)?;
                 conn.input.drain(..took);
                 client.tick(&mut conn.output, now, shared)?;
-                conn.due = client.due();
+                // What was not taken this time is taken in the next turn, after others had theirs.
+                let more = took > 0 && !conn.input.is_empty();
+                conn.due = if more { now } else { client.due() };
+                if let Some(allowance) = client.allowance() {
+                    conn.link.admit(allowance);
+                }
                 if conn.key.is_none() {
                     conn.key = client.key();
                     self.keys.extend(conn.key.map(|key| (key, at)));
                 }
+                return Ok(());
             }
         }
+        self.page(at, now)
+    }
+    /// The rest of the turn of a connection that speaks HTTP.
+    fn page(&mut self, at: usize, now: u64) -> Result<(), End> {
+        let asked = self.conns[at].as_ref().and_then(|conn| match &conn.who {
+            Who::Page(page) => page.asked(),
+            _ => None,
+        });
+        let owner = asked.and_then(|cookie| self.keys.get(&Key::Narrows(cookie)).copied());
+        let owner = owner.and_then(|owner| self.conns.get(owner)?.as_ref());
+        let allowance = owner.and_then(|owner| match &owner.who {
+            Who::Client(client) => client.allowance().cloned(),
+            _ => None,
+        });
+        let Some(conn) = self.conns[at].as_mut() else {
+            return Ok(());
+        };
+        let Who::Page(page) = &mut conn.who else { return Ok(()) };
+        if asked.is_some() {
+            let from = conn.link.from();
+            let allowed = allowance.filter(|allowance| allowance.ip() == from && conn.link.fetch(allowance));
+            page.allow(allowed, &mut conn.output, self.shared);
+        }
+        page.tick(&mut conn.output, now)?;
+        conn.due = page.due();
         Ok(())
     }
     /// What is this connection?
@@ -270,9 +360,9 @@ impl<'a> Door<'a> {
             return self.listen(at, now);
         }
         match Hello::from_bytes(&conn.input) {
-            Ok(Some(Hello::Control)) => {
+            Ok(Some(Hello::Control(nonce))) => {
                 conn.input.drain(..crate::wire::HELLO);
-                let session = Session::new(conn.from, now, &mut conn.output, shared)?;
+                let session = Session::new(&conn.link, nonce, now, &mut conn.output, shared)?;
                 conn.who = Who::Client(Box::new(session));
                 return self.listen(at, now);
             }
@@ -285,10 +375,14 @@ impl<'a> Door<'a> {
                         return self.hand_over(at, key, 0, now);
                     }
                     conn.input.drain(..COOKIE);
-                    let test = Test::new(conn.from, cookie, now, &mut conn.output, shared)?;
+                    let test = Test::new(conn.link.from(), cookie, now, &mut conn.output, shared)?;
                     conn.who = Who::Client(Box::new(test));
                     return self.listen(at, now);
                 }
+            }
+            Err(Bad::Version(version)) => {
+                Session::refuse_version(version, &mut conn.output);
+                return Err(End::Garbage);
             }
             Err(_) => return Err(End::Garbage),
         }
@@ -307,14 +401,14 @@ impl<'a> Door<'a> {
         };
         self.free.push(at);
         Counters::less(&self.shared.counters.connections);
-        let _ = self.epoll.remove(&conn.socket);
+        let _ = self.epoll.remove(conn.link.fd());
         let Some(client) = self.conns[owner].as_mut() else {
             return Ok(());
         };
         let Who::Client(speaker) = &mut client.who else {
             return Ok(());
         };
-        let joined = speaker.joined(stream, conn.socket, conn.from, &mut client.output, now, self.shared);
+        let joined = speaker.joined(stream, conn.link, &mut client.output, now, self.shared);
         client.due = speaker.due();
         if let Err(end) = joined {
             self.end(owner, end, now);
@@ -346,6 +440,7 @@ impl<'a> Door<'a> {
         if let Some(key) = conn.key.take() {
             self.keys.remove(&key);
         }
+        conn.link.dismiss(conn.output.len());
         conn.closing = Some(now + FAREWELL);
         conn.due = now + FAREWELL;
     }
@@ -354,7 +449,7 @@ impl<'a> Door<'a> {
             return;
         };
         while !conn.output.is_empty() {
-            match sys::send_some(&conn.socket, &conn.output) {
+            match conn.link.send(&conn.output, now) {
                 Ok(Some(n)) => {
                     conn.output.drain(..n);
                 }
@@ -369,15 +464,37 @@ impl<'a> Door<'a> {
         let writing = !conn.output.is_empty();
         if writing != conn.writing {
             let events = sys::READABLE | if writing { sys::WRITABLE } else { 0 };
-            let _ = self.epoll.change(&conn.socket, events, at as u64);
+            let _ = self.epoll.change(conn.link.fd(), events, at as u64);
             conn.writing = writing;
         }
     }
-    fn tick(&mut self) {
+    fn tick(&mut self) -> io::Result<()> {
         let now = sys::monotonic();
+        if self.rests.is_some_and(|until| until <= now) {
+            self.rests = None;
+            self.open()?;
+        }
+        if now >= self.looked + LOOK {
+            self.looked = now;
+            self.look(now);
+        }
         for at in 0..self.conns.len() {
             if self.conns[at].as_ref().is_some_and(|conn| conn.due <= now) {
                 self.turn(at);
+            }
+        }
+        Ok(())
+    }
+    /// What the sockets of each client hold, and when it was heard.
+    fn look(&mut self, now: u64) {
+        self.shared.accounts.sweep(now);
+        for at in 0..self.conns.len() {
+            let Some(conn) = self.conns[at].as_mut() else { continue };
+            conn.link.look(conn.output.len(), now);
+            if let Who::Client(client) = &mut conn.who {
+                client.look(now);
+                // Its bytes may have been used up by others than itself, and its time runs in any case.
+                conn.due = now;
             }
         }
     }
@@ -391,7 +508,7 @@ impl<'a> Door<'a> {
         if let Some(key) = conn.key {
             self.keys.remove(&key);
         }
-        let _ = self.epoll.remove(&conn.socket);
+        let _ = self.epoll.remove(conn.link.fd());
         self.free.push(at);
         Counters::less(&self.shared.counters.connections);
     }

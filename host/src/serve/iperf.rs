@@ -8,22 +8,25 @@
 //! UDP have none: they are known by the address that they come from, one test of an address at a time while they are made.
 //! A token, where one is asked for, is what stands in `--extra-data`: an iperf3 client has nothing better, and it is not hidden.
 
+use super::budget::{Allowance, Refused};
 use super::counters::Counters;
-use super::shared::{Carried, End, Key, Seat, Shared, Speaker};
+use super::metered::Connection;
+use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::{Awaited, Counts, UdpStream};
-use crate::bulk::{Budget, Way};
+use crate::bulk::Way;
 use crate::digest::same;
 use crate::iperf3::{self, error, state, stream_id, Cookie, Params, MOST_STREAMS, PARAMS, RESULTS};
 use crate::socket::{self, Wanted};
 use crate::sys;
 use serde_json::{json, Value};
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 /// From one step to the next, ns, while no data flows.
 const STEP: u64 = 15_000_000_000;
+/// From one datagram stream of a test to the next, ns: meanwhile no other test of the same address can make its streams.
+const STREAM: u64 = 3_000_000_000;
 /// A client may run over its own time by so much, ns.
 const GRACE: u64 = 30_000_000_000;
 /// So often it is looked whether all streams of UDP have come, ns.
@@ -57,11 +60,11 @@ struct Omitted {
 pub struct Test {
     from: IpAddr,
     cookie: Cookie,
-    _seat: Seat,
+    /// Where a token is required, only once it has come.
+    allowance: Option<Arc<Allowance>>,
     step: Step,
     since: u64,
     params: Params,
-    budget: Arc<Budget>,
     /// Those to us first, as the client opens them.
     streams: Vec<Carried>,
     udp: Option<Arc<Awaited>>,
@@ -74,20 +77,23 @@ pub struct Test {
 impl Test {
     /// One whose cookie has come.
     pub fn new(from: IpAddr, cookie: Cookie, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Test, End> {
-        let Some(seat) = shared.seat() else {
-            out.push(state::ACCESS_DENIED);
-            return Err(End::Full);
+        let allowance = match &shared.token {
+            None => shared.admit(from, now).map(Some),
+            Some(_) => shared.accounts.room(from, now).map(|()| None),
         };
+        let allowance = allowance.map_err(|_| {
+            out.push(state::ACCESS_DENIED);
+            End::Full
+        })?;
         out.push(state::PARAM_EXCHANGE);
         Counters::more(&shared.counters.iperf3_clients_total);
         Ok(Test {
             from,
             cookie,
-            _seat: seat,
+            allowance,
             step: Step::Params,
             since: now,
             params: Params::default(),
-            budget: shared.budget(),
             streams: Vec::new(),
             udp: None,
             omitted: Vec::new(),
@@ -108,16 +114,34 @@ impl Test {
     fn take_params(&mut self, value: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
         let params = Params::from_json(value).ok_or(End::Garbage)?;
         if let Some(token) = &shared.token {
-            let given = params.extra_data.as_deref().unwrap_or_default();
-            if !same(token.as_bytes(), given.as_bytes()) {
+            let mut denied = |end| {
                 out.push(state::ACCESS_DENIED);
-                return Err(End::Token);
+                Err(end)
+            };
+            let Some(given) = params.extra_data.as_deref() else {
+                return denied(End::Token);
+            };
+            if shared.accounts.may_guess(self.from, now).is_err() {
+                return denied(End::Token);
+            }
+            let right = same(token.as_bytes(), given.as_bytes());
+            shared.accounts.guessed(self.from, right, now);
+            if !right {
+                return denied(End::Token);
+            }
+            match shared.admit(self.from, now) {
+                Ok(allowance) => self.allowance = Some(allowance),
+                Err(Refused::Full | Refused::Address) => return denied(End::Full),
+                Err(_) => return denied(End::Limit),
             }
         }
+        let Some(allowance) = self.allowance.clone() else {
+            return Err(End::Limit);
+        };
         if params.parallel > MOST_STREAMS {
             return Err(Self::refuse(out, error::STREAMS, End::Limit));
         }
-        if (params.time + params.omit) as f64 > shared.limits.duration.as_s() {
+        if (params.time + params.omit) as f64 > shared.accounts.limits().duration.as_s() {
             return Err(Self::refuse(out, error::DURATION, End::Limit));
         }
         if params.udp && params.len > DATAGRAM.0 {
@@ -130,21 +154,14 @@ impl Test {
             } else {
                 self.params.len.max(16)
             };
-            let stream = |way| {
-                UdpStream::new(
-                    way,
-                    len as usize,
-                    self.params.bandwidth,
-                    self.params.wide,
-                    Arc::clone(&self.budget),
-                )
-            };
+            let stream = |way| UdpStream::new(way, len as usize, self.params.bandwidth, self.params.wide, &allowance);
             let streams = (0..self.count()).map(|place| stream(self.way(place))).collect();
             self.udp = Some(Arc::new(Awaited {
                 ip: self.from,
                 streams,
                 come: 0.into(),
                 from: Vec::new().into(),
+                last: 0.into(),
             }));
             self.go(Step::Queue, now);
             self.queue(out, now, shared);
@@ -307,27 +324,30 @@ impl Speaker for Test {
     fn joined(
         &mut self,
         _stream: u16,
-        socket: OwnedFd,
-        from: IpAddr,
+        mut link: Connection,
         out: &mut Vec<u8>,
         now: u64,
         shared: &Shared,
     ) -> Result<(), End> {
         let count = self.count();
-        if self.step != Step::Streams || self.params.udp || from != self.from || self.streams.len() >= count {
+        let allowance = self.allowance.clone().filter(|_| {
+            self.step == Step::Streams && !self.params.udp && link.from() == self.from && self.streams.len() < count
+        });
+        let Some(allowance) = allowance else {
             // Whoever it is, it does not belong here; the byte is shorter than the cookie that it has sent.
-            let _ = sys::send_some(&socket, &[state::ACCESS_DENIED]);
+            let _ = link.send(&[state::ACCESS_DENIED], now);
             return Ok(());
-        }
+        };
+        let socket = link.fd();
         let (way, params) = (self.way(self.streams.len()), &self.params);
         if params.no_delay {
-            socket::no_delay(&socket);
+            socket::no_delay(socket);
         }
         if params.window > 0 {
-            socket::set_buffers(&socket, params.window.min(MOST_WINDOW) as u32);
+            socket::set_buffers(socket, params.window.min(MOST_WINDOW) as u32);
         }
         if params.mss > 0 {
-            socket::set_mss(&socket, params.mss.min(u16::MAX.into()) as u16);
+            socket::set_mss(socket, params.mss.min(u16::MAX.into()) as u16);
         }
         let paced = match (params.fqrate, params.bandwidth) {
             (0, 0) => None,
@@ -340,10 +360,10 @@ impl Speaker for Test {
             dscp: 0,
             pacing: paced.filter(|_| way == Way::Out),
         };
-        let _ = wanted.apply(&socket);
-        socket::set_class(&socket, params.tos.min(255) as u8);
+        let _ = wanted.apply(socket);
+        socket::set_class(socket, params.tos.min(255) as u8);
         if let Some(cc) = params.congestion.as_deref().filter(|_| way == Way::Out) {
-            if cc.len() > 15 || sys::choose_cc(&socket, cc).is_err() {
+            if cc.len() > 15 || sys::choose_cc(socket, cc).is_err() {
                 return Err(Self::refuse(out, error::CONGESTION, End::Limit));
             }
         }
@@ -355,9 +375,9 @@ impl Speaker for Test {
             } else {
                 crate::bulk::UNSENT
             };
-            let _ = sys::set_notsent_lowat(&socket, unsent);
+            let _ = sys::set_notsent_lowat(socket, unsent);
         }
-        self.streams.push(Carried::new(socket, way, &self.budget, shared));
+        self.streams.push(Carried::new(link, way, &allowance, shared));
         if self.streams.len() == count {
             self.begin(out, now, shared);
         }
@@ -371,6 +391,10 @@ impl Speaker for Test {
                 let all = |udp: &Arc<Awaited>| udp.come.load(Relaxed) == udp.streams.len();
                 if self.udp.as_ref().is_some_and(all) {
                     self.begin(out, now, shared);
+                } else if let Some(udp) = &self.udp {
+                    if now.saturating_sub(self.since.max(udp.last.load(Relaxed))) > STREAM {
+                        return Err(End::Timeout);
+                    }
                 }
             }
             Step::Running => {
@@ -380,10 +404,10 @@ impl Speaker for Test {
                     self.measured = true;
                 }
                 let most = match self.params.time {
-                    0 => shared.limits.duration.as_ns(),
+                    0 => shared.accounts.limits().duration.as_ns(),
                     time => time.saturating_mul(1_000_000_000).saturating_add(omit + GRACE),
                 };
-                if in_step > most || self.budget.spent() {
+                if in_step > most || self.allowance.as_ref().is_some_and(|allowance| allowance.spent()) {
                     out.push(state::SERVER_TERMINATE);
                     return Err(End::Limit);
                 }
@@ -413,7 +437,16 @@ impl Speaker for Test {
     fn key(&self) -> Option<Key> {
         Some(Key::Iperf(self.cookie))
     }
+    fn allowance(&self) -> Option<&Arc<Allowance>> {
+        self.allowance.as_ref()
+    }
+    fn look(&mut self, now: u64) {
+        self.streams.iter_mut().for_each(|stream| stream.look(now));
+    }
     fn gone(&mut self, shared: &Shared) {
+        if let Some(allowance) = &self.allowance {
+            shared.leave(allowance);
+        }
         self.streams.iter_mut().for_each(|stream| stream.stop(shared));
         if let Some(udp) = &self.udp {
             Counters::more(&shared.counters.streams_total);

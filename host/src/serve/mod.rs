@@ -2,15 +2,22 @@
 //! ([`crate::wire`]) and iperf3's ([`crate::iperf3`]).
 //!
 //! Three kinds of threads: the [`door`] (every control connection), a few for load ([`crate::bulk`], which says why no runtime),
-//! one for datagrams ([`udp`]). Nothing here needs a privilege but answers from inside the kernel ([`xdp`]), which are asked for. What a peer sends makes nothing grow: each table has a limit, each
-//! wait a timeout, each message a length, and every refusal a counter ([`counters`]).
+//! one for datagrams ([`udp`]). When one of them fails, the server ends with an error. Nothing here needs a privilege but answers
+//! from inside the kernel ([`xdp`]), which are optional.
+//!
+//! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout, each message a length, and every
+//! refusal a counter ([`counters`]). What leaves is charged to a session and a source address ([`budget`]): the sockets that
+//! send are those of [`metered`] and the streams of [`crate::bulk`], and neither can be used without a budget.
 //!
 //! `docs/reference/far-end.md` documents all of it.
 
 pub mod answering;
+pub mod budget;
 pub mod counters;
 pub mod door;
 pub mod iperf;
+pub mod limits;
+pub mod metered;
 pub mod options;
 pub mod page;
 pub mod session;
@@ -19,8 +26,9 @@ pub mod udp;
 pub mod xdp;
 
 use crate::bulk::Carriers;
-use crate::latency::answer::{Answered, Responder};
+use crate::latency::answer::{Answered, Payer, Responder};
 use crate::{socket, sys, HostError};
+use budget::Accounts;
 use counters::Counters;
 use door::{Door, Listener};
 use options::Options;
@@ -49,7 +57,7 @@ fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
 
 /// Serves until a signal says stop. `ready` is told what is done where.
 pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result<(), HostError> {
-    socket::allow_descriptors();
+    let descriptors = socket::allow_descriptors();
     let mut at = SocketAddr::new(options.bind, options.port);
     let listener = match (listen(at), options.bound) {
         (Ok(listener), _) => listener,
@@ -62,7 +70,9 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     };
     at = socket::local(&listener).map_err(HostError::failed("listening"))?;
     let counters = Arc::new(Counters::default());
-    let exchange = Exchange::new(at, Arc::clone(&counters)).map_err(HostError::failed("listening for datagrams"))?;
+    let accounts = Accounts::new(options.limits);
+    let exchange = Exchange::new(at, &accounts, Arc::clone(&counters));
+    let exchange = exchange.map_err(HostError::failed("listening for datagrams"))?;
     let mut listeners = vec![Listener {
         socket: listener,
         metrics: false,
@@ -74,11 +84,14 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
         });
     }
     let only = options.bound.then_some(options.bind);
-    let attach = |device: &String| xdp::Echo::attach(device, options.xdp_port, only);
+    let services = options.answers.iter().map(|(_, port)| *port);
+    let ports: Vec<u16> = [options.xdp_port, at.port()].into_iter().chain(services).collect();
+    let attach = |device: &String| xdp::Echo::attach(device, &ports, only);
     let echo = options.xdp.as_ref().map(attach).transpose()?;
     let shared = Shared {
-        limits: options.limits,
+        accounts: Arc::clone(&accounts),
         token: options.token.clone(),
+        public: options.public(at.port()),
         counters,
         carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
         exchange: Arc::new(exchange),
@@ -88,47 +101,77 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     let mut responders = Vec::new();
     for (answers, port) in &options.answers {
         let at = SocketAddr::new(at.ip(), *port);
-        let responder = Responder::new(at, None, *answers, options.policy.clone(), options.stall);
+        let payer = Payer::Source(Arc::clone(&accounts));
+        let responder = Responder::new(at, None, *answers, options.policy.clone(), options.stall, payer);
         responders.push(responder.map_err(|e| {
             HostError::Missing(format!(
                 "{at}: {e}; a port below 1024 needs root, and nobody else may have it"
             ))
         })?);
     }
+    let mut ports = vec![at.port()];
+    ports.extend(options.xdp.as_ref().map(|_| options.xdp_port));
+    let locals: Result<Vec<SocketAddr>, _> = responders.iter().map(Responder::local).collect();
+    let locals = locals.map_err(HostError::failed("listening for datagrams"))?;
+    ports.extend(locals.iter().map(SocketAddr::port));
+    accounts.answers_at(ports);
     let stop = AtomicBool::new(false);
-    let mut door = Door::new(listeners, &shared).map_err(HostError::failed("epoll"))?;
+    let mut door = Door::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
     ready("serving", at);
-    for responder in &responders {
-        let at = responder
-            .local()
-            .map_err(HostError::failed("listening for datagrams"))?;
+    for (responder, at) in responders.iter().zip(locals) {
         ready(responder.name(), at);
     }
-    let done = Answered::default();
-    let answer = |responder: Responder| {
-        let answered = responder.run(&done, &stop);
-        // One that cannot answer ends them all: nobody would notice.
-        stop.store(true, Relaxed);
-        answered
-    };
-    let answer = &answer;
+    let (done, stop) = (Answered::default(), &stop);
+    let (shared, done) = (&shared, &done);
     std::thread::scope(|scope| {
-        scope.spawn(|| shared.exchange.run(&stop));
-        let answering: Vec<_> = responders
-            .into_iter()
-            .map(|responder| scope.spawn(move || answer(responder)))
-            .collect();
-        let served = door.run(&stop).map_err(HostError::failed("waiting for clients"));
-        stop.store(true, Relaxed);
-        for thread in answering {
-            thread
-                .join()
-                .map_err(|_| HostError::Broken("a thread that answers failed".into()))??;
-        }
-        served
+        let mut threads = vec![scope.spawn(move || {
+            guarded("datagrams", stop, || {
+                shared.exchange.run(stop);
+                Ok(())
+            })
+        })];
+        threads.extend(responders.into_iter().map(|responder| {
+            let name = responder.name();
+            scope.spawn(move || guarded(name, stop, || responder.run(done, stop)))
+        }));
+        let served = guarded("connections", stop, || {
+            door.run(stop).map_err(HostError::failed("waiting for clients"))
+        });
+        let ended = threads.into_iter().map(|thread| {
+            let broken = |_| Err(HostError::Broken("a thread of the server failed".into()));
+            thread.join().unwrap_or_else(broken)
+        });
+        // Whatever failed first has stopped the others.
+        ended.fold(served, Result::and)
     })?;
     if sys::stopped() {
         return Err(HostError::Stopped);
     }
     Ok(())
+}
+
+/// One of the server's threads. When it fails, the others are stopped: a server of which a part does not answer would go unnoticed.
+fn guarded(name: &str, stop: &AtomicBool, work: impl FnOnce() -> Result<(), HostError>) -> Result<(), HostError> {
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    stop.store(true, Relaxed);
+    done.unwrap_or_else(|_| {
+        Err(HostError::Broken(format!(
+            "the thread for {name} failed; the lines above say where"
+        )))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_fails_ends_the_server_with_an_error() {
+        let stop = AtomicBool::new(false);
+        let error = guarded("datagrams", &stop, || panic!("on purpose")).expect_err("it failed");
+        assert!(error.to_string().contains("the thread for datagrams failed"), "{error}");
+        assert!(stop.load(Relaxed));
+        let stop = AtomicBool::new(false);
+        assert!(guarded("echo", &stop, || Ok(())).is_ok() && stop.load(Relaxed));
+    }
 }

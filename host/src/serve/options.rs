@@ -1,26 +1,27 @@
 //! The options of `narrows-host serve`, and the unit for systemd.
 
-use super::shared::Limits;
+use super::limits::Limits;
+use crate::handshake::canonical;
 use crate::latency::answer::Answers;
 use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
 use crate::latency::policy::Policy;
 use crate::wire::PORT;
-use narrows_core::units::{parse_bytes, parse_rate, parse_seconds, Bytes, Span};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// How it is called.
-pub const USAGE: &str = "\
+pub fn usage() -> String {
+    let limits = Limits::help();
+    format!(
+        "\
 narrows-host serve [options]          the far end of `narrows measure`, and of plain iperf3 clients
 
   --port N            TCP and UDP; 5201
   --bind ADDRESS      of this machine; all of them
   --token TOKEN       who does not know it is refused (iperf3: --extra-data TOKEN); or in $NARROWS_TOKEN
   --token-file FILE   the same, from the first line of a file
-  --rate RATE         of one client each way, e.g. 100Mbit; as fast as it goes
-  --duration SPAN     of one client's visit; 10min
-  --clients N         at once; 64
-  --bytes BYTES       of one client's visit; 100GB
+  --public ADDRESS    another address at which clients reach this host, through a NAT in front of it, with :PORT where that
+                      differs; needed with a token; may be repeated
   --metrics ADDR:PORT counters for Prometheus, at /metrics; none
   --xdp DEVICE        answer datagrams to one more port inside the kernel, as they come over this device; needs root
   --xdp-port N        that port; 5207
@@ -31,8 +32,13 @@ narrows-host serve [options]          the far end of `narrows measure`, and of p
   --policy P          how this host serves the threads that answer; default
   --stall SPAN@SPAN   they stand still for so long so often, to see who is blamed: 4ms@100ms
   --systemd-unit      print a unit for systemd, and end
+  --limits            print all limits as JSON, and end
   --tied              end with the process that started this one
-";
+
+Limits:
+{limits}"
+    )
+}
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -45,6 +51,8 @@ pub struct Options {
     pub port: u16,
     /// Who does not know it is refused.
     pub token: Option<String>,
+    /// Addresses at which clients reach this host through a NAT, and their ports where they differ from ours.
+    pub publics: Vec<(IpAddr, Option<u16>)>,
     /// Limits.
     pub limits: Limits,
     /// Where counters are told.
@@ -61,6 +69,8 @@ pub struct Options {
     pub stall: Option<Stall>,
     /// Only print the unit.
     pub unit: bool,
+    /// Only print the limits.
+    pub show_limits: bool,
     /// End with the parent.
     pub tied: bool,
 }
@@ -72,12 +82,8 @@ impl Default for Options {
             bound: false,
             port: PORT,
             token: None,
-            limits: Limits {
-                rate: None,
-                duration: Span::s(600),
-                clients: 64,
-                bytes: Bytes::new(100_000_000_000),
-            },
+            publics: Vec::new(),
+            limits: Limits::default(),
             metrics: None,
             xdp: None,
             xdp_port: XDP_PORT,
@@ -85,8 +91,17 @@ impl Default for Options {
             policy: Policy::default(),
             stall: None,
             unit: false,
+            show_limits: false,
             tied: false,
         }
+    }
+}
+
+impl Options {
+    /// Where clients reach this host through a NAT, if it listens at `port`.
+    pub fn public(&self, port: u16) -> Vec<SocketAddr> {
+        let whole = |(ip, other): &(IpAddr, Option<u16>)| SocketAddr::new(*ip, other.unwrap_or(port));
+        self.publics.iter().map(whole).map(canonical).collect()
     }
 }
 
@@ -115,21 +130,25 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--systemd-unit" => asked.unit = true,
+            "--limits" => asked.show_limits = true,
             "--tied" => asked.tied = true,
-            "--port" | "--bind" | "--token" | "--token-file" | "--rate" | "--duration" | "--clients" | "--bytes"
-            | "--metrics" | "--xdp" | "--xdp-port" | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy"
-            | "--stall" => {
+            "--port" | "--bind" | "--token" | "--token-file" | "--public" | "--metrics" | "--xdp" | "--xdp-port"
+            | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy" | "--stall" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
                 one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
             }
-            _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+            limit if Limits::table().iter().any(|row| row.option == limit) => {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+                let set = asked.limits.set(limit, &value).unwrap_or(Ok(()));
+                set.map_err(|e| format!("{arg} {value}: {e}"))?;
+            }
+            _ => return Err(format!("no option is called {arg}\n\n{}", usage())),
         }
     }
     Ok(asked)
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
-    let unit = |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
     match option {
         "--port" => asked.port = value.parse().map_err(|_| "a port is a number up to 65535")?,
         "--xdp" => asked.xdp = Some(value.into()),
@@ -152,19 +171,20 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             let port = value.parse().map_err(|_| "a port is a number up to 65535")?;
             asked.answers.push((answers, port));
         }
+        "--public" => {
+            let whole = value.parse().map(|at: SocketAddr| (at.ip(), Some(at.port())));
+            let text = value.trim_start_matches('[').trim_end_matches(']');
+            let public = whole.or_else(|_| text.parse().map(|ip| (ip, None)));
+            asked
+                .publics
+                .push(public.map_err(|_| "an address, e.g. 192.0.2.1 or 192.0.2.1:5201")?);
+        }
         "--policy" => asked.policy = Policy::parse(value)?,
         "--stall" => asked.stall = Some(stall(value)?),
         "--token" => asked.token = token(value)?,
         "--token-file" => {
             let text = std::fs::read_to_string(value).map_err(|e| e.to_string())?;
             asked.token = token(text.lines().next().unwrap_or_default())?;
-        }
-        "--rate" => asked.limits.rate = Some(parse_rate(value).map_err(unit)?),
-        "--duration" => asked.limits.duration = parse_seconds(value).map_err(unit)?,
-        "--bytes" => asked.limits.bytes = parse_bytes(value).map_err(unit)?,
-        "--clients" => {
-            let clients = value.parse().ok().filter(|n| (1..=10_000).contains(n));
-            asked.limits.clients = clients.ok_or("a number from 1 to 10000")?;
         }
         _ => {
             asked.metrics = Some(
@@ -236,11 +256,17 @@ mod tests {
             asked("--port 0 --bind [::1] --rate 10Mbit --duration 30s --clients 3 --bytes 5MB --token 12345678")
                 .unwrap();
         assert_eq!((options.port, options.bound, options.limits.clients), (0, true, 3));
-        assert_eq!(options.limits.bytes, Bytes::new(5_000_000));
+        assert_eq!(options.limits.bytes.get(), 5_000_000);
         assert!(
             asked("--rate 10").unwrap_err().contains("write --rate"),
             "{}",
             asked("--rate 10").unwrap_err()
+        );
+        let options = asked("--public 192.0.2.1 --public [2001:db8::1]:7 --public 2001:db8::2").unwrap();
+        let public = options.public(5201).into_iter().map(|at| at.to_string());
+        assert_eq!(
+            public.collect::<Vec<_>>(),
+            ["192.0.2.1:5201", "[2001:db8::1]:7", "[2001:db8::2]:5201"]
         );
         let options = asked("--xdp eth0 --xdp-port 7").unwrap();
         assert_eq!((options.xdp.as_deref(), options.xdp_port), (Some("eth0"), 7));

@@ -3,11 +3,13 @@
 //! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session: one object of a page, up to [`MOST`] bytes, over a connection that is
 //! kept, as RFC 9112 has it. Without a cookie there is nothing to be had: nobody's download site.
 
-use super::shared::{End, Key, Shared, Speaker};
+use super::budget::Allowance;
+use super::limits::GONE;
+use super::shared::{End, Shared};
+use crate::bulk::May;
 use crate::digest::from_hex;
-use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
 /// Bytes of a request's head.
 const HEAD: usize = 2048;
@@ -15,9 +17,6 @@ const HEAD: usize = 2048;
 const MOST: u64 = 8 << 20;
 /// So much is written at once.
 const FILL: usize = 128 << 10;
-/// A silent connection, ns.
-const IDLE: u64 = 15_000_000_000;
-
 /// What is served.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum What {
@@ -36,6 +35,10 @@ pub struct Page {
     last: bool,
     /// Whose object: the door says whether there is such a session.
     asked: Option<(crate::wire::Cookie, u64)>,
+    /// The session whose object is written.
+    allowance: Option<Arc<Allowance>>,
+    /// It may not write before this time, ns of the even clock.
+    wait: u64,
 }
 
 /// The path of a request and whether the connection is kept; `None` while some of it is missing.
@@ -85,20 +88,22 @@ impl Page {
             left: 0,
             last: false,
             asked: None,
+            allowance: None,
+            wait: 0,
         }
     }
-    /// Is there more to be written?
-    pub fn more(&self) -> bool {
-        self.left > 0
+    /// Is there more that may be written now?
+    pub fn more(&self, now: u64) -> bool {
+        self.left > 0 && self.wait <= now
     }
     /// An object of which session is asked for? The answer goes to [`Page::allow`].
     pub fn asked(&self) -> Option<crate::wire::Cookie> {
         self.asked.map(|(cookie, _)| cookie)
     }
-    /// There is such a session, or not.
-    pub fn allow(&mut self, there: bool, out: &mut Vec<u8>, shared: &Shared) {
+    /// The session pays for it, or there is none that does.
+    pub fn allow(&mut self, allowance: Option<Arc<Allowance>>, out: &mut Vec<u8>, shared: &Shared) {
         let Some((_, bytes)) = self.asked.take() else { return };
-        if there {
+        if allowance.is_some() {
             head(out, "200 OK", "application/octet-stream", bytes, !self.last);
             self.left = bytes;
             shared.counters.down_bytes_total.fetch_add(bytes, Relaxed);
@@ -106,12 +111,11 @@ impl Page {
             head(out, "404 Not Found", "text/plain", 0, false);
             self.last = true;
         }
+        self.allowance = allowance;
     }
-}
-
-impl Speaker for Page {
-    fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
-        if self.left > 0 || self.asked.is_some() {
+    /// Reads what it can of `input`; answers how many bytes that was.
+    pub fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
+        if self.left > 0 || self.asked.is_some() || self.last {
             return Ok(0);
         }
         let Some((path, kept, took)) = request(input)? else {
@@ -122,8 +126,9 @@ impl Speaker for Page {
         match self.what {
             What::Metrics if path == "/metrics" => {
                 let text = shared.counted();
-                head(out, "200 OK", "text/plain; version=0.0.4", text.len() as u64, kept);
+                head(out, "200 OK", "text/plain; version=0.0.4", text.len() as u64, false);
                 out.extend(text.as_bytes());
+                self.last = true;
             }
             What::Objects if object(path).is_some() => self.asked = object(path),
             _ => {
@@ -133,43 +138,43 @@ impl Speaker for Page {
         }
         Ok(took)
     }
-    fn most(&self) -> usize {
+    /// So many bytes may wait to be understood.
+    pub fn most(&self) -> usize {
         2 * HEAD
     }
-    fn joined(
-        &mut self,
-        _stream: u16,
-        _socket: OwnedFd,
-        _from: IpAddr,
-        _out: &mut Vec<u8>,
-        _now: u64,
-        _shared: &Shared,
-    ) -> Result<(), End> {
-        Ok(())
-    }
-    fn tick(&mut self, out: &mut Vec<u8>, now: u64, _shared: &Shared) -> Result<(), End> {
+    /// Writes the next part of an object, where its session may send now.
+    pub fn tick(&mut self, out: &mut Vec<u8>, now: u64) -> Result<(), End> {
         let before = self.left;
-        if self.left > 0 && out.len() < FILL {
-            let more = self.left.min((FILL - out.len()) as u64);
-            out.resize(out.len() + more as usize, b'n');
-            self.left -= more;
-            self.heard = now;
+        if let Some(allowance) = self.allowance.as_ref().filter(|_| before > 0 && out.len() < FILL) {
+            match allowance.load().may_send(now) {
+                May::Move => {
+                    let most = (FILL - out.len()).min(allowance.load().chunk()) as u64;
+                    let more = self.left.min(most);
+                    out.resize(out.len() + more as usize, b'n');
+                    self.left -= more;
+                    self.heard = now;
+                }
+                May::Wait(until) => self.wait = until,
+                May::Stop => return Err(End::Limit),
+            }
         }
         if self.left == 0 && self.last && (before > 0 || !out.is_empty()) {
             return Err(End::Done);
         }
-        if now.saturating_sub(self.heard) > IDLE {
+        if now.saturating_sub(self.heard) > GONE {
             return Err(End::Timeout);
         }
         Ok(())
     }
-    fn due(&self) -> u64 {
-        self.heard + IDLE
+    /// When it wants to be told the time again at the latest, ns.
+    pub fn due(&self) -> u64 {
+        let silent = self.heard + GONE;
+        if self.left > 0 && self.wait > self.heard {
+            silent.min(self.wait)
+        } else {
+            silent
+        }
     }
-    fn key(&self) -> Option<Key> {
-        None
-    }
-    fn gone(&mut self, _shared: &Shared) {}
 }
 
 #[cfg(test)]

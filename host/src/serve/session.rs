@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! client                                       server
-//! hello                                        greeting: version, nonce, is a token asked for
-//! {proof: HMAC(token, nonce)}                  welcome: cookie, limits, this host       or  refused: why
+//! hello: version, nonce                        greeting: version, nonce, the client's address, is a token required
+//! {proof, to: the server's address}            welcome: proof, cookie, limits, this host   or  refused: why
+//!                                              (the proofs: [`crate::handshake`])
 //! {do: clock, at}                              {is: clock, at, here}
 //! {do: open, stream, direction, cc, …}         {is: open, stream}                       or  {is: refused, stream, why}
 //! a data connection with the cookie            {is: joined, stream, cc, …}
@@ -17,11 +18,15 @@
 //! report says how many. A session without load ends after [`IDLE`]; any after the limits' duration.
 
 use super::answering::Answering;
+use super::budget::{Allowance, Refused};
 use super::counters::Counters;
-use super::shared::{Carried, End, Key, Seat, Shared, Speaker};
+use super::limits::{IDLE, STREAMS};
+use super::metered::Connection;
+use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::Pinged;
-use crate::bulk::{Budget, Way};
-use crate::digest::{from_hex, hex, hmac, random, same};
+use crate::bulk::Way;
+use crate::digest::{from_hex, hex, random};
+use crate::handshake::{canonical, Nonce, Role, Transcript};
 use crate::latency::answer::Answers;
 use crate::row::Row;
 use crate::socket::{self, Wanted};
@@ -30,14 +35,13 @@ use crate::{machine, sys};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// Streams of one session at once.
-const MOST_STREAMS: usize = 256;
-/// Without load and without a word, ns.
-const IDLE: u64 = 60_000_000_000;
+/// Requests that are answered before others get their turn.
+const TURN: usize = 32;
+/// From one thread for timed questions of a session to the next, ns: each takes the kernel some time to make.
+const THREADS: u64 = 500_000_000;
 /// From the greeting to the proof, ns.
 const HANDSHAKE: u64 = 10_000_000_000;
 /// The least time between two samples, ms, and the longest.
@@ -57,13 +61,13 @@ enum Flow {
 /// A session.
 pub struct Session {
     from: IpAddr,
-    nonce: [u8; 16],
+    /// The server's address in it is the one at which this connection came in.
+    transcript: Transcript,
     cookie: Option<Cookie>,
-    seat: Option<Seat>,
+    allowance: Option<Arc<Allowance>>,
     begun: u64,
     heard: u64,
-    budget: Arc<Budget>,
-    pinged: Arc<Pinged>,
+    pinged: Option<Arc<Pinged>>,
     flows: BTreeMap<u16, Flow>,
     interval: u64,
     sample: u64,
@@ -71,6 +75,7 @@ pub struct Session {
     missed: u64,
     cpu: u64,
     answering: Option<Answering>,
+    threads: u64,
 }
 
 fn say(out: &mut Vec<u8>, value: &Value) {
@@ -89,10 +94,7 @@ fn number(request: &Value, key: &str) -> Option<u64> {
 fn streams(request: &Value) -> Vec<u16> {
     let list = request.get("streams").and_then(Value::as_array);
     let numbers = list.into_iter().flatten().filter_map(Value::as_u64);
-    numbers
-        .filter_map(|n| u16::try_from(n).ok())
-        .take(MOST_STREAMS)
-        .collect()
+    numbers.filter_map(|n| u16::try_from(n).ok()).take(STREAMS).collect()
 }
 
 /// A name that may be given to the kernel.
@@ -110,25 +112,29 @@ pub fn boot() -> String {
 
 impl Session {
     /// One that has said hello.
-    pub fn new(from: IpAddr, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Session, End> {
-        let nonce = random().map_err(|_| End::Limit)?;
+    pub fn new(link: &Connection, client: Nonce, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Session, End> {
+        let server = random().map_err(|_| End::Limit)?;
+        let transcript = Transcript {
+            client,
+            server,
+            from: canonical(link.peer()),
+            to: socket::local(link.fd()).map(canonical).map_err(|_| End::Limit)?,
+        };
         say(
             out,
             &json!({
                 "is": "greeting", "narrows": env!("CARGO_PKG_VERSION"), "protocol": VERSION,
-                "nonce": hex(&nonce), "token": shared.token.is_some(),
+                "nonce": hex(&server), "token": shared.token.is_some(), "you": transcript.from.to_string(),
             }),
         );
-        let budget = shared.budget();
         Ok(Session {
-            from,
-            nonce,
+            from: link.from(),
+            transcript,
             cookie: None,
-            seat: None,
+            allowance: None,
             begun: now,
             heard: now,
-            pinged: Pinged::new(from, Arc::clone(&budget)),
-            budget,
+            pinged: None,
             flows: BTreeMap::new(),
             interval: 0,
             sample: u64::MAX,
@@ -136,7 +142,22 @@ impl Session {
             missed: 0,
             cpu: sys::process_cpu(),
             answering: None,
+            threads: 0,
         })
+    }
+    /// In words that every version understands.
+    pub fn refuse_version(version: u8, out: &mut Vec<u8>) {
+        let ours = env!("CARGO_PKG_VERSION");
+        let (newer, older) = if version < VERSION {
+            ("this far end", "your narrows")
+        } else {
+            ("your narrows", "this far end")
+        };
+        let why = format!(
+            "{newer} is newer: this far end (narrows {ours}) speaks version {VERSION} of the protocol, your narrows version \
+             {version}; update {older}"
+        );
+        say(out, &json!({ "is": "refused", "why": why, "protocol": VERSION }));
     }
     fn join(&mut self, request: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
         let mut refuse = |why: &str, end: End| {
@@ -144,31 +165,55 @@ impl Session {
             Err(end)
         };
         if let Some(token) = &shared.token {
+            if let Err(wait) = shared.accounts.may_guess(self.from, now) {
+                return refuse(&wait.text(), End::Token);
+            }
             let proof = text(request, "proof").and_then(from_hex::<32>);
-            let right = hmac(token.as_bytes(), &self.nonce);
-            if !proof.is_some_and(|proof| same(&proof, &right)) {
-                return refuse("wrong token, or none: it is asked for at the far end", End::Token);
+            let to = text(request, "to").and_then(|to| to.parse().ok()).map(canonical);
+            let (Some(proof), Some(to)) = (proof, to) else {
+                return refuse("no token: it is required at the far end", End::Token);
+            };
+            let here = self.transcript.to;
+            self.transcript.to = to;
+            let right = self.transcript.proves(token, Role::Client, &proof);
+            shared.accounts.guessed(self.from, right, now);
+            if !right {
+                return refuse("wrong token: it differs from the far end's", End::Token);
+            }
+            if to != here && !shared.public.contains(&to) {
+                let why = format!(
+                    "the client has connected to {to}, and this far end was reached at {here}: if that is a NAT of yours, start \
+                     the far end with --public {to}; else somebody between the two passes the connection on"
+                );
+                return refuse(&why, End::Token);
             }
         }
-        let Some(seat) = shared.seat() else {
-            return refuse("as many clients as allowed: try again later", End::Full);
+        let allowance = match shared.admit(self.from, now) {
+            Ok(allowance) => allowance,
+            Err(full @ (Refused::Full | Refused::Address)) => return refuse(&full.text(), End::Full),
+            Err(other) => return refuse(&other.text(), End::Limit),
         };
         let cookie = random().map_err(|_| End::Limit)?;
-        self.seat = Some(seat);
+        let pinged = Pinged::new(&allowance);
         self.cookie = Some(cookie);
         self.begun = now;
-        shared.exchange.join(cookie, &self.pinged);
+        shared.exchange.join(cookie, &pinged);
+        self.pinged = Some(pinged);
+        self.allowance = Some(allowance);
         Counters::more(&shared.counters.narrows_clients_total);
+        let proof = shared.token.as_ref();
+        let proof = proof.map(|token| hex(&self.transcript.proof(token, Role::Server)));
         let ccs = machine::ccs();
+        let limits = shared.accounts.limits();
         say(
             out,
             &json!({
-                "is": "welcome", "cookie": hex(&cookie), "boot": boot(), "kernel": machine::release(),
+                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": boot(), "kernel": machine::release(),
                 "ccs": { "available": ccs.available, "allowed": ccs.allowed },
                 "limits": {
-                    "rate_bps": shared.limits.rate.map(|rate| rate.as_bit()),
-                    "duration_s": shared.limits.duration.as_s(), "bytes": shared.limits.bytes.get(),
-                    "streams": MOST_STREAMS,
+                    "rate_bps": limits.rate.map(|rate| rate.as_bit()),
+                    "duration_s": limits.duration.as_s(), "bytes": limits.bytes.get(),
+                    "streams": STREAMS,
                 },
             }),
         );
@@ -185,7 +230,7 @@ impl Session {
             return Err(End::Garbage);
         };
         let cc = text(request, "cc").map(String::from);
-        let why = if self.flows.len() >= MOST_STREAMS {
+        let why = if self.flows.len() >= STREAMS {
             Some("too many streams")
         } else if self.flows.contains_key(&stream) {
             Some("it is open")
@@ -249,13 +294,18 @@ impl Session {
         }
     }
     fn report(&mut self, out: &mut Vec<u8>, shared: &Shared) {
-        let load = self.pinged.take_load();
+        let load = self
+            .pinged
+            .as_ref()
+            .map(|pinged| pinged.take_load())
+            .unwrap_or_default();
+        let moved = self.allowance.as_ref().map_or(0, |allowance| allowance.load().moved());
         let cpu = sys::process_cpu();
         say(
             out,
             &json!({
                 "is": "report", "cpu_ns": cpu.saturating_sub(self.cpu), "socket_drops": shared.exchange.lost(),
-                "missed_samples": self.missed, "moved": self.budget.moved(), "answering_ns": shared.exchange.answering(),
+                "missed_samples": self.missed, "moved": moved, "answering_ns": shared.exchange.answering(),
                 "load": {
                     "packets": load.packets, "bytes": load.bytes, "reordered": load.reordered, "highest": load.highest,
                     "first": load.first, "last": load.last,
@@ -279,20 +329,30 @@ impl Session {
             Some("stop") => self.stop(request, out, now, shared),
             Some("report") => self.report(out, shared),
             Some("latency") => {
-                // One for each session: the last one asked for.
-                self.answering = None;
                 let port = number(request, "port").and_then(|port| u16::try_from(port).ok());
-                let answering = port.zip(self.cookie).map(|(port, cookie)| {
-                    let peer = SocketAddr::new(self.from, port);
-                    Answering::start(shared, peer, Answers::Timed(Some(cookie)))
-                });
-                let why = match answering {
-                    Some(Ok(answering)) => {
-                        self.answering = Some(answering);
-                        None
+                let (Some(port), Some(cookie), Some(allowance)) = (port, self.cookie, &self.allowance) else {
+                    return Err(End::Garbage);
+                };
+                let peer = SocketAddr::new(self.from, port);
+                // One for each session: the last one that was requested.
+                let why = if self
+                    .answering
+                    .as_ref()
+                    .is_some_and(|answering| answering.peer() == peer)
+                {
+                    None
+                } else if now < self.threads {
+                    Some("a thread was requested a moment ago: try again in a second".into())
+                } else {
+                    self.threads = now + THREADS;
+                    self.answering = None;
+                    match Answering::start(shared, allowance, peer, Answers::Timed(Some(cookie))) {
+                        Ok(answering) => {
+                            self.answering = Some(answering);
+                            None
+                        }
+                        Err(error) => Some(error.to_string()),
                     }
-                    Some(Err(error)) => Some(error.to_string()),
-                    None => return Err(End::Garbage),
                 };
                 say(
                     out,
@@ -352,7 +412,10 @@ impl Speaker for Session {
     fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
         let mut took = 0;
         // Whoever does not read answers gets no more of them.
-        while out.len() <= WAITING {
+        for _ in 0..TURN {
+            if out.len() > WAITING {
+                break;
+            }
             match wire::frame(&input[took..], REQUEST) {
                 Ok(Some((request, n))) => {
                     took += n;
@@ -370,22 +433,22 @@ impl Speaker for Session {
     fn joined(
         &mut self,
         stream: u16,
-        socket: OwnedFd,
-        from: IpAddr,
+        link: Connection,
         out: &mut Vec<u8>,
         now: u64,
         shared: &Shared,
     ) -> Result<(), End> {
-        let Some(Flow::Open(way, wanted)) = self.flows.get(&stream) else {
+        let (Some(Flow::Open(way, wanted)), Some(allowance)) = (self.flows.get(&stream), &self.allowance) else {
             return Ok(());
         };
-        if from != self.from {
+        if link.from() != self.from {
             return Ok(());
         }
         self.heard = now;
         let way = *way;
-        let arrived = socket::arrived_class(&socket);
-        if let Err(error) = wanted.apply(&socket) {
+        let socket = link.fd();
+        let arrived = socket::arrived_class(socket);
+        if let Err(error) = wanted.apply(socket) {
             let cc = wanted.cc.as_deref().unwrap_or("?");
             let why = format!("{cc}: {error}; the far end's net.ipv4.tcp_allowed_congestion_control does not have it");
             say(out, &json!({ "is": "refused", "stream": stream, "why": why }));
@@ -394,13 +457,13 @@ impl Speaker for Session {
         }
         if way == Way::Out {
             // The kernel asks for more in time, and what waits unsent is no load.
-            let _ = sys::set_notsent_lowat(&socket, crate::bulk::UNSENT);
+            let _ = sys::set_notsent_lowat(socket, crate::bulk::UNSENT);
         }
         say(
             out,
-            &json!({ "is": "joined", "stream": stream, "cc": socket::cc_of(&socket), "class": arrived }),
+            &json!({ "is": "joined", "stream": stream, "cc": socket::cc_of(socket), "class": arrived }),
         );
-        let mut carried = Carried::new(socket, way, &self.budget, shared);
+        let mut carried = Carried::new(link, way, allowance, shared);
         if way == Way::In {
             carried.start(shared);
         }
@@ -415,7 +478,8 @@ impl Speaker for Session {
                 Ok(())
             };
         }
-        if now.saturating_sub(self.begun) > shared.limits.duration.as_ns() || self.budget.spent() {
+        let spent = self.allowance.as_ref().is_some_and(|allowance| allowance.spent());
+        if now.saturating_sub(self.begun) > shared.accounts.limits().duration.as_ns() || spent {
             say(
                 out,
                 &json!({ "is": "over", "why": "the far end's limit of duration or bytes" }),
@@ -426,10 +490,18 @@ impl Speaker for Session {
             // Rows that were missed are not made up for.
             self.sample = (self.sample + self.interval).max(now);
             self.note(out, now);
-            self.heard = now;
         }
         self.tell(out, false, now, shared);
         if self.answering.as_mut().is_some_and(Answering::works) {
+            self.heard = now;
+        }
+        let carried = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs());
+        let moves = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs() && !carried.stuck(now));
+        if self.flows.values().any(carried) {
+            // Load that moves is as good as a word; one of which nothing moves for so long has lost its client.
+            if !self.flows.values().any(moves) {
+                return Err(End::Timeout);
+            }
             self.heard = now;
         }
         if now > self.heard + IDLE {
@@ -443,6 +515,16 @@ impl Speaker for Session {
     }
     fn key(&self) -> Option<Key> {
         self.cookie.map(Key::Narrows)
+    }
+    fn allowance(&self) -> Option<&Arc<Allowance>> {
+        self.allowance.as_ref()
+    }
+    fn look(&mut self, now: u64) {
+        for flow in self.flows.values_mut() {
+            if let Flow::Here(carried, _) = flow {
+                carried.look(now);
+            }
+        }
     }
     fn gone(&mut self, shared: &Shared) {
         if let Some(answering) = self.answering.take() {
@@ -458,6 +540,126 @@ impl Speaker for Session {
         if let Some(cookie) = self.cookie {
             shared.exchange.leave(&cookie);
         }
-        self.seat = None;
+        if let Some(allowance) = &self.allowance {
+            shared.leave(allowance);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::budget::Accounts;
+    use super::super::limits::{Limits, GONE};
+    use super::super::metered::Accepted;
+    use super::super::udp::Exchange;
+    use super::*;
+    use crate::bulk::Carriers;
+    use crate::latency::policy::Policy;
+    use std::net::TcpStream;
+    use std::os::fd::OwnedFd;
+
+    fn shared() -> Shared {
+        let accounts = Accounts::new(Limits::default());
+        let counters = Arc::new(Counters::default());
+        let any = "127.0.0.1:0".parse().unwrap();
+        Shared {
+            exchange: Arc::new(Exchange::new(any, &accounts, Arc::clone(&counters)).unwrap()),
+            accounts,
+            token: None,
+            public: Vec::new(),
+            counters,
+            carriers: Carriers::new().unwrap(),
+            answering: (Policy::default(), None),
+            echo: None,
+        }
+    }
+
+    fn accepted(listener: &OwnedFd, shared: &Shared) -> (TcpStream, Connection) {
+        let near = TcpStream::connect(socket::local(listener).unwrap()).unwrap();
+        loop {
+            let now = sys::monotonic();
+            if let Accepted::Connection(link) = Connection::accept(listener, &shared.accounts, false, now).unwrap() {
+                return (near, link);
+            }
+        }
+    }
+
+    #[test]
+    fn a_download_that_nobody_reads_ends_and_gives_its_seat_back() {
+        let shared = shared();
+        let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (_near, mut control) = accepted(&listener, &shared);
+        let (mut out, now) = (Vec::new(), sys::monotonic());
+        let mut session = Session::new(&control, [1; 16], now, &mut out, &shared).unwrap();
+        let ask = |session: &mut Session, value: &Value, now| {
+            session
+                .heard(&wire::to_frame(value), &mut Vec::new(), now, &shared)
+                .map(drop)
+        };
+        ask(&mut session, &json!({ "proof": null }), now).unwrap();
+        control.admit(session.allowance().unwrap());
+        assert_eq!(shared.accounts.clients(), 1);
+        ask(
+            &mut session,
+            &json!({ "do": "open", "stream": 1, "direction": "down" }),
+            now,
+        )
+        .unwrap();
+        let (_load, link) = accepted(&listener, &shared);
+        session.joined(1, link, &mut out, now, &shared).unwrap();
+        ask(
+            &mut session,
+            &json!({ "do": "start", "streams": [1], "sample_ms": 10 }),
+            now,
+        )
+        .unwrap();
+        // It fills what the two kernels have room for, and then nothing moves any more.
+        let moved = |session: &Session| match session.flows.get(&1) {
+            Some(Flow::Here(carried, _)) => sys::tcp_info(carried.stream.socket()).unwrap().bytes_acked,
+            _ => panic!("no stream"),
+        };
+        let mut last = (0, 0);
+        while last.0 == 0 || last.1 < 20 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let now = moved(&session);
+            last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
+        }
+        let now = sys::monotonic();
+        session.look(now);
+        // Its own samples are no sign of life.
+        for at in 1..=10 {
+            assert_eq!(session.tick(&mut Vec::new(), now + at * GONE / 10, &shared), Ok(()));
+            session.look(now + at * GONE / 10);
+        }
+        assert_eq!(
+            session.tick(&mut Vec::new(), now + GONE + 1, &shared),
+            Err(End::Timeout)
+        );
+        session.gone(&shared);
+        assert_eq!(shared.accounts.clients(), 0);
+    }
+
+    #[test]
+    fn nothing_is_sent_without_a_sign_of_life() {
+        let shared = shared();
+        let allowance = shared.admit("192.0.2.1".parse().unwrap(), 1).unwrap();
+        use super::super::budget::Datagrams;
+        use super::super::limits::SILENCE;
+        assert_eq!(allowance.datagrams(1, 1200, 1 + SILENCE), Datagrams::Send(1));
+        assert!(matches!(allowance.datagrams(1, 1200, 2 + SILENCE), Datagrams::Wait(_)));
+        allowance.alive(SILENCE);
+        assert_eq!(allowance.datagrams(1, 1200, 2 + SILENCE), Datagrams::Send(1));
+        // A gigabit per second without --udp-rate, and no more than 5 ms of it at once.
+        let now = 3 + SILENCE;
+        let burst: usize = std::iter::repeat_with(|| match allowance.datagrams(32, 1200, now) {
+            Datagrams::Send(n) => n,
+            _ => 0,
+        })
+        .take_while(|n| *n > 0)
+        .sum();
+        assert!((500..=530).contains(&burst), "{burst}");
+        allowance.end();
+        assert_eq!(allowance.datagrams(1, 1200, now + 1_000_000_000), Datagrams::Stop);
+        assert_eq!(allowance.answer(64, now), None);
     }
 }

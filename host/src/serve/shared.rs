@@ -1,29 +1,18 @@
 //! What every client of a far end shares: the limits, the threads that carry load, the datagram socket, the counters.
 
+use super::budget::{Accounts, Allowance, Refused};
 use super::counters::Counters;
+use super::limits::GONE;
+use super::metered::Connection;
 use super::udp::Exchange;
 use super::xdp::{Count, Echo};
-use crate::bulk::{Budget, Carriers, Place, Stream, Way};
+use crate::bulk::{Carriers, Place, Stream, Way, UNSENT};
 use crate::latency::exchange::Stall;
 use crate::latency::policy::Policy;
-use narrows_core::units::{Bytes, Rate, Span};
-use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use crate::{socket, sys};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
-
-/// What one client may, and how many there may be.
-#[derive(Copy, Clone, Debug)]
-pub struct Limits {
-    /// Of one client, all its streams together, each way alike.
-    pub rate: Option<Rate>,
-    /// Of one client's visit.
-    pub duration: Span,
-    /// At once.
-    pub clients: u64,
-    /// Of one client's visit.
-    pub bytes: Bytes,
-}
 
 /// Why a client's visit ends.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -44,10 +33,12 @@ pub enum End {
 
 /// For everybody.
 pub struct Shared {
-    /// Limits.
-    pub limits: Limits,
+    /// What everybody has in use, and the limits.
+    pub accounts: Arc<Accounts>,
     /// Who does not know it is refused.
     pub token: Option<String>,
+    /// Other addresses at which clients reach this host, through a NAT in front of it.
+    pub public: Vec<SocketAddr>,
     /// Counters.
     pub counters: Arc<Counters>,
     /// Threads for load.
@@ -61,14 +52,16 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// A seat for one more client, if there is one.
-    pub fn seat(&self) -> Option<Seat> {
-        // Only one thread admits clients: nobody comes between the two.
-        if self.counters.clients.load(Relaxed) >= self.limits.clients {
-            return None;
-        }
-        Counters::more(&self.counters.clients);
-        Some(Seat(Arc::clone(&self.counters)))
+    /// A seat for one more client of that address, if there is one.
+    pub fn admit(&self, ip: IpAddr, now: u64) -> Result<Arc<Allowance>, Refused> {
+        let allowance = self.accounts.admit(ip, now)?;
+        self.counters.clients.store(self.accounts.clients(), Relaxed);
+        Ok(allowance)
+    }
+    /// A client has gone.
+    pub fn leave(&self, allowance: &Allowance) {
+        allowance.end();
+        self.counters.clients.store(self.accounts.clients(), Relaxed);
     }
     /// What has been counted, for Prometheus.
     pub fn counted(&self) -> String {
@@ -78,47 +71,69 @@ impl Shared {
         }
         self.counters.to_text()
     }
-    /// What a new client may move.
-    pub fn budget(&self) -> Arc<Budget> {
-        Budget::new(self.limits.rate.map(|rate| rate.as_bit() / 8), self.limits.bytes.get())
-    }
-}
-
-/// A client that counts; it is given back when it is dropped.
-#[derive(Debug)]
-pub struct Seat(Arc<Counters>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        Counters::less(&self.0.clients);
-    }
 }
 
 /// A connection under load at this end: what it moved is counted when it is stopped.
 pub struct Carried {
     /// It.
     pub stream: Arc<Stream>,
+    allowance: Arc<Allowance>,
     place: Option<Place>,
+    charged: u64,
+    /// What the peer has acknowledged or sent up to now, and since when that has not changed.
+    progress: (u64, u64),
 }
 
 impl Carried {
     /// Not yet running.
-    pub fn new(socket: OwnedFd, way: Way, budget: &Arc<Budget>, shared: &Shared) -> Carried {
+    pub fn new(link: Connection, way: Way, allowance: &Arc<Allowance>, shared: &Shared) -> Carried {
         Counters::more(&shared.counters.streams_total);
         Carried {
-            stream: Stream::new(socket, way, Arc::clone(budget)),
+            stream: Stream::new(link.into_load(), way, Arc::clone(allowance.load())),
+            allowance: Arc::clone(allowance),
             place: None,
+            charged: 0,
+            progress: (0, 0),
         }
     }
     /// From now on it moves load.
     pub fn start(&mut self, shared: &Shared) {
         if self.place.is_none() {
+            let now = sys::monotonic();
+            self.progress = (0, now);
+            if self.stream.way() == Way::Out {
+                // Until its memory is looked at for the first time: what it may fill by then.
+                self.allowance.hold(&mut self.charged, UNSENT.into());
+            }
+            self.allowance.alive(now);
             self.place = shared.carriers.start(&self.stream).ok();
         }
     }
     /// Does it run?
     pub fn runs(&self) -> bool {
         self.place.is_some()
+    }
+    /// Charges the memory that it takes, and notes when its peer was heard.
+    pub fn look(&mut self, now: u64) {
+        if !self.runs() {
+            return;
+        }
+        let socket = self.stream.socket();
+        self.allowance.hold(&mut self.charged, socket::memory(socket));
+        let moved = match self.stream.way() {
+            Way::In => self.stream.moved(),
+            Way::Out => {
+                self.allowance.alive(now.saturating_sub(socket::silence(socket)));
+                sys::tcp_info(socket).map_or(0, |info| info.bytes_acked)
+            }
+        };
+        if moved != self.progress.0 {
+            self.progress = (moved, now);
+        }
+    }
+    /// It has moved nothing for [`GONE`].
+    pub fn stuck(&self, now: u64) -> bool {
+        self.runs() && now > self.progress.1 + GONE
     }
     /// No more.
     pub fn stop(&mut self, shared: &Shared) {
@@ -129,6 +144,12 @@ impl Carried {
             Way::In => &shared.counters.up_bytes_total,
         };
         total.fetch_add(self.stream.moved(), Relaxed);
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.allowance.hold(&mut self.charged, 0);
     }
 }
 
@@ -147,12 +168,11 @@ pub trait Speaker {
     fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End>;
     /// So many bytes may wait to be understood.
     fn most(&self) -> usize;
-    /// A connection of load has come, from `from`.
+    /// A connection of load has come.
     fn joined(
         &mut self,
         stream: u16,
-        socket: OwnedFd,
-        from: IpAddr,
+        link: Connection,
         out: &mut Vec<u8>,
         now: u64,
         shared: &Shared,
@@ -163,6 +183,10 @@ pub trait Speaker {
     fn due(&self) -> u64;
     /// By what its load finds it.
     fn key(&self) -> Option<Key>;
+    /// What it may use, once it has a seat.
+    fn allowance(&self) -> Option<&Arc<Allowance>>;
+    /// Charges what the sockets of its load hold, and notes when its client was heard.
+    fn look(&mut self, _now: u64) {}
     /// It has gone.
     fn gone(&mut self, shared: &Shared);
 }

@@ -8,15 +8,16 @@
 //! How iperf3 counts: a gap in the numbers adds to the losses, a late one takes one back; jitter is RFC 1889's, by a clock that
 //! need not be ours.
 
+use super::budget::{Accounts, Allowance};
 use super::counters::Counters;
-use crate::bulk::{Budget, Way};
+use super::metered::{Answers, DatagramSocket, Flooded};
+use crate::bulk::Way;
 use crate::iperf3::datagram;
 use crate::socket::{self, Datagram, Outgoing, BATCH};
 use crate::sys;
 use crate::wire::{Cookie, Kind, Ping, Timed, TIMED};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,18 +50,16 @@ pub struct Load {
 /// A session as datagrams know it.
 #[derive(Debug)]
 pub struct Pinged {
-    ip: IpAddr,
-    budget: Arc<Budget>,
+    allowance: Arc<Allowance>,
     counts: [AtomicU32; PROBES],
     load: Mutex<Load>,
 }
 
 impl Pinged {
-    /// Of the client at that address.
-    pub fn new(ip: IpAddr, budget: Arc<Budget>) -> Arc<Pinged> {
+    /// Charged to that session.
+    pub fn new(allowance: &Arc<Allowance>) -> Arc<Pinged> {
         Arc::new(Pinged {
-            ip,
-            budget,
+            allowance: Arc::clone(allowance),
             counts: Default::default(),
             load: Mutex::default(),
         })
@@ -125,21 +124,21 @@ pub struct UdpStream {
     wide: bool,
     /// From one datagram to the next, ns.
     interval: u64,
-    budget: Arc<Budget>,
+    allowance: Arc<Allowance>,
     running: AtomicBool,
     counts: Mutex<Counts>,
 }
 
 impl UdpStream {
     /// Datagrams of `len` bytes; `rate` in bit/s, zero is as fast as it goes; `wide` numbers have 64 bits.
-    pub fn new(way: Way, len: usize, rate: u64, wide: bool, budget: Arc<Budget>) -> Arc<UdpStream> {
+    pub fn new(way: Way, len: usize, rate: u64, wide: bool, allowance: &Arc<Allowance>) -> Arc<UdpStream> {
         let bits = len as u64 * 8 * 1_000_000_000;
         Arc::new(UdpStream {
             way,
             len,
             wide,
             interval: bits.checked_div(rate).unwrap_or(0),
-            budget,
+            allowance: Arc::clone(allowance),
             running: AtomicBool::new(false),
             counts: Mutex::default(),
         })
@@ -177,6 +176,8 @@ pub struct Awaited {
     pub come: AtomicUsize,
     /// Where from.
     pub from: Mutex<Vec<SocketAddr>>,
+    /// When the last one came, ns of the even clock.
+    pub last: AtomicU64,
 }
 
 #[derive(Default)]
@@ -188,9 +189,9 @@ struct Tables {
 
 /// What the thread and the clients share.
 pub struct Exchange {
-    fd: OwnedFd,
+    socket: DatagramSocket,
     at: SocketAddr,
-    v6: bool,
+    accounts: Arc<Accounts>,
     tables: Mutex<Tables>,
     counters: Arc<Counters>,
     lost: AtomicU64,
@@ -199,11 +200,11 @@ pub struct Exchange {
 
 impl Exchange {
     /// At that address.
-    pub fn new(at: SocketAddr, counters: Arc<Counters>) -> std::io::Result<Exchange> {
+    pub fn new(at: SocketAddr, accounts: &Arc<Accounts>, counters: Arc<Counters>) -> std::io::Result<Exchange> {
         Ok(Exchange {
-            fd: socket::shared_datagrams(at)?,
+            socket: DatagramSocket::new(at)?,
             at,
-            v6: at.is_ipv6(),
+            accounts: Arc::clone(accounts),
             tables: Mutex::default(),
             counters,
             lost: AtomicU64::new(0),
@@ -273,11 +274,10 @@ impl Exchange {
     pub fn run(&self, stop: &AtomicBool) {
         sys::prefer(-10);
         let mut got: Vec<Datagram> = Vec::with_capacity(BATCH);
-        let mut answers: Vec<Outgoing> = Vec::with_capacity(BATCH);
+        let mut answers = Answers::default();
         while !stop.load(Relaxed) {
             got.clear();
-            answers.clear();
-            if let Ok(Some(lost)) = socket::receive(&self.fd, &mut got) {
+            if let Ok(Some(lost)) = self.socket.receive(&mut got) {
                 let lost = u64::from(lost);
                 let more = lost.saturating_sub(self.lost.swap(lost, Relaxed));
                 self.counters.socket_drops_total.fetch_add(more, Relaxed);
@@ -288,19 +288,15 @@ impl Exchange {
                 for datagram in &got {
                     let ago = wall.saturating_sub(datagram.stamp);
                     let at = sys::monotonic().saturating_sub(ago);
-                    match tables.came(datagram, at, &self.counters) {
-                        Some(answer) => answers.push(answer),
-                        None => continue,
-                    }
+                    tables.came(datagram, at, &self.accounts, &self.counters, &mut answers);
                 }
                 let runs = |stream: &&Arc<UdpStream>| stream.way == Way::Out && stream.running.load(Relaxed);
                 let streams = tables.streams.iter().filter(|(_, stream)| runs(stream));
                 streams.map(|(to, stream)| (*to, Arc::clone(stream))).collect()
             };
-            // One that the socket has no room for is lost like any other.
-            let from = sys::monotonic();
-            let _ = socket::send(&self.fd, &answers, self.v6);
             if !answers.is_empty() {
+                let from = sys::monotonic();
+                self.socket.answer(&mut answers);
                 self.took(sys::monotonic() - from);
             }
             let mut wait = LONGEST;
@@ -308,7 +304,7 @@ impl Exchange {
                 wait = wait.min(self.send(*to, stream));
             }
             if got.len() < BATCH {
-                let _ = sys::wait_readable(&[self.fd.as_raw_fd()], wait);
+                self.socket.wait(wait);
             }
         }
     }
@@ -324,31 +320,34 @@ impl Exchange {
             _ if counts.next > now => return counts.next - now,
             interval => ((now - counts.next) / interval + 1).min(BATCH as u64),
         };
-        if stream.budget.spent() {
-            stream.stop();
-            return LONGEST;
-        }
-        let datagrams: Vec<Outgoing> = (1..=due)
-            .map(|i| {
-                let (head, head_len) = datagram::header(counts.packets + i, now, stream.wide);
-                Outgoing {
-                    to: Some(to),
-                    class: None,
-                    head: socket::header(&head[..head_len]),
-                    head_len,
-                    len: stream.len,
-                }
-            })
-            .collect();
-        let sent = socket::send(&self.fd, &datagrams, self.v6).unwrap_or(0) as u64;
+        let first = counts.packets + 1;
+        let datagram = |i: usize| {
+            let (head, head_len) = datagram::header(first + i as u64, now, stream.wide);
+            Outgoing {
+                to: Some(to),
+                class: None,
+                head: socket::header(&head[..head_len]),
+                head_len,
+                len: stream.len,
+            }
+        };
+        let wanted = (due as usize, stream.len);
+        let (sent, full) = match self.socket.flood(&stream.allowance, wanted, now, datagram) {
+            Flooded::All(sent) => (sent, false),
+            Flooded::Some(sent) => (sent, true),
+            Flooded::Wait(until) => return until.saturating_sub(now).clamp(1, LONGEST),
+            Flooded::Stop => {
+                stream.stop();
+                return LONGEST;
+            }
+        };
         counts.packets += sent;
         counts.bytes += sent * stream.len as u64;
         counts.next = counts.next.saturating_add(sent * stream.interval);
-        stream.budget.took(now, sent * stream.len as u64);
         self.counters
             .down_bytes_total
             .fetch_add(sent * stream.len as u64, Relaxed);
-        if sent < due {
+        if full {
             return PAUSE;
         }
         counts.next.saturating_sub(now).min(LONGEST)
@@ -356,26 +355,36 @@ impl Exchange {
 }
 
 impl Tables {
-    /// What is to be answered to a datagram that came at `at`, ns of the even clock: as many bytes as it has, or nothing.
-    fn came(&mut self, datagram: &Datagram, at: u64, counters: &Counters) -> Option<Outgoing> {
-        let ignore = || {
+    /// A datagram that came at `at`, ns of the even clock, gets as many bytes back as it has, or nothing.
+    fn came(&mut self, datagram: &Datagram, at: u64, accounts: &Accounts, counters: &Counters, answers: &mut Answers) {
+        if !self.read(datagram, at, accounts, counters, answers) {
             Counters::more(&counters.dropped_datagrams_total);
-            None
-        };
-        let bytes = datagram.bytes();
+        }
+    }
+    /// The same; false: it is nobody's.
+    fn read(
+        &mut self,
+        datagram: &Datagram,
+        at: u64,
+        accounts: &Accounts,
+        counters: &Counters,
+        answers: &mut Answers,
+    ) -> bool {
+        if !accounts.answerable(datagram.from.port()) {
+            return false;
+        }
+        let (bytes, len) = (datagram.bytes(), datagram.len);
+        let ip = datagram.from.ip();
+        let mine = |session: &&Arc<Pinged>| session.allowance.ip() == ip && !session.allowance.spent();
         if let Some(ping) = Ping::from_bytes(bytes) {
-            let session = self
-                .sessions
-                .get(&ping.cookie)
-                .filter(|session| session.ip == datagram.from.ip());
-            let Some(session) = session.filter(|session| !session.budget.spent()) else {
-                return ignore();
+            let Some(session) = self.sessions.get(&ping.cookie).filter(mine) else {
+                return false;
             };
-            session.budget.took(at, datagram.len as u64);
-            return match ping.kind {
+            match ping.kind {
                 Kind::Question => {
-                    let Some(count) = session.counts.get(usize::from(ping.probe)) else {
-                        return ignore();
+                    let count = session.counts.get(usize::from(ping.probe));
+                    let Some((count, permit)) = count.zip(session.allowance.answer(len, at)) else {
+                        return false;
                     };
                     Counters::more(&counters.pings_total);
                     let answer = Ping {
@@ -386,63 +395,53 @@ impl Tables {
                         count: count.fetch_add(1, Relaxed).wrapping_add(1),
                         ..ping
                     };
-                    Some(answered(datagram, &answer.to_bytes()))
+                    answers.push(answered(datagram, &answer.to_bytes()), permit);
                 }
                 Kind::Load => {
-                    counters.up_bytes_total.fetch_add(datagram.len as u64, Relaxed);
-                    session.count(&ping, datagram.len, at);
-                    None
+                    session.allowance.heard(len, at);
+                    counters.up_bytes_total.fetch_add(len as u64, Relaxed);
+                    session.count(&ping, len, at);
                 }
-                Kind::Answer => ignore(),
+                Kind::Answer => return false,
+            }
+            return true;
+        }
+        if let Some(timed) = Timed::from_bytes(bytes).filter(|timed| !timed.answer) {
+            // One that did not reach the thread that was made for its client: somebody on the path has changed its address.
+            let session = self.sessions.get(&timed.cookie).filter(mine);
+            let Some(permit) = session.and_then(|session| session.allowance.answer(len, at)) else {
+                return false;
             };
+            Counters::more(&counters.pings_total);
+            answers.push(answered(datagram, &timed_answer(&timed, datagram, at)), permit);
+            return true;
         }
-        if let Some(timed) = Timed::from_bytes(bytes) {
-            return self.timed(&timed, datagram, at, counters).or_else(ignore);
-        }
-        let known = self.streams.get(&datagram.from);
-        if let Some(answer) = datagram::greeting(bytes, datagram.len) {
+        if let Some(answer) = datagram::greeting(bytes, len) {
             // One that comes again: the answer was lost.
-            if known.is_none() && !self.meet(datagram.from) {
-                return ignore();
+            if !self.streams.contains_key(&datagram.from) && !self.meet(datagram.from, at) {
+                return false;
             }
-            return Some(answered(datagram, &answer));
+            let known = self.streams.get(&datagram.from);
+            let Some(permit) = known.and_then(|stream| stream.allowance.answer(len, at)) else {
+                return false;
+            };
+            answers.push(answered(datagram, &answer), permit);
+            return true;
         }
-        let Some(stream) = known else { return ignore() };
-        if stream.way == Way::In && stream.running.load(Relaxed) && !stream.budget.spent() {
-            if let Some((sent, number)) = datagram::read(bytes, stream.wide) {
-                let len = datagram.len as u64;
-                stream.lock().came(number, sent, at as f64 / 1e9, datagram.len);
-                stream.budget.took(at, len);
-                counters.up_bytes_total.fetch_add(len, Relaxed);
-            }
-        }
-        None
-    }
-    /// A timed question that did not reach the thread that was made for its client: somebody on the path has changed its address.
-    fn timed(&self, told: &Timed, datagram: &Datagram, at: u64, counters: &Counters) -> Option<Outgoing> {
-        let session = self.sessions.get(&told.cookie)?;
-        if told.answer || session.ip != datagram.from.ip() || session.budget.spent() {
-            return None;
-        }
-        session.budget.took(at, datagram.len as u64);
-        Counters::more(&counters.pings_total);
-        let now = sys::monotonic();
-        let mut head = [0; TIMED];
-        let answer = Timed {
-            answer: true,
-            class: datagram.class,
-            received: at,
-            ready: at,
-            read: now,
-            answered: now,
-            count: told.number.wrapping_add(1),
-            ..*told
+        let Some(stream) = self.streams.get(&datagram.from) else {
+            return false;
         };
-        answer.write(&mut head);
-        Some(answered(datagram, &head))
+        if stream.way == Way::In && stream.running.load(Relaxed) && !stream.allowance.spent() {
+            if let Some((sent, number)) = datagram::read(bytes, stream.wide) {
+                stream.lock().came(number, sent, at as f64 / 1e9, len);
+                stream.allowance.heard(len, at);
+                counters.up_bytes_total.fetch_add(len as u64, Relaxed);
+            }
+        }
+        true
     }
     /// A stream begins at an address: it is the next one of the test that waits for it.
-    fn meet(&mut self, from: SocketAddr) -> bool {
+    fn meet(&mut self, from: SocketAddr, at: u64) -> bool {
         let Some(awaited) = self.awaited.iter().find(|awaited| awaited.ip == from.ip()) else {
             return false;
         };
@@ -453,8 +452,27 @@ impl Tables {
         self.streams.insert(from, Arc::clone(stream));
         awaited.from.lock().unwrap_or_else(PoisonError::into_inner).push(from);
         awaited.come.store(come + 1, Relaxed);
+        awaited.last.store(at, Relaxed);
         true
     }
+}
+
+/// The answer to a timed question.
+fn timed_answer(asked: &Timed, datagram: &Datagram, at: u64) -> [u8; TIMED] {
+    let mut head = [0; TIMED];
+    let now = sys::monotonic();
+    let answer = Timed {
+        answer: true,
+        class: datagram.class,
+        received: at,
+        ready: at,
+        read: now,
+        answered: now,
+        count: asked.number.wrapping_add(1),
+        ..*asked
+    };
+    answer.write(&mut head);
+    head
 }
 
 /// As long as the question, and of its class.
@@ -470,7 +488,9 @@ fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::Limits;
     use super::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn losses_and_late_ones_are_counted_as_iperf3_does() {
@@ -511,17 +531,19 @@ mod tests {
             sys::wait_readable(&[fd.as_raw_fd()], LONGEST).unwrap();
             socket::receive(&fd, &mut got).unwrap();
         }
+        let accounts = Accounts::new(Limits::default());
+        let mut answers = Answers::default();
         for datagram in &got {
-            assert!(tables.came(datagram, 9, &counters).is_none());
+            tables.came(datagram, 9, &accounts, &counters, &mut answers);
         }
+        assert!(answers.is_empty());
         assert_eq!(counters.dropped_datagrams_total.load(Relaxed), 3);
         assert!(tables.streams.is_empty());
         // With the cookie, from its own address: one answer of the same length.
-        let budget = Budget::new(None, 1000);
-        tables
-            .sessions
-            .insert([1; 16], Pinged::new("127.0.0.1".parse().unwrap(), Arc::clone(&budget)));
-        let answer = tables.came(&got[0], 9, &counters).unwrap();
+        let mine = accounts.admit("127.0.0.1".parse().unwrap(), 9).unwrap();
+        tables.sessions.insert([1; 16], Pinged::new(&mine));
+        tables.came(&got[0], 9, &accounts, &counters, &mut answers);
+        let answer = answers.iter().next().unwrap();
         assert_eq!((answer.len, answer.head_len), (64, 64));
         let told = Ping::from_bytes(&answer.head).unwrap();
         assert_eq!(
@@ -529,9 +551,15 @@ mod tests {
             (Kind::Answer, 9, 1, 3)
         );
         // From another address: nothing.
-        tables
-            .sessions
-            .insert([1; 16], Pinged::new("127.0.0.2".parse().unwrap(), budget));
-        assert!(tables.came(&got[0], 9, &counters).is_none());
+        let theirs = accounts.admit("127.0.0.2".parse().unwrap(), 9).unwrap();
+        tables.sessions.insert([1; 16], Pinged::new(&theirs));
+        let mut answers = Answers::default();
+        tables.came(&got[0], 9, &accounts, &counters, &mut answers);
+        assert!(answers.is_empty());
+        // Nor at a port where this host answers by itself, nor when the session has ended.
+        tables.sessions.insert([1; 16], Pinged::new(&mine));
+        mine.end();
+        tables.came(&got[0], 9, &accounts, &counters, &mut answers);
+        assert!(answers.is_empty());
     }
 }

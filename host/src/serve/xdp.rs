@@ -5,14 +5,18 @@
 //!   frame in ──▶ IPv4 or IPv6, UDP, whole, to an address of this device and to our port? ──no──▶ the stack, as ever
 //!                   │ yes
 //!                   ▼ a question of ours (`NARP`): kind, class and times filled in, the sum of all of it kept
-//!                swap ports, addresses, MACs; time to live 64 ──▶ frame out
+//!                swap ports, addresses, MACs; time to live less one ──▶ frame out
 //! ```
 //!
 //! Checksums: exchanging two words leaves a sum as it is, so UDP's stays valid, and so does the unfinished one of a packet that
 //! never met a wire. The time to live changes IPv4's header, which is put right by the difference (RFC 1624, equation 3). Times
 //! are made good inside the payload, by two bytes that were zero, as RFC 7820 does it for OWAMP: UDP's checksum is never touched.
 //!
-//! Whom it does not answer: a port below 1024 or our own (two that echo would talk for ever), groups, fragments, packets with
+//! **No loops.** The time to live of an answer is that of the question less one, as if the packet had been forwarded: of two such
+//! programs that answer each other no packet lives longer than 255 answers. On the way back an answer has as many hops left as the
+//! question had here, which paths of equal length need not even halve.
+//!
+//! Whom it does not answer: a port below 1024 or one at which this host answers, packets whose time to live ends here, groups, fragments, packets with
 //! options, frames with a VLAN tag, other addresses than those that the device had when it began. Nobody is asked for a token: an
 //! answer is as long as its question, but it goes to whoever the question names as its sender.
 //!
@@ -31,8 +35,8 @@ use std::os::fd::OwnedFd;
 const ADDRESSES: usize = 32;
 /// Ports below are services that may answer an answer.
 const SERVICES: u16 = 1024;
-/// Hops that an answer may take.
-const HOPS: u8 = 64;
+/// Packets with fewer hops left are not answered.
+const HOPS: i32 = 2;
 
 /// Where things are in a frame: Ethernet.
 const TYPE: i16 = 12;
@@ -130,11 +134,13 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
 }
 
 /// Goes on where the datagram at R9 is for us and from somebody who may be answered.
-fn between(a: &mut Assembler, own: u16, pass: Label) {
+fn between(a: &mut Assembler, own: &[u16], pass: Label) {
     a.load(Size::Two, R2, R9, 2);
-    a.jump_if(R2, If::Unequal, port(own), pass);
+    a.jump_if(R2, If::Unequal, port(own.first().copied().unwrap_or_default()), pass);
     a.load(Size::Two, R2, R9, 0);
-    a.jump_if(R2, If::Equal, port(own), pass);
+    for answers in own {
+        a.jump_if(R2, If::Equal, port(*answers), pass);
+    }
     a.big_endian(R2, 16);
     a.jump_if(R2, If::Less, i32::from(SERVICES), pass);
 }
@@ -161,7 +167,12 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     a.four(R3, *b"NARP");
     a.jump_if(R2, If::Unequal, R3, other);
     a.load(Size::Two, R2, R9, KIND);
-    a.jump_if(R2, If::Unequal, two([crate::wire::VERSION, question.kinds.0]), other);
+    a.jump_if(
+        R2,
+        If::Unequal,
+        two([crate::wire::DATAGRAM_VERSION, question.kinds.0]),
+        other,
+    );
     // What it has now: pairs of a place in the packet and one on the stack.
     let places = [KIND].into_iter().chain((0..question.bytes / 4).map(|i| TIMES + 4 * i));
     let words: Vec<(i16, i16)> = places.enumerate().map(|(i, at)| (at, 4 * i as i16)).collect();
@@ -171,7 +182,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     }
     // What it will have.
     let new = NEW + 4;
-    a.store(Size::Byte, STACK, NEW, i32::from(crate::wire::VERSION));
+    a.store(Size::Byte, STACK, NEW, i32::from(crate::wire::DATAGRAM_VERSION));
     a.store(Size::Byte, STACK, NEW + 1, i32::from(question.kinds.1));
     a.load(Size::Byte, R2, STACK, CLASS);
     a.store(Size::Byte, STACK, NEW + 2, R2);
@@ -224,7 +235,7 @@ fn fold(a: &mut Assembler, sum: Reg) {
 }
 
 /// From here on an IPv4 packet; then R9 is the header of UDP.
-fn v4(a: &mut Assembler, own: u16, addresses: &[Vec<u8>], pass: Label) {
+fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     let (class, fragment, lives, sum, source, destination, end) = V4;
     a.load(Size::Byte, R2, R6, IP);
     a.jump_if(R2, If::Unequal, 0x45, pass);
@@ -238,23 +249,26 @@ fn v4(a: &mut Assembler, own: u16, addresses: &[Vec<u8>], pass: Label) {
     between(a, own, pass);
     a.load(Size::Byte, R2, R6, class);
     a.store(Size::Byte, STACK, CLASS, R2);
+    a.load(Size::Byte, R2, R6, lives);
+    a.jump_if(R2, If::Less, HOPS, pass);
     // ~(~sum + ~old + new)
-    let new = two([HOPS, PROTOCOL_UDP]);
-    a.load(Size::Two, R2, R6, lives);
+    a.load(Size::Two, R4, R6, lives);
+    a.mov(R2, R4);
+    a.alu(Alu::Add, R4, -two([1, 0]));
     a.alu(Alu::Xor, R2, 0xffff);
     a.load(Size::Two, R3, R6, sum);
     a.alu(Alu::Xor, R3, 0xffff);
     a.alu(Alu::Add, R3, R2);
-    a.alu(Alu::Add, R3, new);
+    a.alu(Alu::Add, R3, R4);
     fold(a, R3);
     a.alu(Alu::Xor, R3, 0xffff);
     a.store(Size::Two, R6, sum, R3);
-    a.store(Size::Two, R6, lives, new);
+    a.store(Size::Two, R6, lives, R4);
     swap(a, R6, Size::Four, source, destination, 1);
 }
 
 /// As [`v4`], of IPv6.
-fn v6(a: &mut Assembler, own: u16, addresses: &[Vec<u8>], pass: Label) {
+fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     let (next, lives, source, destination, end) = V6;
     a.mov(R2, R6);
     a.alu(Alu::Add, R2, i32::from(end + UDP));
@@ -270,13 +284,16 @@ fn v6(a: &mut Assembler, own: u16, addresses: &[Vec<u8>], pass: Label) {
     a.big_endian(R2, 16);
     a.alu(Alu::ShiftRight, R2, 4);
     a.store(Size::Byte, STACK, CLASS, R2);
-    a.store(Size::Byte, R6, lives, i32::from(HOPS));
+    a.load(Size::Byte, R2, R6, lives);
+    a.jump_if(R2, If::Less, HOPS, pass);
+    a.alu(Alu::Add, R2, -1);
+    a.store(Size::Byte, R6, lives, R2);
     swap(a, R6, Size::Four, source, destination, 4);
 }
 
-/// The program: R6 the frame, R7 its end, R9 the header of UDP. A family without addresses has no part in it, for the kernel takes
+/// The program for the first of the ports `own`, at all of which this host answers: R6 the frame, R7 its end, R9 the header of UDP. A family without addresses has no part in it, for the kernel takes
 /// no instruction that is never reached.
-pub fn program(own: u16, addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
+pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
     let mut assembler = Assembler::default();
     let a = &mut assembler;
     let (pass, ours, plain) = (a.label(), a.label(), a.label());
@@ -297,7 +314,7 @@ pub fn program(own: u16, addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
         a.load(Size::Byte, R2, R6, mac);
         a.jump_if(R2, If::AnyBit, 1, pass);
     }
-    type Family = fn(&mut Assembler, u16, &[Vec<u8>], Label);
+    type Family = fn(&mut Assembler, &[u16], &[Vec<u8>], Label);
     for (family, addresses, kind) in [(v4 as Family, &of_v4, [0x08, 0x00]), (v6, &of_v6, [0x86, 0xdd])] {
         if !addresses.is_empty() {
             let another = a.label();
@@ -338,8 +355,9 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Datagrams that come over `device` to `port` and one of its addresses (or to `only`) are answered from now on.
-    pub fn attach(device: &str, port: u16, only: Option<IpAddr>) -> Result<Echo, HostError> {
+    /// Datagrams that come over `device` to the first of `ports` and one of its addresses (or to `only`) are answered from now on;
+    /// at the other ports this host answers, too.
+    pub fn attach(device: &str, ports: &[u16], only: Option<IpAddr>) -> Result<Echo, HostError> {
         let missing = |why: String| HostError::Missing(format!("--xdp {device}: {why}"));
         let name = CString::new(device).map_err(|_| missing("no device has such a name".into()))?;
         let index =
@@ -368,7 +386,7 @@ impl Echo {
         }
         let told = |error: io::Error| refusal(&error).map_or(HostError::Failed("an XDP program", error), missing);
         let map = bpf::array(2).map_err(told)?;
-        let loaded = bpf::load(&program(port, &addresses, &map), "narrows_echo").map_err(told)?;
+        let loaded = bpf::load(&program(ports, &addresses, &map), "narrows_echo").map_err(told)?;
         let link = bpf::attach(&loaded, index).map_err(told)?;
         Ok(Echo { map, _link: link })
     }
@@ -400,6 +418,8 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     const PORT: u16 = 7007;
+    /// Another port at which this host answers.
+    const OTHER: u16 = 8620;
     const HERE: (IpAddr, IpAddr) = (
         IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)),
         IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe02)),
@@ -412,11 +432,13 @@ mod tests {
     /// A loaded program, unless this user may not.
     fn loaded() -> Option<(OwnedFd, OwnedFd)> {
         let map = bpf::array(2).ok();
-        let both = map.and_then(|map| match bpf::load(&program(PORT, &[HERE.0, HERE.1], &map), "test") {
-            Ok(program) => Some((program, map)),
-            Err(e) if e.raw_os_error() == Some(libc::EPERM) => None,
-            Err(e) => panic!("{e}"),
-        });
+        let both = map.and_then(
+            |map| match bpf::load(&program(&[PORT, OTHER], &[HERE.0, HERE.1], &map), "test") {
+                Ok(program) => Some((program, map)),
+                Err(e) if e.raw_os_error() == Some(libc::EPERM) => None,
+                Err(e) => panic!("{e}"),
+            },
+        );
         if both.is_none() {
             println!("left out: this user may not load programs");
         }
@@ -530,9 +552,9 @@ mod tests {
                 let end = if here.is_ipv4() { 34 } else { 54 };
                 if here.is_ipv4() {
                     assert_eq!(sum(&got[14..34]), 0xffff);
-                    assert_eq!(got[22], HOPS);
+                    assert_eq!(got[22], 36);
                 } else {
-                    assert_eq!(got[21], HOPS);
+                    assert_eq!(got[21], 36);
                 }
                 let to_there = [bytes(here), bytes(there)].concat();
                 assert_eq!(got[end - to_there.len()..end], to_there);
@@ -588,6 +610,11 @@ mod tests {
         let others = [
             ("another port", datagram(THERE.0, HERE.0, (40_000, PORT + 1), b"q")),
             ("an echo that asks", datagram(THERE.0, HERE.0, (PORT, PORT), b"q")),
+            (
+                "another port that answers",
+                datagram(THERE.0, HERE.0, (OTHER, PORT), b"q"),
+            ),
+            ("the last hop, IPv6", but(&fine6, 21, 1)),
             ("a service that asks", datagram(THERE.0, HERE.0, (53, PORT), b"q")),
             ("port zero", datagram(THERE.1, HERE.1, (0, PORT), b"q")),
             ("another address", datagram(THERE.0, THERE.0, (40_000, PORT), b"q")),
@@ -622,10 +649,31 @@ mod tests {
     }
 
     #[test]
+    fn two_that_answer_each_other_end() {
+        let Some((program, _)) = loaded() else { return };
+        for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
+            let mut asked = datagram(there, here, (40_000, PORT), b"question");
+            let mut answers = 0;
+            // What comes back is sent again as it came, which keeps the addresses of the two in their places.
+            while let (bpf::BACK, got) = bpf::try_once(&program, &asked).expect("a try") {
+                let (at, len) = if here.is_ipv4() { (14, 20) } else { (14, 40) };
+                asked[at..at + len].copy_from_slice(&got[at..at + len]);
+                let (from, to) = if here.is_ipv4() { (26, 30) } else { (22, 38) };
+                let size = to - from;
+                let (first, second) = asked[from..to + size].split_at_mut(size);
+                first.swap_with_slice(second);
+                answers += 1;
+                assert!(answers < 256);
+            }
+            assert_eq!(answers, 36);
+        }
+    }
+
+    #[test]
     fn one_family_is_enough() {
         let Some((_, map)) = loaded() else { return };
         for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
-            let program = bpf::load(&program(PORT, &[here], &map), "test").expect("it is right");
+            let program = bpf::load(&program(&[PORT], &[here], &map), "test").expect("it is right");
             let asked = datagram(there, here, (40_000, PORT), b"question");
             assert_eq!(bpf::try_once(&program, &asked).expect("a try").0, bpf::BACK);
         }
@@ -633,7 +681,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_said() {
-        let error = Echo::attach("none-such", PORT, None).expect_err("there is no such device");
+        let error = Echo::attach("none-such", &[PORT], None).expect_err("there is no such device");
         assert!(error.to_string().contains("`ip link`"), "{error}");
     }
 }

@@ -1,0 +1,153 @@
+//! The handshake of protocol 2: by it the two ends of a measurement prove to each other that they know the same token.
+//!
+//! ```text
+//! client                                             server
+//! hello: version 2, its nonce
+//!                                                    greeting: its nonce, the client's address as the server sees it
+//! proof:  HMAC(token, "client" and the transcript), the server's address as the client sees it
+//!                                                    welcome: HMAC(token, "server" and the transcript)
+//! ```
+//!
+//! The transcript has both nonces and both addresses, each behind its length, so that no two transcripts have the same bytes. A proof
+//! is worth nothing in another connection (its nonces differ), in the other direction (the first word differs) or to another
+//! server: a false server that passes the messages on to the right one is given proofs for its own address, which the right one
+//! refuses. Both sides compare HMAC-SHA-256 in constant time. The client proves first, so that nobody obtains something to try
+//! tokens on without having been called; who has been called by the client may try tokens offline, so a token should be random.
+//!
+//! **Addresses behind NAT.** The client's address is what the server sees, behind any NAT of the client. The server's address is what
+//! the client has connected to. It has to be the one at which the server was reached, or one of `--public`: where a NAT in
+//! front of the server changes it, the server cannot know it by itself. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts
+//! as that IPv4 address, for there the client's host or network has put it.
+
+use crate::digest::{hmac, verify};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Random bytes of each side.
+pub type Nonce = [u8; 16];
+
+/// Who proves.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+}
+
+/// What both sides prove to have seen.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Transcript {
+    /// The client's nonce.
+    pub client: Nonce,
+    /// The server's nonce.
+    pub server: Nonce,
+    /// The client's address, as the server sees it.
+    pub from: SocketAddr,
+    /// The server's address, as the client sees it.
+    pub to: SocketAddr,
+}
+
+/// An address as both sides write it: IPv4 where it is one, also through NAT64, and without a scope.
+pub fn canonical(of: SocketAddr) -> SocketAddr {
+    let ip = match of.ip().to_canonical() {
+        IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
+            let [.., a, b, c, d] = v6.octets();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        other => other,
+    };
+    SocketAddr::new(ip, of.port())
+}
+
+impl Transcript {
+    fn bytes(&self, role: Role) -> Vec<u8> {
+        let role: &[u8] = match role {
+            Role::Client => b"client",
+            Role::Server => b"server",
+        };
+        let addresses = [self.from, self.to].map(|address| canonical(address).to_string());
+        let [from, to] = &addresses;
+        let parts = [
+            b"narrows protocol 2",
+            role,
+            &self.client,
+            &self.server,
+            from.as_bytes(),
+            to.as_bytes(),
+        ];
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend((part.len() as u32).to_be_bytes());
+            bytes.extend(part);
+        }
+        bytes
+    }
+    /// That whoever has that role knows the token.
+    pub fn proof(&self, token: &str, role: Role) -> [u8; 32] {
+        hmac(token.as_bytes(), &self.bytes(role))
+    }
+    /// Whether a proof is right.
+    pub fn proves(&self, token: &str, role: Role, proof: &[u8]) -> bool {
+        verify(token.as_bytes(), &self.bytes(role), proof)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transcript() -> Transcript {
+        Transcript {
+            client: [1; 16],
+            server: [2; 16],
+            from: "192.0.2.1:4000".parse().unwrap(),
+            to: "198.51.100.2:5201".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_proof_is_of_one_role_in_one_connection_between_two_addresses() {
+        let right = transcript();
+        let proof = right.proof("correct-horse", Role::Client);
+        assert!(right.proves("correct-horse", Role::Client, &proof));
+        assert!(!right.proves("correct-horse", Role::Server, &proof));
+        assert!(!right.proves("correct-house", Role::Client, &proof));
+        let others = [
+            Transcript {
+                client: [3; 16],
+                ..right
+            },
+            Transcript {
+                server: [3; 16],
+                ..right
+            },
+            Transcript {
+                client: right.server,
+                server: right.client,
+                ..right
+            },
+            Transcript {
+                from: "192.0.2.1:4001".parse().unwrap(),
+                ..right
+            },
+            Transcript {
+                to: "203.0.113.9:5201".parse().unwrap(),
+                ..right
+            },
+        ];
+        for other in others {
+            assert!(!other.proves("correct-horse", Role::Client, &proof), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_every_form() {
+        let v4: SocketAddr = "198.51.100.2:5201".parse().unwrap();
+        for form in ["[::ffff:198.51.100.2]:5201", "[64:ff9b::198.51.100.2]:5201"] {
+            assert_eq!(canonical(form.parse().unwrap()), v4);
+        }
+        let v6: SocketAddr = "[2001:db8::1]:5201".parse().unwrap();
+        assert_eq!(canonical(v6), v6);
+        assert_ne!(canonical("[64:ff9b:1::198.51.100.2]:5201".parse().unwrap()), v4);
+    }
+}

@@ -1,0 +1,305 @@
+//! The limits of the far end, in one table: what `serve --help`, `--limits` and `docs/reference/far-end.md` show is made from it.
+
+use narrows_core::units::{parse_bytes, parse_rate, parse_seconds, Bytes, Rate, Span};
+use serde_json::{json, Value};
+
+/// Streams of one session at once, and datagram streams of one iperf3 test.
+pub const STREAMS: usize = 256;
+/// Connections for objects of pages of one session at once.
+pub const OBJECTS: u64 = 32;
+/// Connections that do not belong to a session yet.
+pub const PENDING: usize = 512;
+/// Of these, from one address.
+pub const PENDING_OF_ADDRESS: usize = 64;
+/// Bytes that such a connection is sent.
+pub const PENDING_BYTES: u64 = 4096;
+/// Time that such a connection may take to name its protocol, ns.
+pub const UNKNOWN: u64 = 5_000_000_000;
+/// Nothing is sent for a session whose client has shown no sign of life for so long, ns.
+pub const SILENCE: u64 = 2_000_000_000;
+/// A session whose client has shown no sign of life, or a load that has made no progress, for so long ends, ns.
+pub const GONE: u64 = 15_000_000_000;
+/// A session without load ends after so long without a request, ns.
+pub const IDLE: u64 = 60_000_000_000;
+/// Datagrams per second that an unvalidated source gets back from `--echo` where they are not those of `narrows latency`.
+pub const UNRECOGNISED: u64 = 100;
+/// A source may be ahead of its packet rate by so much, ns.
+pub const BURST: u64 = 100_000_000;
+/// Bytes of unanswered questions that are remembered for an unvalidated source.
+pub const CREDIT: u32 = 2048;
+/// Ports below are privileged: services that may answer an answer.
+pub const PRIVILEGED: u16 = 1024;
+/// Wrong tokens of one address before it has to wait.
+pub const FREE_GUESSES: u32 = 3;
+/// The first wait after them and the longest, ns; each is twice the one before.
+pub const BACKOFF: (u64, u64) = (1_000_000_000, 60_000_000_000);
+
+/// The limits that options set.
+#[derive(Copy, Clone, Debug)]
+pub struct Limits {
+    /// Of one session, all its streams together, each way alike.
+    pub rate: Option<Rate>,
+    /// Of the datagrams that this host sends for one session without being asked by each.
+    pub udp_rate: Rate,
+    /// Of one session.
+    pub duration: Span,
+    /// Of one session.
+    pub bytes: Bytes,
+    /// Sessions at once.
+    pub clients: u64,
+    /// Sessions of one address at once; `None` is a quarter of all.
+    pub per_address: Option<u64>,
+    /// Answers per second to one source, and to one session.
+    pub packets: u64,
+    /// Socket memory of all sessions; one address may have half.
+    pub memory: Bytes,
+    /// New connections per second from one address, and how many at once.
+    pub new_connections: (u64, u64),
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            rate: None,
+            udp_rate: Rate::mbit(1000),
+            duration: Span::s(600),
+            bytes: Bytes::new(100_000_000_000),
+            clients: 64,
+            per_address: None,
+            packets: 250_000,
+            memory: Bytes::new(512_000_000),
+            new_connections: (256, 1024),
+        }
+    }
+}
+
+/// One limit, as people read it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// The option that sets it; empty where it is fixed.
+    pub option: &'static str,
+    /// What stands for its value.
+    pub metavar: &'static str,
+    /// To whom it applies.
+    pub of: &'static str,
+    /// Without the option.
+    pub default: String,
+    /// What it limits.
+    pub text: &'static str,
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}s", ns / 1_000_000_000)
+}
+
+impl Limits {
+    /// Sessions of one address.
+    pub fn per_address(&self) -> u64 {
+        self.per_address.unwrap_or((self.clients / 4).max(1))
+    }
+    /// Connections of one address that do not belong to a session: as many as its sessions may need to begin together.
+    pub fn pending_per_address(&self) -> usize {
+        PENDING_OF_ADDRESS.max(self.per_address() as usize)
+    }
+    /// The same of all addresses.
+    pub fn pending(&self) -> usize {
+        PENDING.max(self.clients as usize)
+    }
+    /// Reads one of the options; `None` where it is no limit's.
+    pub fn set(&mut self, option: &str, value: &str) -> Option<Result<(), String>> {
+        let unit = |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
+        let number = |most: u64| {
+            let n = value.parse().ok().filter(|n| (1..=most).contains(n));
+            n.ok_or(format!("a number from 1 to {most}"))
+        };
+        let done = match option {
+            "--rate" => parse_rate(value).map(|rate| self.rate = Some(rate)).map_err(unit),
+            "--udp-rate" => parse_rate(value).map(|rate| self.udp_rate = rate).map_err(unit),
+            "--duration" => parse_seconds(value).map(|span| self.duration = span).map_err(unit),
+            "--bytes" => parse_bytes(value).map(|bytes| self.bytes = bytes).map_err(unit),
+            "--memory" => parse_bytes(value).map(|bytes| self.memory = bytes).map_err(unit),
+            "--clients" => number(10_000).map(|n| self.clients = n),
+            "--clients-per-address" => number(10_000).map(|n| self.per_address = Some(n)),
+            "--packets" => number(10_000_000).map(|n| self.packets = n),
+            "--new-connections" => number(1_000_000).map(|n| self.new_connections = (n, 4 * n)),
+            _ => return None,
+        };
+        Some(done)
+    }
+    /// All limits, those of options first.
+    pub fn table() -> Vec<Row> {
+        let limits = Limits::default();
+        let row = |option, metavar, of, default: &dyn std::fmt::Display, text| Row {
+            option,
+            metavar,
+            of,
+            default: default.to_string(),
+            text,
+        };
+        let (new, at_once) = limits.new_connections;
+        vec![
+            row(
+                "--rate",
+                "RATE",
+                "session",
+                &"none",
+                "rate of all its streams, objects and datagrams together, each way",
+            ),
+            row(
+                "--udp-rate",
+                "RATE",
+                "session",
+                &"1Gbit",
+                "rate of the datagrams that this host sends (iperf3 -u -R)",
+            ),
+            row("--duration", "SPAN", "session", &"10min", "time that it may last"),
+            row("--bytes", "BYTES", "session", &"100GB", "bytes that it may move"),
+            row("--clients", "N", "host", &limits.clients, "sessions at once"),
+            row(
+                "--clients-per-address",
+                "N",
+                "address",
+                &"a quarter of --clients",
+                "sessions at once",
+            ),
+            row(
+                "--packets",
+                "N",
+                "session, source",
+                &limits.packets,
+                "datagrams answered per second",
+            ),
+            row(
+                "--memory",
+                "BYTES",
+                "host",
+                &"512MB",
+                "socket memory of all sessions; of one address half",
+            ),
+            row(
+                "--new-connections",
+                "N",
+                "address",
+                &new,
+                "new TCP connections per second; four times as many at once",
+            ),
+            row("", "", "session", &STREAMS, "streams at once"),
+            row("", "", "session", &OBJECTS, "connections for objects of pages at once"),
+            row(
+                "",
+                "",
+                "session",
+                &seconds(SILENCE),
+                "silence of the client after which nothing more is sent",
+            ),
+            row(
+                "",
+                "",
+                "session",
+                &seconds(GONE),
+                "silence of the client, or load without progress, after which it ends",
+            ),
+            row(
+                "",
+                "",
+                "session",
+                &seconds(IDLE),
+                "time without load and without a request after which it ends",
+            ),
+            row(
+                "",
+                "",
+                "host",
+                &PENDING,
+                "TCP connections that do not belong to a session yet; --clients where that is more",
+            ),
+            row(
+                "",
+                "",
+                "address",
+                &PENDING_OF_ADDRESS,
+                "of these, --clients-per-address where that is more; the oldest makes room",
+            ),
+            row("", "", "connection", &seconds(UNKNOWN), "time to name its protocol"),
+            row(
+                "",
+                "",
+                "connection",
+                &PENDING_BYTES,
+                "bytes that it is sent before it belongs to a session",
+            ),
+            row(
+                "",
+                "",
+                "address",
+                &FREE_GUESSES,
+                "wrong tokens before it has to wait, 1 s at first, then twice as long each, up to 60 s",
+            ),
+            row(
+                "",
+                "",
+                "source",
+                &UNRECOGNISED,
+                "datagrams per second echoed to other programs than `narrows latency`",
+            ),
+            row(
+                "",
+                "",
+                "source",
+                &at_once,
+                "new TCP connections at once, with the default of --new-connections",
+            ),
+        ]
+    }
+    /// The lines of `--help` that stand for the options among them.
+    pub fn help() -> String {
+        let rows = Limits::table();
+        let lines = rows.iter().filter(|row| !row.option.is_empty()).map(|row| {
+            let name = format!("{} {}", row.option, row.metavar);
+            format!(
+                "  {name:<24} {} of one {} [default: {}]\n",
+                row.text, row.of, row.default
+            )
+            .replace("of one host ", "")
+        });
+        lines.collect()
+    }
+    /// For tools.
+    pub fn to_json() -> Value {
+        let row = |row: &Row| json!({ "option": row.option, "metavar": row.metavar, "of": row.of, "default": row.default, "text": row.text });
+        Limits::table().iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_of_the_table_is_read_and_its_default_is_the_default() {
+        let mut limits = Limits::default();
+        for row in Limits::table().iter().filter(|row| !row.option.is_empty()) {
+            // A default that is no value says so in words.
+            let words = row.default == "none" || row.default.contains(' ');
+            let set = limits.set(row.option, if words { "7" } else { &row.default });
+            assert!(set.is_some(), "{}", row.option);
+            assert!(words || set == Some(Ok(())), "{} {}: {set:?}", row.option, row.default);
+        }
+        limits.rate = None;
+        limits.per_address = None;
+        assert_eq!(format!("{limits:?}"), format!("{:?}", Limits::default()));
+        assert_eq!(limits.set("--port", "1"), None);
+        assert!(limits.set("--clients", "0").is_some_and(|done| done.is_err()));
+    }
+
+    #[test]
+    fn one_address_never_has_all_seats_of_two_or_more() {
+        for clients in 2..100 {
+            let limits = Limits {
+                clients,
+                ..Limits::default()
+            };
+            assert!(limits.per_address() < clients);
+        }
+    }
+}

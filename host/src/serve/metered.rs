@@ -1,0 +1,365 @@
+//! The sockets by which the far end sends. Each charges what it sends to a budget, and none shows how to send without one: the only
+//! calls of this folder that send are in this file (a test compares).
+//!
+//! | socket | for | charged to |
+//! |---|---|---|
+//! | [`Connection`] | control connections, HTTP | a few bytes of its own, then a session's [`Allowance`] |
+//! | [`DatagramSocket`] | pings, iperf3's datagrams | a [`Permit`] for each answer, an [`Allowance`] for the rest |
+//! | [`AnswerSocket`] | echo, STAMP, irtt, timed questions | a [`Permit`] for each answer |
+//!
+//! TCP load is sent by [`crate::bulk`], whose streams cannot be made without the budget of a session.
+
+use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
+use super::limits::PENDING_BYTES;
+use crate::latency::timed_socket::{Got, Left, TimedSocket};
+use crate::socket::{self, Datagram, Outgoing, BATCH};
+use crate::sys;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// Bytes of one document of counters.
+const METRICS: u64 = 64 << 10;
+/// Unsent bytes of an object that wait in the kernel.
+const OBJECT_UNSENT: u32 = 128 << 10;
+
+/// Who pays for what a connection sends.
+enum Payer {
+    /// Nobody yet: so many bytes are left.
+    Nobody(u64),
+    /// A session, for its control connection.
+    Control(Arc<Allowance>),
+    /// A session, for objects of pages.
+    Objects(Arc<Allowance>),
+}
+
+/// The account of a connection.
+struct Ticket {
+    source: Source,
+    accounts: Arc<Accounts>,
+    payer: Payer,
+    charged: u64,
+}
+
+impl Ticket {
+    /// Nobody pays for it any more; false where nobody did.
+    fn leave(&mut self) -> bool {
+        match std::mem::replace(&mut self.payer, Payer::Nobody(PENDING_BYTES)) {
+            Payer::Nobody(left) => {
+                self.payer = Payer::Nobody(left);
+                return false;
+            }
+            Payer::Control(allowance) => allowance.hold(&mut self.charged, 0),
+            Payer::Objects(allowance) => {
+                allowance.hold(&mut self.charged, 0);
+                allowance.remove_object();
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.leave() {
+            self.accounts.settled(self.source);
+        }
+    }
+}
+
+/// A TCP connection that was accepted.
+pub struct Connection {
+    socket: OwnedFd,
+    from: SocketAddr,
+    ticket: Ticket,
+}
+
+/// What came of accepting.
+pub enum Accepted {
+    /// Nobody waits.
+    None,
+    /// A connection.
+    Connection(Connection),
+    /// One whose address makes more of them than it may: it was closed at once.
+    TooMany,
+}
+
+impl Connection {
+    /// The next connection of a listener.
+    pub fn accept(listener: &OwnedFd, accounts: &Arc<Accounts>, metrics: bool, now: u64) -> io::Result<Accepted> {
+        let Some((socket, from)) = socket::accept(listener)? else {
+            return Ok(Accepted::None);
+        };
+        let source = Source::from(from.ip());
+        if !accounts.connected(source, now) {
+            // A reset leaves nothing behind in this kernel.
+            let _ = sys::set_reset(&socket);
+            return Ok(Accepted::TooMany);
+        }
+        let ticket = Ticket {
+            source,
+            accounts: Arc::clone(accounts),
+            payer: Payer::Nobody(if metrics { METRICS } else { PENDING_BYTES }),
+            charged: 0,
+        };
+        Ok(Accepted::Connection(Connection { socket, from, ticket }))
+    }
+    /// The client's address.
+    pub fn from(&self) -> IpAddr {
+        self.from.ip()
+    }
+    /// The same with its port.
+    pub fn peer(&self) -> SocketAddr {
+        self.from
+    }
+    /// The same, as limits see it.
+    pub fn source(&self) -> Source {
+        self.ticket.source
+    }
+    /// For options, for waiting, and for reading.
+    pub fn fd(&self) -> &OwnedFd {
+        &self.socket
+    }
+    /// Number of the descriptor: the kernel gives the lowest that is free.
+    pub fn number(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+    /// Whether it does not belong to a session.
+    pub fn pending(&self) -> bool {
+        matches!(self.ticket.payer, Payer::Nobody(_))
+    }
+    /// It is the control connection of a session from now on.
+    pub fn admit(&mut self, allowance: &Arc<Allowance>) {
+        if self.pending() {
+            self.ticket.accounts.settled(self.ticket.source);
+            socket::watch_peer(&self.socket);
+            self.ticket.payer = Payer::Control(Arc::clone(allowance));
+        }
+    }
+    /// It fetches objects of a session from now on; false where that has as many such connections as it may.
+    pub fn fetch(&mut self, allowance: &Arc<Allowance>) -> bool {
+        if let Payer::Objects(now) = &self.ticket.payer {
+            return Arc::ptr_eq(now, allowance) && !allowance.spent();
+        }
+        if !self.pending() || !allowance.add_object() {
+            return false;
+        }
+        self.ticket.accounts.settled(self.ticket.source);
+        let _ = sys::set_notsent_lowat(&self.socket, OBJECT_UNSENT);
+        self.ticket.payer = Payer::Objects(Arc::clone(allowance));
+        true
+    }
+    /// Its session has ended: it may send a farewell of so many bytes yet.
+    pub fn dismiss(&mut self, farewell: usize) {
+        if self.ticket.leave() {
+            self.ticket.accounts.unsettled(self.ticket.source);
+            self.ticket.payer = Payer::Nobody(farewell as u64);
+        }
+    }
+    /// Writes what the kernel takes of `bytes`; `None` where that is nothing now.
+    pub fn send(&mut self, bytes: &[u8], now: u64) -> io::Result<Option<usize>> {
+        let most = match &self.ticket.payer {
+            Payer::Nobody(0) => return Err(io::Error::other("it may send nothing more")),
+            Payer::Nobody(left) => usize::try_from(*left).unwrap_or(usize::MAX),
+            Payer::Objects(allowance) if allowance.spent() => return Err(io::Error::other("its session has ended")),
+            Payer::Control(_) | Payer::Objects(_) => usize::MAX,
+        };
+        let sent = sys::send_some(&self.socket, &bytes[..bytes.len().min(most)])?;
+        if let Some(n) = sent {
+            match &mut self.ticket.payer {
+                Payer::Nobody(left) => *left -= n as u64,
+                Payer::Control(allowance) | Payer::Objects(allowance) => allowance.load().took(now, n as u64),
+            }
+        }
+        Ok(sent)
+    }
+    /// Charges the memory that its socket and `more` bytes of ours take, and notes when its peer was heard.
+    pub fn look(&mut self, more: usize, now: u64) {
+        let ticket = &mut self.ticket;
+        if let Payer::Control(allowance) | Payer::Objects(allowance) = &ticket.payer {
+            allowance.hold(&mut ticket.charged, socket::memory(&self.socket) + more as u64);
+            allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
+        }
+    }
+    /// The socket alone, for load of a session: [`crate::bulk::Stream`] charges what it moves.
+    pub fn into_load(self) -> OwnedFd {
+        self.socket
+    }
+}
+
+/// Answers that leave together.
+#[derive(Default)]
+pub struct Answers {
+    list: Vec<Outgoing>,
+}
+
+impl Answers {
+    /// One more, where its permit covers it.
+    pub fn push(&mut self, answer: Outgoing, permit: Permit) {
+        if answer.len <= permit.bytes() {
+            self.list.push(answer);
+        }
+    }
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Outgoing> {
+        self.list.iter()
+    }
+    /// None yet.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// What has left of datagrams that nobody asked for one by one.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Flooded {
+    /// So many, and the socket took all of them.
+    All(u64),
+    /// So many: the socket has no room for more.
+    Some(u64),
+    /// None before this time, ns of the even clock.
+    Wait(u64),
+    /// None any more.
+    Stop,
+}
+
+/// The datagram socket of all sessions.
+pub struct DatagramSocket {
+    fd: OwnedFd,
+    v6: bool,
+}
+
+impl DatagramSocket {
+    /// At that address, which sockets of single clients may share.
+    pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
+        Ok(DatagramSocket {
+            fd: socket::shared_datagrams(at)?,
+            v6: at.is_ipv6(),
+        })
+    }
+    /// Datagrams that have come; how many were lost before them, where the kernel says so.
+    pub fn receive(&self, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {
+        socket::receive(&self.fd, to)
+    }
+    /// Waits for datagrams, for so many ns.
+    pub fn wait(&self, ns: u64) {
+        let _ = sys::wait_readable(&[self.fd.as_raw_fd()], ns);
+    }
+    /// Sends the answers. One that the socket has no room for is lost like any other.
+    pub fn answer(&self, answers: &mut Answers) {
+        for some in answers.list.chunks(BATCH) {
+            let _ = socket::send(&self.fd, some, self.v6);
+        }
+        answers.list.clear();
+    }
+    /// Sends up to `wanted` datagrams of `len` bytes, as many as the allowance has now; `datagram` is told their places, from zero.
+    pub fn flood(
+        &self,
+        allowance: &Allowance,
+        (wanted, len): (usize, usize),
+        now: u64,
+        datagram: impl FnMut(usize) -> Outgoing,
+    ) -> Flooded {
+        let n = match allowance.datagrams(wanted.min(BATCH), len, now) {
+            Datagrams::Send(n) => n,
+            Datagrams::Wait(until) => return Flooded::Wait(until),
+            Datagrams::Stop => return Flooded::Stop,
+        };
+        let list: Vec<Outgoing> = (0..n).map(datagram).collect();
+        let sent = socket::send(&self.fd, &list, self.v6).unwrap_or(0);
+        allowance
+            .load()
+            .took(now, list[..sent].iter().map(|one| one.len as u64).sum());
+        if sent < n {
+            Flooded::Some(sent as u64)
+        } else {
+            Flooded::All(sent as u64)
+        }
+    }
+}
+
+/// The socket of a service that answers single datagrams.
+pub struct AnswerSocket {
+    socket: TimedSocket,
+}
+
+impl AnswerSocket {
+    /// At `at`; with a peer, for that one alone.
+    pub fn new(at: SocketAddr, peer: Option<SocketAddr>) -> io::Result<AnswerSocket> {
+        Ok(AnswerSocket {
+            socket: TimedSocket::new(at, peer, true, peer.is_some())?,
+        })
+    }
+    /// Where it is.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.socket.local()
+    }
+    /// For options.
+    pub fn fd(&self) -> &OwnedFd {
+        self.socket.fd()
+    }
+    /// The next datagram; `waits`: for some time, asleep.
+    pub fn receive(&self, to: &mut [u8], waits: bool) -> io::Result<Option<Got>> {
+        if waits {
+            self.socket.wait_for(to)
+        } else {
+            self.socket.receive(to)
+        }
+    }
+    /// Sends an answer; its number, or `None` where the permit does not cover it or there is no room.
+    pub fn send(&mut self, bytes: &[u8], to: Option<SocketAddr>, class: u8, permit: Permit) -> io::Result<Option<u32>> {
+        if bytes.len() > permit.bytes() {
+            return Ok(None);
+        }
+        self.socket.send(bytes, to, Some(class))
+    }
+    /// When an answer left.
+    pub fn departure(&self) -> Option<Left> {
+        self.socket.departure()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// A service that sent by a socket of its own would be charged nothing.
+    #[test]
+    fn nothing_else_of_the_far_end_sends() {
+        let files = [
+            ("answering.rs", include_str!("answering.rs")),
+            ("budget.rs", include_str!("budget.rs")),
+            ("counters.rs", include_str!("counters.rs")),
+            ("iperf.rs", include_str!("iperf.rs")),
+            ("limits.rs", include_str!("limits.rs")),
+            ("door.rs", include_str!("door.rs")),
+            ("mod.rs", include_str!("mod.rs")),
+            ("options.rs", include_str!("options.rs")),
+            ("page.rs", include_str!("page.rs")),
+            ("session.rs", include_str!("session.rs")),
+            ("shared.rs", include_str!("shared.rs")),
+            ("udp.rs", include_str!("udp.rs")),
+            ("latency/answer.rs", include_str!("../latency/answer.rs")),
+        ];
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serve");
+        let there = std::fs::read_dir(folder).expect("the sources").count();
+        // This file and the one of the kernel's own answers are left out.
+        assert_eq!(there, files.len() - 1 + 2, "a file of {folder} is not compared");
+        for (name, text) in files {
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for call in [
+                "sys::send",
+                "sys::write",
+                "socket::send",
+                "libc::send",
+                "libc::write",
+                "TimedSocket",
+                "UdpSocket",
+                "TcpStream",
+                ".write_all(",
+                "Budget::new",
+            ] {
+                assert!(!text.contains(call), "{name}: {call} sends without a budget");
+            }
+        }
+    }
+}
