@@ -10,6 +10,7 @@ A page marks such a part; the test compares it with what it is made from:
     <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row each
     <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes to; or those `beyond`
     <!-- made: ladder sources -->   when each came, and where that stands
+    <!-- made: limits -->          the limits of the far end, as `narrows-host serve --limits` has them
     <!-- made: kernels -->         which release of Linux brought what `narrows tune` asks about
     <!-- end -->
 
@@ -34,6 +35,7 @@ from conftest import NARROWS, ROOT
 import narrows as nw
 from narrows import _core, ladder
 from narrows.scenario import from_tree
+from narrows.serve import LIMITS
 from narrows.tune.kernels import FEATURES
 
 RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
@@ -132,12 +134,21 @@ def _kernels() -> str:
     return "\n".join(["", "| since Linux | what | commit |", "|---|---|---|", *rows, "", ""])
 
 
+def _limits() -> str:
+    def option(row: dict[str, str]) -> str:
+        return f"`{row['option']} {row['metavar']}`" if row["option"] else "–"
+
+    rows = [f"| {row['text']} | {row['of']} | {option(row)} | {row['default']} |" for row in LIMITS]
+    return "\n".join(["", "| limit | of one | option | default |", "|---|---|---|---|", *rows, "", ""])
+
+
 def _made(what: str, *of: str) -> str:
     if what == "params":
         (kind,) = (k for k in LISTED[of[0]] if k["name"] == of[1])
         return _params(kind["params"])
-    if what in {"rules", "kernels"}:
-        return _rules(LISTED["rules"]) if what == "rules" else _kernels()
+    if what in {"rules", "kernels", "limits"}:
+        made = {"rules": lambda: _rules(LISTED["rules"]), "kernels": _kernels, "limits": _limits}
+        return made[what]()
     if what == "keys":
         keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
         return (

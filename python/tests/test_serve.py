@@ -201,7 +201,7 @@ def test_congestion_controls_take_turns() -> None:
 
 
 def test_five_hundred_clients_at_once_and_none_starves() -> None:
-    with far_end("--clients", "600") as (port, _):
+    with far_end("--clients", "600", "--clients-per-address", "600") as (port, _):
         cookies, controls, loads = [], [], []
 
         def frame(value: dict[str, Any]) -> bytes:
@@ -215,7 +215,7 @@ def test_five_hundred_clients_at_once_and_none_starves() -> None:
         with contextlib.ExitStack() as open_:
             for _ in range(500):
                 control = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-                control.sendall(b"NARR\x01c".ljust(HELLO, b"\0"))
+                control.sendall(b"NARR\x02c".ljust(HELLO, b"\0"))
                 controls.append(control)
             for control in controls:
                 assert answer(control)["is"] == "greeting"
@@ -228,7 +228,7 @@ def test_five_hundred_clients_at_once_and_none_starves() -> None:
                 assert answer(control)["is"] == "open"
             for cookie in cookies:
                 load = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-                load.sendall((b"NARR\x01d\0\1" + cookie).ljust(HELLO, b"\0"))
+                load.sendall((b"NARR\x02d\0\1" + cookie).ljust(HELLO, b"\0"))
                 load.setblocking(False)
                 loads.append(load)
             # All of them want to send all the time; they may take what they are given.
@@ -273,7 +273,7 @@ def test_the_wrong_token_and_garbage_are_refused_and_counted() -> None:
                 os.urandom(2000),
                 b"\0" * 500,
                 b"GET /" + b"x" * 4000,
-                b"NARR\x01c".ljust(HELLO, b"\0") + b"\xff" * 999,
+                b"NARR\x02c".ljust(HELLO, b"\0") + b"\xff" * 999,
             ]
             for i in range(n):
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as peer:

@@ -1,0 +1,560 @@
+"""What the far end allows one session, one address and everybody: seats, connections, bytes, rate, packets, silence."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from pages import RENEW
+from test_serve import HELLO, counters, far_end, free_port, memory_kb
+from wires import DEVICE, FAR, NEAR, run, wire
+
+from narrows.live import HOST
+
+TOKEN = "correct-horse"
+COOKIE = b"abcdefghijklmnopqrstuvwxyz234567abcd\0"
+
+
+def frame(value: object) -> bytes:
+    text = json.dumps(value).encode()
+    return struct.pack(">I", len(text)) + text
+
+
+def told(of: socket.socket) -> dict[str, object]:
+    """The next frame."""
+    head = of.recv(4, socket.MSG_WAITALL)
+    assert len(head) == 4, "it hung up"
+    return dict(json.loads(of.recv(struct.unpack(">I", head)[0], socket.MSG_WAITALL)))
+
+
+def connect(port: int, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
+
+
+def proof(token: str, role: str, nonces: tuple[bytes, bytes], addresses: tuple[str, str]) -> str:
+    """As docs/reference/far-end.md has it: of the client's nonce and address first."""
+    parts = (b"narrows protocol 2", role.encode(), *nonces, *(address.encode() for address in addresses))
+    message = b"".join(struct.pack(">I", len(part)) + part for part in parts)
+    return hmac.new(token.encode(), message, hashlib.sha256).hexdigest()
+
+
+def session(
+    port: int, source: str = "127.0.0.1", token: str | None = None, to: str | None = None
+) -> tuple[socket.socket, dict[str, object]]:
+    """A control connection, and the answer to the proof."""
+    control, nonce = connect(port, source), os.urandom(16)
+    control.sendall((b"NARR\x02c\0\0" + nonce).ljust(HELLO, b"\0"))
+    greeting = told(control)
+    assert (greeting["is"], greeting["protocol"]) == ("greeting", 2)
+    here, there = f"{source}:{control.getsockname()[1]}", to or f"127.0.0.1:{port}"
+    assert greeting["you"] == here
+    nonces = (nonce, bytes.fromhex(str(greeting["nonce"])))
+    proved = token and proof(token, "client", nonces, (here, there))
+    control.sendall(frame({"proof": proved, "to": there}))
+    answer = told(control)
+    if token and answer["is"] == "welcome":
+        assert answer["proof"] == proof(token, "server", nonces, (here, there))
+    return control, answer
+
+
+def until(done: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether it happens, sooner or later."""
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_the_table_of_limits_is_the_programs() -> None:
+    printed = subprocess.run([HOST, "serve", "--limits"], capture_output=True, text=True, check=True, timeout=20)
+    rows = json.loads(printed.stdout)
+    file = ROOT / "python/narrows/data/serve_limits.json"
+    text = "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n"
+    if RENEW:
+        file.write_text(text, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == text
+    help_text = subprocess.run([HOST, "--help"], capture_output=True, text=True, check=True, timeout=20).stdout
+    for row in rows:
+        assert not row["option"] or f"  {row['option']} {row['metavar']} " in help_text
+
+
+def test_one_address_leaves_seats_to_others() -> None:
+    with far_end("--clients", "4", "--clients-per-address", "3") as (port, _), contextlib.ExitStack() as open_:
+        for n in range(5):
+            control, answer = session(port)
+            open_.enter_context(control)
+            assert answer["is"] == ("welcome" if n < 3 else "refused"), answer
+        assert "your address" in str(answer["why"])
+        iperf = open_.enter_context(connect(port))
+        iperf.sendall(COOKIE)
+        assert iperf.recv(1) == b"\xff"
+        control, answer = session(port, "127.0.0.2")
+        open_.enter_context(control)
+        assert answer["is"] == "welcome"
+        # All seats are taken now; one that is given back is somebody else's.
+        control.sendall(frame({"do": "bye"}))
+        assert control.recv(1) == b""
+        control, answer = session(port, "127.0.0.3")
+        open_.enter_context(control)
+        assert answer["is"] == "welcome"
+
+
+@pytest.mark.parametrize("first", [b"", b"G", b"GET /", b"NARR", (b"NARR\x02c").ljust(HELLO, b"\0"), b"abc"])
+def test_one_byte_does_not_make_a_connection_known(first: bytes) -> None:
+    at = free_port()
+    with far_end("--metrics", f"127.0.0.1:{at}") as (port, _), contextlib.ExitStack() as open_:
+        for _ in range(150):
+            crowd = open_.enter_context(connect(port, "127.0.0.66"))
+            crowd.sendall(first)
+        assert until(lambda: counters(at)["connections"] <= 64 + 2)
+        _control, answer = session(port)
+        assert answer["is"] == "welcome"
+        _control.close()
+
+
+def test_descriptors_run_out_and_others_still_get_in() -> None:
+    serve = f"{HOST} serve --bind 127.0.0.1 --port 0 --tied"
+    words = ["sh", "-c", f"ulimit -n 64; exec {serve}"]
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child,
+        contextlib.ExitStack() as open_,
+    ):
+        try:
+            assert child.stdout is not None
+            port = int(child.stdout.readline().rsplit(":", 1)[1])
+            for _ in range(60):
+                open_.enter_context(connect(port, "127.0.0.66"))
+            for source in ("127.0.0.1", "127.0.0.2"):
+                control, answer = session(port, source)
+                open_.enter_context(control)
+                assert answer["is"] == "welcome"
+            # It sleeps while nobody comes.
+            spent = lambda: sum(map(int, Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))  # noqa: E731
+            before = spent()
+            time.sleep(0.5)
+            assert (spent() - before) / os.sysconf("SC_CLK_TCK") < 0.25
+        finally:
+            child.kill()
+
+
+def test_a_flood_of_connections_is_reset_and_another_address_gets_in() -> None:
+    at = free_port()
+    with far_end("--metrics", f"127.0.0.1:{at}", "--new-connections", "20") as (port, _):
+        for _ in range(400):
+            with contextlib.suppress(OSError), connect(port, "127.0.0.66"):
+                pass
+        assert counters(at)["dropped_full_total"] > 100
+        control, answer = session(port)
+        control.close()
+        assert answer["is"] == "welcome"
+
+
+def fetch(port: int, cookie: object, size: int, seconds: float, n: int) -> int:
+    """Bytes that `n` connections get within this time, each asking again and again."""
+    got, end = [0] * n, time.monotonic() + seconds
+
+    def one(i: int) -> None:
+        with contextlib.suppress(OSError), connect(port) as link:
+            link.settimeout(0.2)
+            while time.monotonic() < end:
+                link.sendall(f"GET /{cookie}/{size} HTTP/1.1\r\n\r\n".encode())
+                body = 0
+                while body < size and time.monotonic() < end:
+                    with contextlib.suppress(TimeoutError):
+                        part = len(link.recv(1 << 16))
+                        body, got[i] = body + part, got[i] + part
+                        if part == 0:
+                            return
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(got)
+
+
+def test_objects_of_pages_are_charged_to_their_session() -> None:
+    with far_end("--rate", "8Mbit", "--bytes", "3MB") as (port, _):
+        control, welcome = session(port)
+        with control:
+            # A second of 8 Mbit/s is 1 MB; a part of an object and a kernel's buffer more come at once.
+            assert 100_000 < fetch(port, welcome["cookie"], 2_000_000, 1, 4) < 2_500_000
+            assert fetch(port, welcome["cookie"], 8_000_000, 4, 4) < 3_500_000
+            answer = told(control)
+            assert (answer["is"], "limit" in str(answer["why"])) == ("over", True)
+    with far_end() as (port, child):
+        control, welcome = session(port)
+        with control, contextlib.ExitStack() as open_:
+            before, served = memory_kb(child.pid), 0
+            for _ in range(60):
+                link = open_.enter_context(connect(port))
+                link.sendall(f"GET /{welcome['cookie']}/8000000 HTTP/1.1\r\n\r\n".encode())
+                served += b"200 OK" in link.recv(100)
+            assert served == 32
+            assert memory_kb(child.pid) < before + 32 * 400
+            # They are somebody else's as little as the session is.
+            with connect(port, "127.0.0.2") as other:
+                other.sendall(f"GET /{welcome['cookie']}/1000 HTTP/1.1\r\n\r\n".encode())
+                assert b"404" in other.recv(100)
+
+
+def test_a_rate_holds_for_datagrams_that_the_far_end_sends() -> None:
+    params = {
+        "udp": True,
+        "omit": 0,
+        "time": 30,
+        "parallel": 1,
+        "len": 1200,
+        "bandwidth": 10_000_000_000,
+        "reverse": True,
+    }
+    with (
+        far_end("--rate", "8Mbit") as (port, _),
+        connect(port) as control,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
+    ):
+        control.sendall(COOKIE)
+        assert control.recv(1) == b"\x09"
+        control.sendall(frame(params))
+        assert control.recv(1) == b"\x0a"
+        data.connect(("127.0.0.1", port))
+        data.settimeout(5)
+        data.send(b"9876")
+        assert data.recv(10) == b"6789"
+        got, begun = 0, time.monotonic()
+        while time.monotonic() < begun + 1:
+            got += len(data.recv(2000))
+        assert 2e6 < got * 8 / (time.monotonic() - begun) < 12e6
+
+
+def test_wrong_tokens_make_their_address_wait() -> None:
+    with far_end("--token", TOKEN) as (port, _):
+        for n in range(5):
+            control, answer = session(port, token="wrong-horses")
+            control.close()
+            assert answer["is"] == "refused"
+            assert ("wrong token" if n < 4 else "too many wrong tokens") in str(answer["why"]), n
+        control, answer = session(port, token=TOKEN)
+        control.close()
+        assert "too many wrong tokens" in str(answer["why"])
+        control, answer = session(port, "127.0.0.2", token=TOKEN)
+        control.close()
+        assert answer["is"] == "welcome"
+        # No token is no guess.
+        for _ in range(6):
+            control, answer = session(port, "127.0.0.3")
+            control.close()
+            assert "no token" in str(answer["why"])
+
+
+def pump(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while part := one.recv(4096):
+            other.sendall(part)
+        other.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def relay(to: int) -> Iterator[int]:
+    """Somebody who passes everything on, and the port at which he waits."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                client, _ = server.accept()
+                with client, connect(to) as far:
+                    back = threading.Thread(target=pump, args=(far, client))
+                    back.start()
+                    pump(client, far)
+                    back.join()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield int(server.getsockname()[1])
+        finally:
+            thread.join(20)
+
+
+def asked(port: int, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        HOST,
+        "measure",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--test",
+        "ping",
+        "--duration",
+        "500ms",
+        "--idle",
+        "0s",
+    ]
+    return subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=40)
+
+
+def test_a_false_far_end_that_passes_everything_on_is_not_welcomed() -> None:
+    with far_end("--token", TOKEN) as (port, _), relay(port) as false:
+        refused = asked(false, "--token", TOKEN)
+        assert refused.returncode == 2
+        assert f"--public 127.0.0.1:{false}" in refused.stderr
+    # The one that knows of its NAT says so.
+    with far_end("--token", TOKEN) as (port, _):
+        control, answer = session(port, token=TOKEN, to="192.0.2.1:5201")
+        control.close()
+        assert "--public 192.0.2.1:5201" in str(answer["why"])
+    with far_end("--token", TOKEN, "--public", "192.0.2.1:5201") as (port, _):
+        control, answer = session(port, token=TOKEN, to="192.0.2.1:5201")
+        control.close()
+        assert answer["is"] == "welcome"
+
+
+@contextlib.contextmanager
+def false_far_end(answers: list[list[dict[str, object]]]) -> Iterator[tuple[int, list[bytes]]]:
+    """One that says to the n-th connection what is given, a frame for each part that comes; what it was told first."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for frames in answers:
+                with contextlib.suppress(OSError):
+                    client, _ = server.accept()
+                    with client:
+                        client.settimeout(10)
+                        heard.append(client.recv(HELLO, socket.MSG_WAITALL))
+                        for value in frames:
+                            client.sendall(frame(value))
+                            heard.append(client.recv(4096))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield int(server.getsockname()[1]), heard
+        finally:
+            thread.join(20)
+
+
+def test_a_far_end_has_to_prove_itself() -> None:
+    greeting: dict[str, object] = {
+        "is": "greeting",
+        "narrows": "9",
+        "protocol": 2,
+        "nonce": "00" * 16,
+        "you": "127.0.0.1:9",
+    }
+    welcome = {"is": "welcome", "cookie": "00" * 16, "proof": "00" * 32}
+    with false_far_end([[{**greeting, "token": True}, welcome]]) as (port, _):
+        refused = asked(port, "--token", TOKEN)
+        assert (refused.returncode, "does not know the token" in refused.stderr) == (2, True), refused.stderr
+    with false_far_end([[{**greeting, "token": False}]]) as (port, heard):
+        refused = asked(port, "--token", TOKEN)
+        assert (refused.returncode, "requires no token" in refused.stderr) == (2, True), refused.stderr
+        assert heard[1:] in ([], [b""])
+
+
+def test_older_and_newer_ones_are_told_so() -> None:
+    with far_end("--token", TOKEN) as (port, _):
+        for version, words in ((1, "update your narrows"), (3, "update this far end")):
+            with connect(port) as older:
+                older.sendall(b"NARR" + bytes([version]) + b"c".ljust(HELLO - 5, b"\0"))
+                answer = told(older)
+                assert answer["is"] == "refused"
+                assert words in str(answer["why"])
+                assert older.recv(1) == b""
+    old: dict[str, object] = {"is": "greeting", "narrows": "0.0.9", "protocol": 1, "nonce": "00" * 16, "token": True}
+    with false_far_end([[], [old]]) as (port, heard):
+        refused = asked(port, "--token", TOKEN)
+        assert refused.returncode == 2
+        assert "narrows 0.0.9, which speaks version 1" in refused.stderr
+        # It was told no proof: that of version 1 is worth something elsewhere.
+        assert heard[0].startswith(b"NARR\x02c")
+        assert heard[1].startswith(b"NARR\x01c")
+        assert heard[2:] == [b""]
+
+
+def test_a_hundred_threads_are_not_made_at_once() -> None:
+    with far_end() as (port, _):
+        control, _welcome = session(port)
+        with control:
+            control.sendall(b"".join(frame({"do": "latency", "port": 20_000 + n}) for n in range(100)))
+            made = [told(control)["thread"] for _ in range(100)]
+    assert made[0] is True
+    assert sum(map(bool, made)) < 10
+
+
+ECHO, STAMP, IRTT, BOARD = 20_001, 20_002, 20_003, 20_004
+SERVICES = ["--echo", str(ECHO), "--stamp", str(STAMP), "--irtt", str(IRTT), "--board", str(BOARD)]
+
+PAIRS = """
+import itertools, os, socket, struct, sys, time
+here, there, first, second = sys.argv[1], sys.argv[2], *(list(map(int, words.split(","))) for words in sys.argv[3:5])
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+raw.setsockopt(socket.IPPROTO_IP, socket.IP_HDRINCL, 1)
+def out():
+    names, values = [line.split()[1:] for line in open("/proc/net/snmp") if line.startswith("Udp:")]
+    return int(dict(zip(names, values))["OutDatagrams"])
+timed = b"NARP\\x01t".ljust(88, b"\\0")
+payloads = [bytes(44), b"hello", bytes(4) + os.urandom(12) + b"n" * 48, timed, timed.replace(b"t", b"s"),
+    bytes([0x14, 0xa7, 0x5b, 1, 1, 2]), b"NARP\\x01q".ljust(64, b"\\0"), b"9876"]
+payloads += [os.urandom(64) for _ in range(20)]
+before, sent = out(), 0
+for source, target in itertools.product(first, second):
+    for payload in payloads:
+        udp = struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload
+        head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0,
+            socket.inet_aton(here), socket.inet_aton(there))
+        raw.sendto(head + udp, (there, 0))
+        sent += 1
+last, end = -1, time.monotonic() + 20
+while (now := out()) != last and time.monotonic() < end:
+    last = now
+    time.sleep(0.4)
+print(sent, now - before, now == last)
+"""
+
+
+def started(open_: contextlib.ExitStack, lines: int, *words: str) -> subprocess.Popen[str]:
+    """A process that has printed so many lines; it is killed in the end."""
+    child = open_.enter_context(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    open_.callback(child.kill)
+    assert child.stdout is not None
+    for _ in range(lines):
+        assert child.stdout.readline()
+    return child
+
+
+def stormy(between: list[str], here: str, there: str, first: list[int], second: list[int]) -> tuple[int, int, bool]:
+    """Datagrams sent in the name of one of these services to another, how many they sent then, and whether it ended."""
+    words = [",".join(map(str, ports)) for ports in (first, second)]
+    sent, answers, over = run(*between, sys.executable, "-c", PAIRS, here, there, *words).split()
+    return int(sent), int(answers), over == "True"
+
+
+def test_no_two_services_answer_each_other_for_ever() -> None:
+    with wire() as between, contextlib.ExitStack() as open_:
+        others = [str(int(word) + 100) if word.isdigit() else word for word in SERVICES]
+        serve = (*between.far, str(HOST), "serve", "--tied", "--port")
+        servers = [started(open_, 5, *serve, "5201", *SERVICES), started(open_, 5, *serve, "5301", *others)]
+        one = [5201, ECHO, STAMP, IRTT, BOARD]
+        other = [5301, *(port + 100 for port in one[1:])]
+        # On one host no port of its own is answered at all.
+        assert stormy(between.far, "127.0.0.1", "127.0.0.1", one, one)[1:] == (0, True)
+        # Of two servers each answers what is a question, and never an answer to it.
+        sent, answers, over = stormy(between.far, "127.0.0.1", "127.0.0.1", one, other)
+        assert over
+        assert 0 < answers <= 2 * sent
+        assert all(server.poll() is None for server in servers)
+
+
+def test_an_unvalidated_address_gets_no_more_than_it_sent() -> None:
+    ports = {"echo": ECHO, "stamp": STAMP, "irtt": IRTT, "board": BOARD}
+    with far_end(*SERVICES), contextlib.ExitStack() as open_:
+        ask = open_.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        ask.bind(("127.0.0.1", 0))
+        ask.settimeout(0.3)
+        opening = bytes([0x14, 0xA7, 0x5B, 1, 1, 2])
+        questions = {
+            "echo": [os.urandom(n) for n in (1, 100, 1400)],
+            "stamp": [bytes(44), bytes(200), bytes(43)],
+            "irtt": [opening] * 12,
+            "board": [b"NARP\x01t".ljust(n, b"\0") for n in (88, 500)],
+        }
+        sent = got = opened = 0
+        for name, list_ in questions.items():
+            for question in list_:
+                ask.sendto(question, ("127.0.0.1", ports[name]))
+                sent += len(question)
+                with contextlib.suppress(TimeoutError):
+                    answer = ask.recv(2000)
+                    got += len(answer)
+                    opened += name == "irtt"
+                    assert len(answer) <= len(question) or name == "irtt"
+                assert got <= sent
+        assert opened > 0
+
+
+def test_an_echo_answers_other_programs_a_hundred_times_a_second() -> None:
+    with far_end(*SERVICES), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ask:
+        ask.connect(("127.0.0.1", ECHO))
+        ask.settimeout(0.5)
+        begun, got = time.monotonic(), 0
+        for n in range(1000):
+            ask.send(b"x%d" % n)
+        with contextlib.suppress(TimeoutError):
+            while ask.recv(100):
+                got += 1
+        assert 5 < got <= 100 * (time.monotonic() - begun) + 12
+        # The same bytes again within a second are an echo of an echo.
+        time.sleep(0.1)
+        seen = 0
+        for _ in range(10):
+            ask.send(b"again")
+        with contextlib.suppress(TimeoutError):
+            while ask.recv(100):
+                seen += 1
+        assert seen == 1
+
+
+VANISH = f"""
+import json, socket, struct, subprocess, sys
+def frame(value):
+    text = json.dumps(value).encode()
+    return struct.pack(">I", len(text)) + text
+control = socket.create_connection(({FAR!r}, 5201), timeout=10)
+control.sendall({COOKIE!r})
+assert control.recv(1) == b"\\x09"
+params = {{"udp": True, "omit": 0, "time": 500, "parallel": 1, "len": 1200, "bandwidth": 5_000_000, "reverse": True}}
+control.sendall(frame(params))
+assert control.recv(1) == b"\\x0a"
+data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+data.connect(({FAR!r}, 5201))
+data.settimeout(10)
+data.send(b"9876")
+assert data.recv(10) == b"6789"
+for _ in range(3 * 500):
+    data.recv(2000)
+print("flows", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_flood_ends_when_its_client_vanishes() -> None:
+    with wire() as between, contextlib.ExitStack() as open_:
+        near = json.loads(run(*between.near, "ip", "-j", "link", "show", DEVICE))[0]["address"]
+        # Nobody in between says that the host is gone: what is sent to it leaves.
+        run(*between.far, "ip", "neigh", "replace", NEAR, "lladdr", near, "dev", DEVICE)
+        started(open_, 1, *between.far, str(HOST), "serve", "--tied")
+        # Three seconds of it: a client that only listens is alive.
+        started(open_, 1, *between.near, sys.executable, "-c", VANISH)
+        run(*between.near, "ip", "addr", "flush", "dev", DEVICE)
+
+        def sent() -> int:
+            link = json.loads(run(*between.far, "ip", "-j", "-s", "link", "show", DEVICE))[0]
+            return int(link["stats64"]["tx"]["packets"])
+
+        before, begun = sent(), time.monotonic()
+
+        def silent() -> bool:
+            now = sent()
+            time.sleep(0.5)
+            # A probe each second is all that is left; the flood has 520 packets a second.
+            return sent() - now < 20
+
+        assert until(silent)
+        assert sent() - before < 520 * (time.monotonic() - begun + 1)
