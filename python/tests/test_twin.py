@@ -16,7 +16,7 @@ import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.measurement import Measurement
 from narrows.simulated import Plan, measure
-from narrows.twin import Known, Twin, infer, signs
+from narrows.twin import CHANGES, Known, Twin, infer, signs
 from narrows.twin.fit import Budget, Guess, distance
 from narrows.twin.others import drained
 
@@ -301,6 +301,19 @@ def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
     assert down.varies
     assert (down.rate.high, down.rate.why) == (None, "the mean of a rate that varies")
     assert 10 < (down.rate.value or 0) < 20
+    # Delays and retransmissions are of several rates: they show neither the depth nor random loss.
+    assert (down.depth.value, down.depth.low, down.depth.high) == (None, None, None)
+    assert down.loss.value in (None, 0.0)
+    assert down.guess.loss == 0
+    assert [why for why in (down.depth.why, down.loss.why) if why].count(CHANGES) >= 1
+
+
+def test_traffic_of_others_that_comes_and_goes_gives_no_depth() -> None:
+    path = nw.Path(rate="14Mbit", rtt="44ms", buffer="150kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+    others = nw.Flow(workload={"kind": "on_off", "rate": "6Mbit"}, id="others")
+    down = infer(measure(path, Plan(streams=4, load_s=8), seed=902, beside=[others]), seed=2).ways["down"]
+    low, high = down.depth.low or 0.0, down.depth.high or 1e12
+    assert low <= 150e3 <= high, down.depth
 
 
 def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:

@@ -89,6 +89,8 @@ CLOCK_MS = 1e-3
 VARIES = 0.25
 """By so much of itself a rate differs between windows, beyond what chance does in the twin, when it varies."""
 
+CHANGES = "the rate varies, so that neither delays nor retransmissions show it"
+
 BOTH = "both ways were loaded at once, and pings crossed both queues"
 OTHERS = "others' traffic may take a part of the link"
 
@@ -281,7 +283,7 @@ def infer(
         setting = Setting(way, _plan(measured, way, sign), rtt, hop, seed, Budget(CEILING / len(seen)))
         found = search(sign, setting, progress=_part(progress, done, len(seen)))
         ways[way] = model = _way(sign, found, grain, setting)
-        could = (chance or lone) and model.sure != "cannot tell" and model.family != "policer"
+        could = (chance or lone) and model.sure != "cannot tell" and model.family != "policer" and not model.varies
         if could and sign.again is not None:
             alone = None if lone is None else signs(lone, way)
             again = replace(setting, budget=Budget(CEILING / len(seen)))
@@ -451,11 +453,18 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
     burst = Known(None, why="no policer")
     if family == "policer":
         burst = _interval("burst_bytes", family, guess.burst_bytes, guess.burst_bytes, 0.0)
-    if varies:
-        # What was tried to calibrate the intervals did not vary.
-        rate = Known(guess.rate_mbit, None, None, "the mean of a rate that varies")
-        sure = "likely"
-    return Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike, why=why)
+    way = Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike, why=why)
+    return _varying(way) if varies else way
+
+
+def _varying(way: Way) -> Way:
+    """The way, where its rate varies: what was tried to calibrate the intervals did not vary."""
+    rate = Known(way.guess.rate_mbit, None, None, "the mean of a rate that varies")
+    depth = Known(None, why=CHANGES) if way.family == "drop-tail" else way.depth
+    out = replace(way, rate=rate, depth=depth, sure="likely")
+    if not way.loss.value:
+        return out
+    return replace(out, loss=replace(way.loss, value=None, why=CHANGES), guess=replace(way.guess, loss=0.0))
 
 
 def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
