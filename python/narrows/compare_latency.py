@@ -44,6 +44,9 @@ _ALIKE = {
 }  # fmt: skip
 """What both have to have in common, and what it is called."""
 
+_IN_MS_FROM_US = 500
+"""Times of which the longest is at least this are compared in ms, with two digits after the point."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -126,14 +129,14 @@ def sentences(
     slow, fast = (names[1], names[0]) if first.after > first.before else (names[0], names[1])
     low, high = sorted((first.before, first.after))
     if first.sure:
-        values = f"{named(first.key)} {_ms(high)} against {_ms(low)}"
+        values = f"{named(first.key)} {' against '.join(_spans(high, low))}"
         head = f"{slow} responds {_times(high / low)} slower than {fast}: {values}."
     else:
         head = (
-            f"No difference seen between {names[0]} and {names[1]}: {named(first.key)} {_ms(first.before)} and "
-            f"{_ms(first.after)}."
+            f"No difference seen between {names[0]} and {names[1]}: {named(first.key)} "
+            f"{' and '.join(_spans(first.before, first.after))}."
         )
-    rest = [f"{named(d.key)} {d.verdict} ({_ms(d.before)}, {_ms(d.after)})" for d in found if d is not first]
+    rest = [f"{named(d.key)} {d.verdict} ({', '.join(_spans(d.before, d.after))})" for d in found if d is not first]
     out = [head, *([f"{names[1]} against {names[0]}: {listed(rest)}."] if rest else [])]
     lost = [_lost(one) for one in (before, after)]
     if any(lost):
@@ -178,13 +181,15 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f} times" if ratio < 10 else f"{ratio:.0f} times"  # noqa: PLR2004 - two digits
 
 
-def _ms(us: float) -> str:
-    """A time in ms where it is one, else in µs.
+def _spans(*values: float) -> list[str]:
+    """Times that are compared, in one unit: ms where the longest is about one or more, else µs.
 
-    >>> _ms(770.0), _ms(81.4), _ms(9.2)
-    ('0.77 ms', '0.08 ms', '9.20 µs')
+    >>> _spans(770.0, 81.4), _spans(54.1, 45.3), _spans(9.2, 8.6)
+    (['0.77 ms', '0.08 ms'], ['54.1 µs', '45.3 µs'], ['9.20 µs', '8.60 µs'])
     """
-    return f"{us / 1000:.2f} ms" if us >= 50 else span(us)  # noqa: PLR2004 - two digits of a ms
+    if max(values) < _IN_MS_FROM_US:
+        return [span(us) for us in values]
+    return [f"{us / 1000:.2f} ms" for us in values]
 
 
 def table(found: Sequence[Difference], names: tuple[str, str]) -> Table:

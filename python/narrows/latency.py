@@ -218,7 +218,8 @@ def _slow(told: Json) -> list[str]:
     said = (
         f"{slow['count']:,} answers were slow{grouped} (came more than {limit} after their question was due): {whose}."
     )
-    return [said]
+    listed_only = f"The {_SHOWN} episodes with the slowest answers are listed."
+    return [f"{said} {listed_only}" if many > _SHOWN else said]
 
 
 def _parts(told: Json) -> list[str]:
@@ -369,12 +370,14 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
             policy, _, load = name.partition(", ")
             colour = COLOURS[policies.index(policy) % len(COLOURS)]
             dash = _DASHES[loads.index(load) % len(_DASHES)]
-            values, shares = cumulative(told["response_us"]["histogram_ns"])
+            # Files of earlier versions have round trips only.
+            took = (told.get("response_us") or told["rtt_us"])["histogram_ns"]
+            values, shares = cumulative(took)
             kept = [(v, s) for v, s in zip(values, shares, strict=True) if s > 0]
             beyond.plot(
                 [v for v, _ in kept], [s for _, s in kept], color=colour, ls=dash, drawstyle="steps-post", label=name
             )
-            edges, heights = _bars(told["response_us"]["histogram_ns"])
+            edges, heights = _bars(took)
             counts.stairs(heights, edges, color=colour, ls=dash)
         for key, share in (("p50", 0.5), ("p99", 0.01), ("p99.9", 0.001), ("p99.99", 1e-4), ("p99.999", 1e-5)):
             beyond.axhline(share, color="#999999", linewidth=0.5, zorder=0)

@@ -391,6 +391,8 @@ def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode
     assert worst["answers"] > 50
     said = latency.sentences(told)
     assert f"the slowest {latency.span(told['response_us']['max'])}" in said[0]
+    listed = "The 12 episodes with the slowest answers are listed."
+    assert (listed in " ".join(latency.sentences(told))) == (told["slow"]["episodes"]["count"] > 12)
     table = latency.episodes(told)
     assert len(table.rows) <= told["slow"]["episodes"]["count"]
     assert latency.figures(told).numbers[:5] == ("min µs", "mean µs", "p50 µs", "p90 µs", "p99 µs")
