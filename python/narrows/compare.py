@@ -155,6 +155,8 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
             why = f"the tests load this direction differently ({different[figure.way].text()})"
         elif min(a.value, b.value) <= 0:
             why = "one of them is zero"
+        elif any(_total_only(one, figure) for one in (before, after)):
+            why = "the sender of UDP knows only in total what arrived"
         elif a.uncertainty is None or b.uncertainty is None:
             why = f"too short: fewer than {FEWEST} stretches of {SHORTEST_S:g} s or more"
         else:
@@ -166,6 +168,12 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
         low, high = test.interval(1 - alpha)
         found[at] = Difference(one.figure, one.before, one.after, low, high, 1 - alpha)
     return found
+
+
+def _total_only(measured: Measurement, figure: Figure) -> bool:
+    """Is it a rate of flows whose samples are what was sent?"""
+    flows = [f for f in measured.flows if f.direction == figure.way and f.goodput_mbit is not None]
+    return figure.unit == "Mbit/s" and any("sent_bytes" in f.columns and not f.acked() for f in flows)
 
 
 @dataclass(frozen=True)
@@ -402,12 +410,18 @@ def _host(measured: Measurement) -> str:
     return "" if (measured.json.get("peer") or {}).get("speaks") == "simulator" else measured.host
 
 
+def _pacing(measured: Measurement) -> str:
+    told = measured.json.get("asked") or {}
+    rate = told.get("pacing_mbit")
+    return f"{rate:g} Mbit/s" if rate else "none" if "pacing_mbit" in told else ""
+
+
 _TRAITS: dict[str, Callable[[Measurement], str]] = {
     "test": lambda measured: measured.test,
     "host": _host,
     "code point": _asked("dscp"),
     "ECN": _asked("ecn"),
-    "pacing": _asked("pacing_mbit", " Mbit/s"),
+    "pacing": _pacing,
 }
 
 

@@ -33,7 +33,7 @@ QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 FLOW_COLUMNS = (
     "t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "min_rtt_ms", "retransmits", "lost", "delivery_mbit",
-    "pacing_mbit", "busy_s", "rwnd_limited_s", "sndbuf_limited_s", "delivered_ce",
+    "pacing_mbit", "busy_s", "rwnd_limited_s", "sndbuf_limited_s", "delivered_ce", "sent_bytes",
 )  # fmt: skip
 """What a flow's samples may have."""
 

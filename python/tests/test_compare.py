@@ -156,6 +156,23 @@ def test_what_iperf3_omits_is_no_part_of_the_measurement() -> None:
     assert whole.flows[0].acked() == plain.flows[0].acked()
 
 
+def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -> None:
+    def udp(bitrate: float, lost_percent: float) -> str:
+        tree = json.loads(iperf3(1, 20))
+        tree["start"]["test_start"] |= {"protocol": "UDP", "target_bitrate": bitrate}
+        for interval in tree["intervals"]:
+            interval["streams"][0]["bytes"] = bitrate / 8
+        sent = {"socket": 5, "seconds": 10.0, "bytes": bitrate / 8 * 10, "lost_percent": lost_percent}
+        tree["end"] = {"streams": [{"udp": sent}]}
+        return json.dumps(tree)
+
+    before, after = read(udp(10e6, 0)), read(udp(30e6, 22))
+    (found,) = compare.differences(before, after)
+    assert (found.before, found.after) == (pytest.approx(10), pytest.approx(23.4))
+    assert (found.verdict, found.why) == ("cannot tell", "the sender of UDP knows only in total what arrived")
+    assert "pacing (10 Mbit/s, 30 Mbit/s)" in compare.warnings(before, after, ("a", "b"))[0]
+
+
 def test_bytes_are_interpolated_at_the_edges_of_stretches() -> None:
     acked = [(0.0, 0.0), (2.0, 2_000_000.0), (4.0, 3_000_000.0)]
     assert compare._bytes(acked, 1.5) == 1_500_000

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -189,6 +190,52 @@ def test_iperf3_itself_is_read(more: list[str], tmp_path: Path) -> None:
     assert {flow.direction for flow in theirs.flows} == ways
     for flow in theirs.flows:
         assert flow.goodput_mbit == pytest.approx(5 if "-u" in more else 10, rel=0.3)
+
+
+def _udp(loss_percent: float, *, bitrate: float = 30e6, near_sends: bool = True) -> dict[str, Any]:
+    """What iperf3 3.12 prints: the `udp` of a stream has what was sent, whichever end prints it."""
+    sent = bitrate / 8
+    seen = sent if near_sends else sent * (1 - loss_percent / 100)
+    return {
+        "start": {"connecting_to": {"host": "192.0.2.1", "port": 5201},
+                  "test_start": {"protocol": "UDP", "num_streams": 1, "duration": 4, "reverse": int(not near_sends),
+                                 "target_bitrate": bitrate, "tos": 184}},
+        "intervals": [
+            {"streams": [{"socket": 5, "start": t, "end": t + 1.0, "bytes": seen, "sender": near_sends}]}
+            for t in range(4)
+        ],
+        "end": {
+            "streams": [{"udp": {"socket": 5, "seconds": 4.0, "bytes": 4 * sent, "bits_per_second": bitrate,
+                                 "jitter_ms": 0.5, "lost_percent": loss_percent, "sender": near_sends}}],
+            "sum_received": {"seconds": 4.0},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("near_sends", [True, False])
+def test_the_goodput_of_udp_is_what_arrived(near_sends: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(_udp(20, near_sends=near_sends)))
+    theirs = files.read(tmp_path / "a.json")
+    (flow,) = theirs.flows
+    assert flow.goodput_mbit == pytest.approx(24)
+    assert flow.columns["sent_bytes" if near_sends else "acked_bytes"][-1] == pytest.approx(flow.figure("bytes"))
+    assert bool(flow.acked()) != near_sends
+    assert theirs.json["asked"]["pacing_mbit"] == 30
+    assert theirs.json["asked"]["dscp"] == 46
+
+
+def test_udp_without_the_report_of_its_receiver_has_no_goodput(tmp_path: Path) -> None:
+    tree = _udp(20)
+    tree["end"] = {}
+    (tmp_path / "a.json").write_text(json.dumps(tree))
+    (tmp_path / "b.txt").write_text(
+        "Client connecting to 192.0.2.1, UDP port 5001\n"
+        "[  3]  0.0- 1.0 sec  1.25 MBytes  10.5 Mbits/sec\n[  3]  1.0- 2.0 sec  1.25 MBytes  10.5 Mbits/sec\n"
+        "[  3]  0.0- 2.0 sec  2.50 MBytes  10.5 Mbits/sec\n"
+    )
+    for name in ("a.json", "b.txt"):
+        (flow,) = files.read(tmp_path / name).flows
+        assert flow.goodput_mbit is None, name
 
 
 IPERF2 = """\

@@ -3,8 +3,10 @@
 Source: what iperf 2.0 and 2.1 print (2.1.8 tried). Lines of a stream have its number in brackets, an interval, what was
 transferred and the rate, with units that change from line to line; with `-e` a client also prints what it sent again,
 its window and its RTT. A client sends up. Reports of the whole stream end it: the sender's, and over UDP the
-receiver's after it ("Server Report"), which has what arrived. They are left out of the samples. A text that has only
-lines of the sum over all streams (`--sum-only`) is read as one stream.
+receiver's after it ("Server Report"), which has what arrived. They are left out of the samples.
+
+The goodput of UDP is what arrived. A client's text has that in the receiver's report only, so its samples are
+`sent_bytes`. A text that has only lines of the sum over all streams (`--sum-only`) is read as one stream.
 """
 
 from __future__ import annotations
@@ -98,6 +100,9 @@ def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -
     last = float(parts[-1]["to"])
     goodput = _rate(reports[-1]) * 1e-6 if reports else so_far * 8e-6 / (last - begin) if last > begin else None
     datagrams = _DATAGRAMS.search((reports or parts)[-1]["more"])
+    sent_by_near = protocol == "udp" and way == "up"
+    if sent_by_near and not datagrams:
+        goodput = None
     return {
         "id": id_,
         "direction": way,
@@ -114,7 +119,7 @@ def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -
         "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
         "lost_share": short(int(datagrams["lost"]) / max(1, int(datagrams["sent"]))) if datagrams else None,
         "jitter_ms": float(datagrams["jitter"]) if datagrams else None,
-        "columns": ["t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
+        "columns": ["t_s", "sent_bytes" if sent_by_near else "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
         "samples": samples,
     }
 

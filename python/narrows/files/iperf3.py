@@ -3,7 +3,8 @@
 Sources: what iperf3 3.12 prints; for later versions its release notes (`--json-stream` since 3.17: an object with
 `event` and `data` on each line). RTTs are the kernel's smoothed ones, in µs, and the window is in bytes, of the
 sender and only where the sender printed it. iperf3 has no pings, so nothing is known of latency beside what its own
-connections saw. Version 3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are therefore not known.
+connections saw. The goodput of UDP is what arrived; a file of its sender has that as a total only, so its samples are
+`sent_bytes`. Version 3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are therefore not known.
 """
 
 from __future__ import annotations
@@ -83,7 +84,13 @@ def _tree(tree: Json, name: str) -> Json:
                 raise MeasurementError(f"{name}: more than {MOST_STREAMS} streams")
             # The one who printed this is the near end: it is `sender` of what goes up.
             streams.setdefault((int(row["socket"]), bool(row.get("sender", not asked.get("reverse")))), []).append(row)
-    ends = {int(who["socket"]): row for row in end.get("streams", ()) for who in row.values() if "socket" in who}
+    arrived_s = _known((end.get("sum_received") or {}).get("seconds"))
+    ends = {
+        int(who["socket"]): row | {"arrived_s": arrived_s}
+        for row in end.get("streams", ())
+        for who in row.values()
+        if "socket" in who
+    }
     protocol = str(asked.get("protocol", "TCP")).lower()
     mss = start.get("tcp_mss_default") or _MSS
     about = {"protocol": protocol, "cc": end.get("sender_tcp_congestion"), "mss_bytes": mss}
@@ -96,6 +103,7 @@ def _tree(tree: Json, name: str) -> Json:
     to = start.get("connecting_to") or start.get("accepted_connection") or {}
     directions = {f["direction"] for f in flows}
     cpu = end.get("cpu_utilization_percent") or {}
+    bitrate, tos = _known(asked.get("target_bitrate")), _known(asked.get("tos"))
     return {
         "measurement": 1,
         "id": str(start.get("cookie") or name),
@@ -106,6 +114,8 @@ def _tree(tree: Json, name: str) -> Json:
             "test": "bidir" if len(directions) == 2 else f"{protocol}_{next(iter(directions), 'up')}",  # noqa: PLR2004
             "duration_s": asked.get("duration"),
             "streams": asked.get("num_streams"),
+            **({"pacing_mbit": short(bitrate / 1e6) if bitrate else None} if bitrate is not None else {}),
+            "dscp": int(tos) >> 2 if tos is not None else None,
         },
         "peer": {
             "address": to.get("host"),
@@ -150,10 +160,15 @@ def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) ->
         cwnd = short(window / mss) if window else None
         samples.append([float(row["end"]), so_far, cwnd, ms, again if more is not None else None])
     begin, last = float(rows[0]["start"]), float(rows[-1]["end"])
-    # What arrived counts and not what was sent, where the other end told it.
-    receiver = end.get("receiver") or end.get("udp") or {}
-    rate = _known(receiver.get("bits_per_second"))
-    measured = rate / 1e6 if rate else so_far * 8e-6 / (last - begin) if last > begin else None
+    sent_by_near = about["protocol"] == "udp" and way == "up"
+    if about["protocol"] == "udp":
+        measured = (
+            _arrived_mbit(end.get("udp") or {}, end.get("arrived_s")) if sent_by_near else _mbit(so_far, last - begin)
+        )
+    else:
+        # What arrived counts and not what was sent, where the other end told it.
+        rate = _known((end.get("receiver") or {}).get("bits_per_second"))
+        measured = rate / 1e6 if rate else _mbit(so_far, last - begin)
     sent = _known((end.get("sender") or {}).get("bytes")) or so_far
     known = any("retransmits" in row for row in rows)
     udp = end.get("udp") or {}
@@ -172,9 +187,20 @@ def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) ->
         "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
         "lost_share": short((_known(udp.get("lost_percent")) or 0) / 100) if udp else None,
         "jitter_ms": _known(udp.get("jitter_ms")),
-        "columns": ["t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
+        "columns": ["t_s", "sent_bytes" if sent_by_near else "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
         "samples": samples,
     }
+
+
+def _mbit(so_far: float, took_s: float) -> float | None:
+    return so_far * 8e-6 / took_s if took_s > 0 else None
+
+
+def _arrived_mbit(udp: Json, arrived_s: float | None) -> float | None:
+    """What arrived of a stream that the near end sent; None where the receiver's report is missing."""
+    sent, lost = _known(udp.get("bytes")), _known(udp.get("lost_percent"))
+    took_s = arrived_s or _known(udp.get("seconds"))
+    return None if sent is None or lost is None or not took_s else _mbit(sent * (1 - lost / 100), took_s)
 
 
 def _known(value: Any) -> float | None:  # noqa: ANN401 - whatever the file has
