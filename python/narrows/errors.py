@@ -78,8 +78,11 @@ def named_by(options: Mapping[str, str], value: Callable[[str], str | None]) -> 
         lines = []
         for e in error.errors:
             option = options[e.key]
-            fix = (e.fix or "").partition(" = ")[2].strip('"')
-            lines.append(f"{option} {value(option)}: {e.problem}" + (f"; write {option} {fix}" if fix else ""))
+            problem, fix = e.problem, (e.fix or "").partition(" = ")[2].strip('"')
+            if fix == value(option):
+                # A scenario has bare numbers for shares, an option has text.
+                problem, fix = "needs a percent sign", f"{100 * float(fix):g}%"
+            lines.append(f"{option} {value(option)}: {problem}" + (f"; write {option} {fix}" if fix else ""))
         raise NarrowsError("\n".join(dict.fromkeys(lines))) from error
 
 

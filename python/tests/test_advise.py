@@ -363,7 +363,9 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
     [
         ((), "which path?"),
         (("--rate", "5Mbit"), "no rtt"),
-        ((*PATH, "--for", "fame"), "nothing is called `fame`"),
+        ((*PATH, "--for", "fame"), "--for fame: there is no such goal"),
+        ((*PATH, "--loss", "0.5"), "--loss 0.5: needs a percent sign; write --loss 50%"),
+        ((*PATH, "--up", "3"), "--up 3: needs a unit; write --up 3Mbit"),
         (("nothing.json",), "nothing.json"),
         (("nothing.toml", "--rate", "5Mbit"), "the file says it already"),
         ((*PATH, "--kernel", "windows"), "windows"),

@@ -45,7 +45,7 @@ SHOWN = [
         (
             NETEM,
             {
-                "rate": "20Mbit", "rtt": "100ms", "buffer": "500p", "loss": "1%",
+                "rate": "20Mbit", "rtt": "100ms", "buffer": "334p", "loss": "1%",
                 "jitter": {"kind": "normal", "spread": "10ms", "ordered": False, "correlation": 0.25},
             },
         ),
@@ -70,7 +70,7 @@ SHOWN = [
         (
             "tc qdisc add dev a root netem delay 30ms rate 10mbit; tc qdisc add dev b root netem delay 10ms rate 2mbit",
             {
-                "rate": "10Mbit", "rtt": "40ms", "delay_forward": "30ms", "buffer": "1000p",
+                "rate": "10Mbit", "rtt": "40ms", "delay_forward": "30ms", "buffer": "975p",
                 "reverse": {"rate": "2Mbit", "buffer": "1000p"},
             },
         ),
@@ -81,7 +81,7 @@ SHOWN = [
         (
             json.dumps(SHOWN),
             {
-                "rate": "20Mbit", "rtt": "100ms", "buffer": "1000p", "loss": "1%",
+                "rate": "20Mbit", "rtt": "100ms", "buffer": "834p", "loss": "1%",
                 "jitter": {"kind": "uniform", "spread": "10ms", "ordered": False},
             },
         ),
@@ -317,7 +317,8 @@ def test_a_discipline_keeps_its_options(text: str, queue: dict[str, Any]) -> Non
         ),
         (SQM.replace("cake", "fq_codel"), ["`linklayer ethernet`", "`overhead 44`"]),
         ("policy-map x\n class y\n  police cir 2000000 bc 62500 exceed-action set-dscp-transmit cs1\n  set dscp ef",
-         ["`exceed-action set-dscp-transmit`", "`cs1`", "`set dscp ef`"]),
+         ["`set dscp ef`"]),
+        ("police cir 2000000 bc 62500 exceed-action set-prec-transmit 3", ["`exceed-action set-prec-transmit 3`"]),
     ],
 )  # fmt: skip
 def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: list[str]) -> None:
@@ -359,6 +360,42 @@ def test_netems_limit_holds_what_it_delays() -> None:
         assert "policer" not in read(f"tc qdisc add dev e root {text}").path.tree()
 
 
+def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
+    # 200 ms at 5 Mbit/s are 83 frames of 1514 bytes: 50 of them let 3.03 Mbit/s pass.
+    found = read("tc qdisc add dev e root netem delay 200ms rate 5mbit limit 50")
+    assert found.path.tree()["policer"]["rate"] == "3.028Mbit"
+    assert judge(found.path).rows["BBR"]["goodput_mbit"][0] < 3.03
+    # Where more fit, they wait: 100 of 183.
+    tree = read("tc qdisc add dev e root netem delay 200ms rate 5mbit limit 183").path.tree()
+    assert tree["buffer"] == "100p"
+    assert "policer" not in tree
+
+
+def test_an_action_that_marks_and_transmits_does_not_drop() -> None:
+    police = "police cir 2000000 bc 62500 be 62500 conform-action transmit exceed-action"
+    for action, exceed in (("set-dscp-transmit af11", "af11"), ("set-dscp-transmit 10", "af11"),
+                           ("set-qos-transmit 4", "pass"), ("drop", None)):  # fmt: skip
+        policer = read(f"{police} {action} violate-action drop").path.tree()["policer"]
+        assert policer.get("exceed") == exceed, action
+
+
+def test_units_of_ios_xr_count() -> None:
+    policer = read("policy-map x\n class y\n  police rate 10 mbps burst 250 kbytes\n").path.tree()["policer"]
+    assert policer == {"kind": "cir", "cir": "10Mbit", "bc": "250000B"}
+    with pytest.raises(ConfigError, match="`burst` in ms"):
+        read("police rate 10 mbps burst 100 ms")
+
+
+def test_vyos_interfaces_are_no_part_of_a_policy_and_a_second_policy_is_an_assumption() -> None:
+    lines = ["qos policy cake W bandwidth 30mbit", "qos interface eth0 egress W",
+             "interfaces ethernet eth0 traffic-policy out W", "interfaces ethernet eth0 mtu 1400"]  # fmt: skip
+    found = read("\n".join(f"set {line}" for line in lines))
+    assert found.left == ["line 4: `set interfaces ethernet eth0 mtu 1400`"]
+    assert not any("reverse" in one for one in found.assumed)
+    both = read("\n".join(f"set {line}" for line in [*lines, "qos policy network-emulator N delay 20"]))
+    assert any("the reverse direction goes through N" in one for one in both.assumed)
+
+
 def test_hfsc_is_refused_by_its_name() -> None:
     shown = json.dumps([{"kind": "hfsc", "dev": "e", "root": True, "options": {}}])
     for text in (
@@ -396,7 +433,7 @@ def test_wrapped_lines_of_a_router_are_one_command() -> None:
         (
             ["network-emulator N network-delay 50", "network-emulator N bandwidth 10mbit",
              "network-emulator N packet-loss 1", "network-emulator N queue-limit 200"],
-            {"rate": "10Mbit", "rtt": "50ms", "buffer": "200p", "loss": "1%"},
+            {"rate": "10Mbit", "rtt": "50ms", "buffer": "158p", "loss": "1%"},
         ),
         (
             ["limiter L default bandwidth 2mbit", "limiter L default burst 62500"],
@@ -453,4 +490,4 @@ def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     assert "Traceback" not in wrong.stderr
     assert cli("from", "nosuch.conf").stderr.startswith("no file nosuch.conf; as text: line 1: ")
     unused = cli("from", "tc qdisc add dev e root netem delay 50ms rate 200000", "--rtt", "20")
-    assert (unused.returncode, unused.stderr) == (2, 'path.rtt = "20" needs a unit\n    write: rtt = "20ms"\n')
+    assert (unused.returncode, unused.stderr) == (2, "--rtt 20: needs a unit; write --rtt 20ms\n")

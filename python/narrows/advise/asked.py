@@ -133,7 +133,7 @@ class Asked:
             raise NarrowsError(f"nobody is called `{self.role}`\n    write: --as {'|'.join(ROLES)}")
         unknown = [care for care in self.cares if care not in CARES]
         if unknown:
-            raise NarrowsError(f"nothing is called `{unknown[0]}`\n    write: --for {','.join(CARES)}")
+            raise NarrowsError(f"--for {unknown[0]}: there is no such goal\n    write: --for {','.join(CARES)}")
         if not self.cares:
             object.__setattr__(self, "cares", CARED[self.role])
 

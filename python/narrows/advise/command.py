@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from narrows import _core, output, untrusted_input
-from narrows.errors import NarrowsError, reason
+from narrows.errors import NarrowsError, named_by, reason
 from narrows.scenario import name_of, unread
 
 if TYPE_CHECKING:
@@ -167,7 +167,9 @@ def _stated(given: Mapping[str, str | None]) -> Place:
 
     keys = {name: value for name, value in given.items() if name != "up"}
     reverse = Hop(rate=given["up"]) if given["up"] else None
-    return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
+    options = {f"path.{name}": f"--{name}" for name in keys} | {"path.reverse.rate": "--up"}
+    with named_by(options, lambda option: given.get(option.removeprefix("--"))):
+        return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
 
 
 def _from_file(
@@ -364,9 +366,9 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.show import console  # noqa: PLC0415
 
     # Wrong is wrong also where the text says its own.
-    _core.check_toml(
-        Scenario(Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s").toml(), "the options"
-    )
+    with named_by({"path.rtt": "--rtt", "path.rate": "--rate"}, {"--rtt": rtt, "--rate": rate}.get):
+        stated = Scenario(Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s").toml()
+        _core.check_toml(stated, "the options")
     text, name = _config(config)
     found = dialects.read(text, name)
     if rtt is not None and any(RTT in sentence for sentence in found.assumed):

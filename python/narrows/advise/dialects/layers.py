@@ -74,6 +74,8 @@ def compose(
     out = list(left)
     ahead = _hop([one for one in layers if one.dev == mattering[0]], assumed, out)
     back = _hop([one for one in layers if one.dev == mattering[1]], [], out) if mattering[1:] else {}
+    if back:
+        assumed.append(f"the reverse direction goes through {mattering[1]}, the second one of the text")
     if mattering[2:]:
         out.append(f"the interfaces {', '.join(mattering[2:])}")
     delays = [ahead.pop("delay", 0.0), back.pop("delay", 0.0)]
@@ -244,18 +246,25 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
 
 
 def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
-    """The limit of a netem that delays but has no rate: no more packets than that enter in any time of the delay.
+    """The limit of a netem that delays: as many packets are in it at once, waiting or delayed.
 
-    netem counts the packets that it delays. A bucket of as many frames that fills in that time lets the same bursts
-    pass and the same rate in the long run.
+    Where they are fewer than the link carries in the delay, no more than that enter in any time of the delay: a bucket
+    of as many frames that fills in that time lets the same bursts pass and the same rate in the long run. Otherwise the
+    frames that a full link has under way leave the rest of the limit for a queue.
+
+    Source: Linux's net/sched/sch_netem.c, `netem_enqueue`: `sch->q.qlen >= sch->limit` drops.
     """
     netem = next((one for one in layers if one.kind == "netem" and one.options.get("delay")), None)
-    if netem is None or "rate" in netem.options or "policer" in keys:
+    if netem is None:
         return {}
     limit, delay = max(1, netem.options.get("limit", NETEM_LIMIT)), netem.options["delay"]
     most = limit * FRAME * 8 / delay
-    link = next((one.options["rate"] for one in layers if one is not netem and "rate" in one.options), _RATE_BITS)
-    if most >= link:
+    own = netem.options.get("rate")
+    other = next((one.options["rate"] for one in layers if one is not netem and "rate" in one.options), _RATE_BITS)
+    if own and most > own:
+        delayed = math.ceil(delay * own / 8 / FRAME)
+        return {"buffer": f"{max(1, limit - delayed)}p"} if keys.get("buffer") == f"{limit}p" else {}
+    if most >= (own or other) or "policer" in keys:
         return {}
     assumed.append(
         f"a bucket of {limit} frames that fills in {span(delay)} for netem's limit: it holds what it delays, too"

@@ -91,6 +91,12 @@ def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, st
         if word.endswith("-action") and words:
             action = words.pop(0)
             known = {"transmit": "pass", "drop": "drop"}.get(action)
+            if known is None and re.fullmatch(r"set-[a-z-]+-transmit", action):
+                # Whatever it sets, the packet is sent.
+                mark = words.pop(0) if words and not words[0].endswith("-action") else ""
+                known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
+                if known == "pass" and word in names:
+                    left.append(f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: it is sent without the mark")
             if word in names and known is not None:
                 name, usual = names[word]
                 out |= {name: known} if known != usual else {}
@@ -101,6 +107,22 @@ def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, st
     return out
 
 
+_CLASSES = ["le", "va", "ef", *(f"cs{n}" for n in range(8)), *(f"af{a}{b}" for a in range(1, 5) for b in range(1, 4))]
+_OF_NUMBER = {"0": "cs0", "1": "le", "44": "va", "46": "ef"}
+_OF_NUMBER |= {str(8 * n): f"cs{n}" for n in range(8)}
+_OF_NUMBER |= {str(8 * a + 2 * b): f"af{a}{b}" for a in range(1, 5) for b in range(1, 4)}
+
+
+def _code_point(mark: str) -> str | None:
+    """Its name in a scenario.
+
+    >>> _code_point("af11"), _code_point("10"), _code_point("default"), _code_point("7")
+    ('af11', 'af11', 'cs0', None)
+    """
+    named = "cs0" if mark == "default" else mark
+    return named if named in _CLASSES else _OF_NUMBER.get(mark)
+
+
 _NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "description"}
 """What names things and does nothing to packets."""
 
@@ -109,7 +131,9 @@ _CONTINUED = {
     "transmit", "drop", "bytes", "packets", "average", "peak",
 }  # fmt: skip
 _UNITS = {"bps", "bytes", "cir", "rate", "bc", "be", "pir", "burst", "peak-burst", "peak-rate", "average", "peak",
-          "input", "output", "packets"}  # fmt: skip
+          "input", "output", "packets", "kbps", "mbps", "gbps", "kbytes", "mbytes"}  # fmt: skip
+_SCALES = {"kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "kbytes": 1e3, "mbytes": 1e6, "gbytes": 1e9}
+"""Units of IOS XR: `police rate 10 mbps burst 15 kbytes`."""
 _CIR = {
     "conform-action": ("conform", "pass"),
     "exceed-action": ("exceed", "drop"),
@@ -137,6 +161,8 @@ def _named(at: Words, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
     plain = _numbers(at, words)
     found |= dict(zip(order, plain, strict=False))
     rest = words[len(plain) :]
+    if plain:
+        found[order[min(len(plain), len(order)) - 1]] *= _unit(at, at.words[0], rest)
     while rest:
         word = rest.pop(0)
         name = next((key for key, also in names.items() if word in also), None)
@@ -145,11 +171,17 @@ def _named(at: Words, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
                 raise at.wrong("percent of which rate? A path needs bit/s", f"{word} 2000000")
             if not rest or not re.fullmatch(r"\d{1,13}", rest[0]):
                 raise at.wrong(f"`{word}` needs a number", f"{word} 2000000")
-            found[name] = float(rest.pop(0))
+            found[name] = float(rest.pop(0)) * _unit(at, word, rest)
             found |= dict(zip(order[order.index(name) + 1 :], _numbers(at, rest), strict=False))
         elif word == "percent":
             raise at.wrong("percent of which rate? A path needs bit/s", "police cir 2000000")
     return found
+
+
+def _unit(at: Words, word: str, rest: list[str]) -> float:
+    if rest and rest[0] in {"ms", "us", "cells", "pps"}:
+        raise at.wrong(f"`{word}` in {rest[0]}: bursts are read in bytes and rates in bit/s", f"{word} 62500")
+    return _SCALES.get(rest[0], 1.0) if rest else 1.0
 
 
 def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -> float:

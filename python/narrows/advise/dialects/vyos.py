@@ -66,8 +66,11 @@ def read(text: str, name: str) -> Reading:
         except ValueError as error:
             raise ConfigError(f"{name}: line {number}: {error}") from error
         at = Words(name, number, tuple(words))
+        if _attaches(words):
+            continue
+        policy_line = words[:2] == ["set", "traffic-policy"] or words[:3] == ["set", "qos", "policy"]
         tail = words[2:] if words[1:2] == ["traffic-policy"] else words[3:]
-        if words[:1] != ["set"] or len(tail) < 2:  # noqa: PLR2004 - a kind and a name
+        if not policy_line or len(tail) < 2:  # noqa: PLR2004 - a kind and a name
             left += [f"line {number}: `{raw.strip()[:60]}`"] if words else []
             continue
         kind, policy, *rest = tail
@@ -89,6 +92,12 @@ def read(text: str, name: str) -> Reading:
                 f"    write: set traffic-policy limiter {layer.dev} default burst 15k"
             )
     return compose("vyos", name, layers, left=left)
+
+
+def _attaches(words: list[str]) -> bool:
+    """`set interfaces ethernet eth0 traffic-policy out WAN`, `set qos interface eth0 egress WAN`."""
+    old = words[:2] == ["set", "interfaces"] and words[-3:-2] == ["traffic-policy"] and words[-2] in {"in", "out"}
+    return old or (words[:3] == ["set", "qos", "interface"] and words[-2] in {"ingress", "egress"})
 
 
 def _layer(kind: str, policy: str, line: int, *, is_class: bool = False) -> Layer:
