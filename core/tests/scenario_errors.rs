@@ -453,3 +453,26 @@ fn an_outage_after_the_end_is_noticed() {
         ["The outage at 10s begins when the run is over, at 10s, and changes nothing; let it begin earlier."]
     );
 }
+
+#[test]
+fn a_summary_interval_of_a_few_packets_is_noticed() {
+    // LEAST has 20 Mbit/s, of which 22 full packets take 13.3 ms.
+    let told = |warmup: &str| {
+        let line = format!("duration = \"10s\"\nwarmup = \"{warmup}\"");
+        good(&with("duration = \"10s\"", &line)).notices(&registry())
+    };
+    assert!(told("9986ms").is_empty());
+    let told = told("9988ms");
+    assert_eq!(told.len(), 1);
+    assert!(
+        told[0].starts_with("The summary interval of 12ms is the time of 19.8 full packets"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn hops_that_are_no_list_do_not_put_the_keys_of_the_path_in_doubt() {
+    let errors = bad(&with("rtt = \"40ms\"", "rtt = \"40ms\"\nhop = 2"));
+    assert_eq!(errors.list().len(), 1, "{errors}");
+    assert_eq!(errors.list()[0].key, "path.hop");
+}

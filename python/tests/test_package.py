@@ -381,3 +381,27 @@ def test_use_is_told_against_what_may_pass() -> None:
     shaped = nw.Path(rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"})
     run = nw.run(nw.Scenario(shaped, flows=[nw.Flow("cubic")], duration="5s"))
     assert "of 4 Mbit/s" in words.sentence(run.json)
+
+
+def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    short = "[[flow]]\ncc = 'dctcp'\ncount = 4\nsize = '30kB'\n"
+    file.write_text(
+        f"duration = '7ms'\n[path]\nrate = '1Gbit'\nrtt = '100us'\nbuffer = '100p'\n{short}[[flow]]\nworkload = 'rpc'\n"
+    )
+    seen = nw.run(file)
+    assert "4 of 5 flows sent nothing after the warm-up" in words.sentence(seen.json)
+    assert words.seconds(seen.flows[0]["fct_s"]).startswith("0.00")
+    assert len(words.seconds(seen.flows[0]["fct_s"])) == len("0.000942")
+
+
+@pytest.mark.parametrize(
+    "kind", ["[path]\nrate = '3Mbit'\nrtt = '1ms'\n", "[wifi]\n[[wifi.station]]\nname = 'a'\nmcs = 0\n"]
+)
+def test_a_summary_interval_of_a_few_packets_has_a_notice(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    for warmup, many in (("198ms", 1), ("0ms", 0)):
+        file.write_text(f"duration = '200ms'\nwarmup = '{warmup}'\n{kind}[[flow]]\ncc = 'reno'\n")
+        notices = nw.run(file).json.get("notices", [])
+        assert [n for n in notices if "utilisation may exceed 100 %" in n] == notices
+        assert len(notices) == many

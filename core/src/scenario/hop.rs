@@ -31,7 +31,8 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                 .map(|k| k.name)
                 .filter(|name| s.table.get(name).is_some())
                 .collect();
-            for name in &twice {
+            // What is no list names no hops: the path's own keys may be right.
+            for name in twice.iter().filter(|_| matches!(f.entry.node.value, Value::Array(_))) {
                 if let Some(f) = s.field(name) {
                     out.refuse(&f, "belongs into a [[path.hop]] where the path has several", Fix::None);
                 }

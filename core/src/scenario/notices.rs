@@ -15,6 +15,12 @@ use alloc::vec::Vec;
 
 /// So many steps and outages that begin too late are told.
 const MOST_LATE: usize = 5;
+/// Of so many packets of which one was under way before, the payload may take more than the time of all: headers are 4 %.
+const LEAST_PACKETS: f64 = 22.0;
+/// The same of transmissions over the air, of which at least a tenth is overhead.
+const LEAST_TRANSMISSIONS: f64 = 10.0;
+/// A full packet, Mbit.
+const FRAME_MBIT: f64 = 1514.0 * 8e-6;
 
 impl Scenario {
     /// In sentences, with what to write instead.
@@ -38,7 +44,29 @@ impl Scenario {
             ))
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
-        told.chain(self.too_late()).collect()
+        told.chain(self.too_late()).chain(self.too_short()).collect()
+    }
+
+    /// A summary interval of which what was under way at its start is a large part.
+    fn too_short(&self) -> Option<String> {
+        let left = self.duration - self.warmup;
+        let (fits, least, what) = match &self.wifi {
+            Some(wifi) => {
+                let fits = left.as_s() / wifi.limits.duration.as_s();
+                (fits, LEAST_TRANSMISSIONS, "transmissions of the greatest duration")
+            }
+            None => {
+                let fits = left.as_s() * self.path.bottleneck().target().as_mbit() / FRAME_MBIT;
+                (fits, LEAST_PACKETS, "full packets at the rate of the path")
+            }
+        };
+        (!self.flows.is_empty() && fits < least).then(|| {
+            let left = format_span(left);
+            format!(
+                "The summary interval of {left} is the time of {fits:.1} {what}. Data under way at its start counts in \
+                 full, so utilisation may exceed 100 %; let the run last longer, or shorten the warm-up."
+            )
+        })
     }
 
     /// Steps and outages that begin when the run is over.
