@@ -182,7 +182,9 @@ def _held_back(measured: Measurement) -> list[str]:
 def own_error(measured: Measurement) -> str:
     """What the instrument says of itself."""
     if (measured.json.get("peer") or {}).get("speaks") == "simulator":
-        return "A simulation: no packet went over a wire, and the instrument has no error."
+        unused = (measured.json.get("asked") or {}).get("flows_left_out")
+        alone = " The scenario's own flows were left out: only its path was measured." if unused else ""
+        return f"A simulation: no packet went over a wire, and the instrument has no error.{alone}"
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
     late = late if isinstance(late, dict) else {}

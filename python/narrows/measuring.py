@@ -113,8 +113,12 @@ def simulated(
 
     odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
     if odd or test != BOTH:
-        raise NarrowsError(f"--{odd[0].replace('_', '-') if odd else 'test'} is for a host, not for a scenario")
-    path = load(file).path
+        name = odd[0].replace("_", "-") if odd else "test"
+        raise NarrowsError(
+            f"--{name} is for a host, not for a scenario\n    write: narrows measure {file} with --streams or --cc only"
+        )
+    scenario = load(file)
+    path = scenario.path
     if path is None:
         raise NarrowsError(f"{file}: a measurement needs a [path], and this scenario has none")
     ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
@@ -123,7 +127,8 @@ def simulated(
         raise NarrowsError(f"--streams {streams}: a number from 1 to {MOST_STREAMS}")
     plan = Plan(cc=passed.get("cc") or "cubic", streams=int(streams), ways=ways)
     measured = play(path, plan, progress=progress)
-    return Measurement.of(measured.json | {"asked": measured.json["asked"] | {"host": file}})
+    asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
+    return Measurement.of(measured.json | {"asked": asked})
 
 
 def _part(progress: Progress, at: int, of: int) -> Progress:

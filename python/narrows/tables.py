@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from narrows.words import number, percent
+from narrows.words import number, percent, seconds
 
 Figures = dict[str, Any]
 
@@ -52,7 +52,7 @@ def flows(figures: Figures, most: int | None = None) -> Table:
             Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
         ]
         if sized:
-            row.append(Cell(number(flow["fct_s"], 3), f"{at}.fct_s"))
+            row.append(Cell(seconds(flow["fct_s"]), f"{at}.fct_s"))
         rows.append(row)
     head = ["goodput Mbit/s", "RTT mean ms", "RTT p95 ms", "sent again", "of sent", "cwnd packets"]
     return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)

@@ -34,6 +34,15 @@ def millis(value: float | None) -> str:
     return number(value, 3 if value and abs(value) < 1 else 1)
 
 
+def seconds(value: float | None) -> str:
+    """A time in s: three digits after the point, and six, which are microseconds, where there would be little else.
+
+    >>> seconds(1.25), seconds(0.00065), seconds(None)
+    ('1.250', '0.000650', '–')
+    """
+    return number(value, 6 if value and abs(value) < 0.01 else 3)  # noqa: PLR2004 - one digit of a millisecond
+
+
 def percent(share: float | None) -> str:
     """Two digits that count: 95 %, 0.1 %, 0.02 %.
 
@@ -96,6 +105,8 @@ def sentence(figures: Figures) -> str:
         parts = [f"{who(flows)} sent nothing after the warm-up"]
     else:
         parts = _uses(figures)
+        idle = sum(flow["goodput_mbit"] is None for flow in flows)
+        parts += [f"{idle} of {len(flows)} flows sent nothing after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
         parts.append(f"packets waited {number(delay['mean'])} ms (p95 {number(delay['p95'])} ms) in the queue")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
@@ -179,7 +190,7 @@ def answer(figures: Figures) -> list[str]:
     if flows and any(flow["fct_s"] is not None for flow in flows):
         done = [flow["fct_s"] for flow in flows if flow["fct_s"] is not None]
         sized = sum("size" in flow for flow in figures["scenario"]["flow"])
-        told.append(f"{len(done)} of {sized} transfers finished, the slowest after {number(max(done), 3)} s.")
+        told.append(f"{len(done)} of {sized} transfers finished, the slowest after {seconds(max(done))} s.")
     told += [f"Note: {notice}" for notice in figures.get("notices", [])]
     return [sentence for sentence in told if sentence]
 

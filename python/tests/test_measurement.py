@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows import answers
+from narrows import answers, measuring
 from narrows.advise import sealed
-from narrows.measured import latencies, pictures, sentences
+from narrows.errors import NarrowsError
+from narrows.measured import latencies, own_error, pictures, sentences
 from narrows.measurement import Measurement, MeasurementError, Spread
 from narrows.simulated import Plan, measure
 from narrows.words import millis
@@ -259,3 +261,13 @@ def test_what_became_of_datagrams_is_told() -> None:
     told = sentences(Measurement.of(bare(udp_load=load)))
     assert "1,000 datagrams were sent up at 10.00 Mbit/s; 900 arrived at 9.00 Mbit/s; 10 % were lost." in told
     assert "5 more had no room in this host's queue." in told
+
+
+def test_flows_of_a_scenario_that_is_measured_are_said_to_be_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    for flows, said in (("[[flow]]\ncc = 'bbr'\n", True), ("[[probe]]\nkind = 'ping'\n", False)):
+        file.write_text(f"duration = '1s'\n[path]\nrate = '2Mbit'\nrtt = '10ms'\n{flows}")
+        seen = measuring.simulated(str(file), {"streams": "1"})
+        assert ("own flows were left out" in own_error(seen)) == said
+    with pytest.raises(NarrowsError, match=r"write: narrows measure .* with --streams or --cc only"):
+        measuring.simulated(str(file), {"duration": "3s"})
