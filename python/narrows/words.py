@@ -25,6 +25,17 @@ def number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
+def fine(value: float | None, digits: int) -> str:
+    """A number with so many digits after the point, and more of them where fewer than two would count; six at most.
+
+    >>> fine(18.26, 1), fine(0.0078, 2), fine(0.0, 2), fine(0.42, 0), fine(None, 1)
+    ('18.3', '0.0078', '0.00', '0.42', '–')
+    """
+    if not value:
+        return number(value, digits)
+    return number(value, max(digits, min(6, 1 - math.floor(math.log10(abs(value))))) if abs(value) < 1 else digits)
+
+
 def millis(value: float | None) -> str:
     """A time in ms: a digit after the point, and three, which are microseconds, where there would be little else.
 

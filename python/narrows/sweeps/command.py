@@ -176,13 +176,13 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
 def summary(medians: Medians) -> Table:
     """A row for each congestion control: medians over all its cases."""
     from narrows import tables  # noqa: PLC0415
-    from narrows.words import number, percent  # noqa: PLC0415
+    from narrows.words import fine, number, percent  # noqa: PLC0415
 
     seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
     for cc, of in medians.items():
         figures = [number(of[name], digits) for name, _, digits in _FIGURES]
-        also = [percent(of[name]) if digits is None else number(of[name], digits) for name, _, digits in seen]
+        also = [percent(of[name]) if digits is None else fine(of[name], digits) for name, _, digits in seen]
         cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"]), *also]
         lines.append([tables.Cell(cell) for cell in cells])
     heads = ("rows", *(head for _, head, _ in _FIGURES), "retransmitted", *(head for _, head, _ in seen))
