@@ -464,6 +464,11 @@ fn a_summary_interval_of_a_few_packets_is_noticed() {
     assert!(told("9986ms").is_empty());
     let told = told("9988ms");
     assert_eq!(told.len(), 1);
+    // A super-packet crosses the path whole.
+    let whole = with("duration = \"10s\"", "duration = \"10s\"\nwarmup = \"9800ms\"");
+    assert!(good(&whole).notices(&registry()).is_empty());
+    let whole = whole.replace("rtt = \"40ms\"", "rtt = \"40ms\"\noffload = true");
+    assert!(good(&whole).notices(&registry())[0].contains("the time of 7.6 super-packets"));
     assert!(
         told[0].starts_with("The summary interval of 12ms is the time of 19.8 full packets"),
         "{told:?}"

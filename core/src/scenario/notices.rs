@@ -21,6 +21,8 @@ const LEAST_PACKETS: f64 = 22.0;
 const LEAST_TRANSMISSIONS: f64 = 10.0;
 /// A full packet, Mbit.
 const FRAME_MBIT: f64 = 1514.0 * 8e-6;
+/// The most that crosses a path with `offload` at once, Mbit.
+const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
 
 impl Scenario {
     /// In sentences, with what to write instead.
@@ -56,8 +58,13 @@ impl Scenario {
                 (fits, LEAST_TRANSMISSIONS, "transmissions of the greatest duration")
             }
             None => {
-                let fits = left.as_s() * self.path.bottleneck().target().as_mbit() / FRAME_MBIT;
-                (fits, LEAST_PACKETS, "full packets at the rate of the path")
+                let (frame, what) = if self.path.offload {
+                    (SUPER_MBIT, "super-packets of 64 KiB at the rate of the path")
+                } else {
+                    (FRAME_MBIT, "full packets at the rate of the path")
+                };
+                let fits = left.as_s() * self.path.bottleneck().target().as_mbit() / frame;
+                (fits, LEAST_PACKETS, what)
             }
         };
         (!self.flows.is_empty() && fits < least).then(|| {
