@@ -156,6 +156,10 @@ def draw_columns(
     return figure
 
 
+_LEGEND = 12
+"""So many lines of a legend are as high as a picture."""
+
+
 def _wrapped(text: str) -> str:
     first, _, rest = text.partition("; ")
     return f"{first};\n{rest}" if rest else first
@@ -187,7 +191,22 @@ def _draw(ax: Axes, picture: Picture, look: Look) -> None:
     ax.set_xlim(left=0)
     ax.grid(visible=True, linewidth=0.4, alpha=0.5)
     ax.tick_params(labelsize=8)
-    ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, handlelength=3)
+    shown = _in_legend(ax.get_lines(), picture.lines)
+    ax.legend(handles=shown, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, handlelength=3)
+
+
+def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
+    """The lines that the legend has room for: those of no flow, and the first flows'."""
+    if len(lines) <= _LEGEND:
+        return list(drawn)
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    others = sum(line.flow is None for line in lines)
+    room = max(1, _LEGEND - 1 - others)
+    flows = [one for one, line in zip(drawn, lines, strict=True) if line.flow is not None]
+    rest = [one for one, line in zip(drawn, lines, strict=True) if line.flow is None]
+    more = Line2D([], [], linestyle="none", label=f"and {len(flows) - room} more")
+    return [*flows[:room], *([more] if len(flows) > room else []), *rest]
 
 
 def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:

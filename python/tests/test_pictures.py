@@ -369,3 +369,15 @@ def test_a_sketch_in_colour_for_a_terminal(tiny: Path) -> None:
         cwd=tiny.parent, capture_output=True, text=True, check=True, env=environment,
     )  # fmt: skip
     assert "\x1b[34m" in done.stdout
+
+
+def test_a_legend_is_no_higher_than_its_picture(recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
+    path = nw.Path(rate="40Mbit", rtt="1ms", buffer="50p")
+    run = nw.run(nw.Scenario(path, flows=[nw.Flow("reno", count=30)], duration="30ms"))
+    figure = run.plot(tmp_path / "many.svg")
+    assert not [str(w.message) for w in recwarn if "layout" in str(w.message)]
+    texts = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in figure.axes]
+    assert all(len(told) <= 12 for told in texts)
+    # What is no flow's stays: the rate of the path, the queue.
+    assert "rate of the path" in texts[0]
+    assert any(re.fullmatch(r"and \d+ more", one) for one in texts[0])
