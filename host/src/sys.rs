@@ -702,3 +702,29 @@ pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(u
     }
     Ok(Some((n, stamp)))
 }
+
+/// The user and group that has no files.
+const NOBODY: u32 = 65_534;
+
+/// A socket as if the user 65534 had opened it.
+pub fn give_to_nobody(socket: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    answer(unsafe { libc::fchown(socket.as_raw_fd(), NOBODY, NOBODY) }).map(drop)
+}
+
+/// Becomes the user and group 65534, in no other group, in every thread.
+pub fn become_nobody() -> io::Result<()> {
+    // SAFETY: an empty list, then numbers only.
+    unsafe {
+        answer(libc::setgroups(0, std::ptr::null()))?;
+        answer(libc::setresgid(NOBODY, NOBODY, NOBODY))?;
+        answer(libc::setresuid(NOBODY, NOBODY, NOBODY))?;
+    }
+    Ok(())
+}
+
+/// No program that this process starts may have more privileges than it has.
+pub fn no_new_privileges() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(|_| ())
+}

@@ -233,10 +233,12 @@ pub struct DatagramSocket {
 impl DatagramSocket {
     /// At that address, which sockets of single clients may share.
     pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
-        Ok(DatagramSocket {
-            fd: socket::shared_datagrams(at)?,
-            v6: at.is_ipv6(),
-        })
+        let fd = socket::shared_datagrams(at)?;
+        // The sockets of single clients are opened by whom root becomes (`confine`), and only one user's share a port.
+        if sys::ids().0 == 0 {
+            let _ = sys::give_to_nobody(&fd);
+        }
+        Ok(DatagramSocket { fd, v6: at.is_ipv6() })
     }
     /// Datagrams that have come; how many were lost before them, where the kernel says so.
     pub fn receive(&self, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {

@@ -13,6 +13,7 @@
 
 pub mod answering;
 pub mod budget;
+pub mod confine;
 pub mod counters;
 pub mod door;
 pub mod iperf;
@@ -88,16 +89,6 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     let ports: Vec<u16> = [options.xdp_port, at.port()].into_iter().chain(services).collect();
     let attach = |device: &String| xdp::Echo::attach(device, &ports, only);
     let echo = options.xdp.as_ref().map(attach).transpose()?;
-    let shared = Shared {
-        accounts: Arc::clone(&accounts),
-        token: options.token.clone(),
-        public: options.public(at.port()),
-        counters,
-        carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
-        exchange: Arc::new(exchange),
-        answering: (options.policy.clone(), options.stall),
-        echo,
-    };
     let mut responders = Vec::new();
     for (answers, port) in &options.answers {
         let at = SocketAddr::new(at.ip(), *port);
@@ -109,6 +100,18 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
             ))
         })?);
     }
+    // Every socket is open, and no thread has begun that would keep what is given up here.
+    let confined = confine::confine(options.xdp.is_some())?;
+    let shared = Shared {
+        accounts: Arc::clone(&accounts),
+        token: options.token.clone(),
+        public: options.public(at.port()),
+        counters,
+        carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
+        exchange: Arc::new(exchange),
+        answering: (options.policy.clone(), options.stall),
+        echo,
+    };
     let mut ports = vec![at.port()];
     ports.extend(options.xdp.as_ref().map(|_| options.xdp_port));
     let locals: Result<Vec<SocketAddr>, _> = responders.iter().map(Responder::local).collect();
@@ -117,6 +120,9 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     accounts.answers_at(ports);
     let stop = AtomicBool::new(false);
     let mut door = Door::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
+    if let Some(kept) = confined.kept() {
+        crate::terminal::say(format!("narrows serve: {kept}"));
+    }
     ready("serving", at);
     for (responder, at) in responders.iter().zip(locals) {
         ready(responder.name(), at);

@@ -1,0 +1,47 @@
+"""What a far end gives up once its sockets are open, and the unit that systemd confines it with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_serve import far_end, free_port
+
+from narrows.live import HOST
+
+
+def status(thread: Path) -> dict[str, str]:
+    """What the kernel says of a thread."""
+    lines = (thread / "status").read_text(encoding="utf-8").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def test_a_far_end_gives_up_root_files_and_calls() -> None:
+    with far_end("--echo", str(free_port())) as (_, child):
+        # Every thread, not only the first one: those that carry load are started afterwards.
+        threads = [status(thread) for thread in Path(f"/proc/{child.pid}/task").iterdir()]
+    assert len(threads) > 2
+    for told in threads:
+        assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
+        if os.geteuid() == 0:
+            assert (told["Uid"].split(), told["Gid"].split(), told["Groups"]) == (["65534"] * 4, ["65534"] * 4, "")
+            # CAP_NET_ADMIN (12) and CAP_SYS_NICE (23) at most.
+            for held in ("CapEff", "CapPrm"):
+                assert int(told[held], 16) & ~(1 << 12 | 1 << 23) == 0
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_the_unit_is_confined(tmp_path: Path) -> None:
+    unit = tmp_path / "narrows-serve.service"
+    unit.write_bytes(subprocess.run([HOST, "serve", "--systemd-unit"], capture_output=True, check=True).stdout)
+    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze cannot look at a file")
+    found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
+    assert found, done.stderr
+    assert float(found[1]) <= 1.5
