@@ -35,8 +35,10 @@
 //! | [`remembered`] | what the kernel knows of a destination |
 //! | [`socket`] | sockets of both families; unsafe code, too |
 //! | [`strangers`] | every parser of what strangers send, in a row |
+//! | [`terminal`] | messages without control characters |
 //! | [`sys`] | calls of the kernel; the other unsafe code |
 #![deny(unsafe_code)]
+#![deny(clippy::print_stderr)]
 #![cfg(target_os = "linux")]
 
 pub mod bpf;
@@ -71,6 +73,7 @@ pub mod socket;
 pub mod space;
 pub mod strangers;
 pub mod sys;
+pub mod terminal;
 pub mod traffic;
 pub mod tune;
 pub mod wire;

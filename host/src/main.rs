@@ -216,7 +216,7 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             // A reader that has gone is noticed at the next line of progress.
             let _ = writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}");
         } else {
-            eprintln!("{seconds:.0} s, up to {:.1} MB", bytes as f64 / 1e6);
+            narrows_host::terminal::say(format!("{seconds:.0} s, up to {:.1} MB", bytes as f64 / 1e6));
         }
     };
     let mut progress = |now: f64, end: f64| {
@@ -348,7 +348,7 @@ fn main() -> ExitCode {
     let asked = match asked(args) {
         Ok(asked) => asked,
         Err(problem) => {
-            eprintln!("{problem}");
+            narrows_host::terminal::say(&problem);
             return ExitCode::from(WRONG);
         }
     };
@@ -369,7 +369,7 @@ fn answer(result: Result<(), HostError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            narrows_host::terminal::say(&error);
             match error {
                 HostError::Stopped => ExitCode::from(STOPPED),
                 HostError::Missing(_) | HostError::Unlike(_) => ExitCode::from(WRONG),

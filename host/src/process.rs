@@ -158,7 +158,7 @@ pub fn init(program: &[String]) -> u8 {
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            crate::terminal::say(format!("{name}: {error}"));
             return if error.kind() == io::ErrorKind::NotFound {
                 NOT_FOUND
             } else {

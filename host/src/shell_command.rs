@@ -134,7 +134,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         asked.record.as_deref().map(Path::new),
     )?;
     if !asked.quiet {
-        eprintln!("{}", seen.to_text());
+        crate::terminal::say(seen.to_text());
     }
     if let Some(mut file) = json_file {
         let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();

@@ -113,7 +113,7 @@ struct Maker {
 impl Maker {
     fn warn(&mut self, what: &str) {
         if !self.warned {
-            eprintln!("narrows with: {what}");
+            crate::terminal::say(format!("narrows with: {what}"));
             self.warned = true;
         }
     }
@@ -213,7 +213,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let code = match over {
         Ok(status) => process::code_of(status),
         Err(error) => {
-            eprintln!("{name}: {error}");
+            crate::terminal::say(format!("{name}: {error}"));
             if error.kind() == io::ErrorKind::NotFound {
                 NOT_FOUND
             } else {

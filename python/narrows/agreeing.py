@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from narrows import __version__
 from narrows import agree as engines
 from narrows.runs import Progress
+from narrows.terminal import echo
 
 
 def command(files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet: bool, progress: Progress) -> bool:
@@ -34,9 +33,9 @@ def command(files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet
         if not as_json and not quiet:
             show(done)
     if as_json:
-        click.echo(json.dumps(as_object(outcomes, here)))
+        echo(json.dumps(as_object(outcomes, here)))
     elif not quiet:
-        click.echo(sentence(outcomes, here))
+        echo(sentence(outcomes, here))
     verdicts = {done.verdict for done in outcomes}
     return verdicts <= {"agreed", "undecided"} and "agreed" in verdicts
 
@@ -73,7 +72,7 @@ def show(done: engines.Outcome) -> None:
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     out.print(f"{done.subject.name}: {done.verdict}", style="bold", markup=False)

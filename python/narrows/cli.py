@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from narrows import _interrupt  # isort: skip - before anything that takes time
-
 import errno
 import io
 import json
@@ -31,6 +30,7 @@ from narrows.serve import serve
 from narrows.shell import shell
 from narrows.study.command import study
 from narrows.sweeps.command import sweep
+from narrows.terminal import console, echo
 from narrows.tune.changing import tune
 from narrows.tune.with_ import with_
 
@@ -80,16 +80,16 @@ class _Narrows(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             with suppress(OSError):
-                click.echo("stopped", err=True)
+                echo("stopped", err=True)
             _interrupt.silence()
             ctx.exit(_interrupt.code())
         except NarrowsError as error:
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
             ctx.exit(_WRONG)
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # Click's: a reader that has seen enough is no mistake
-            click.echo(f"output: {reason(error)}", err=True)
+            echo(f"output: {reason(error)}", err=True)
             ctx.exit(_WRONG)
 
 
@@ -125,10 +125,9 @@ class _Bar:
         if not self._wanted or time.monotonic() - self._begin < 1:
             return
         if self._bar is None:
-            from rich.console import Console  # noqa: PLC0415
             from rich.progress import Progress  # noqa: PLC0415
 
-            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar = Progress(console=console(err=True), transient=True)
             self._bar.add_task(self._of, total=end_s)
             with suppress(OSError):
                 self._bar.start()
@@ -251,7 +250,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         _sketch(done)
     instruments = done.json.get("instruments", {"trusted": True, "why": []})
     if strict and not instruments["trusted"]:
-        click.echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)
+        echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)
         click.get_current_context().exit(1)
 
 
@@ -295,13 +294,13 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
     if page is not None:
         compare_report(runs, page, names=names)
     for called, done in zip(names, runs, strict=True):
-        click.echo(f"{called}: {words.sentence(done.json)}")
+        echo(f"{called}: {words.sentence(done.json)}")
         for notice in done.json.get("notices", []):
-            click.echo(f"{called}: note: {notice}")
+            echo(f"{called}: note: {notice}")
         if plot == _HERE:
             _sketch(done)
     if len(runs) > 1:
-        click.echo(words.comparison([(called, done.json) for called, done in zip(names, runs, strict=True)]))
+        echo(words.comparison([(called, done.json) for called, done in zip(names, runs, strict=True)]))
 
 
 def _samples(interval: str | None, plot: str | None, page: str | None, out: str | None) -> dict[str, Any]:
@@ -314,8 +313,8 @@ def _samples(interval: str | None, plot: str | None, page: str | None, out: str 
 
 
 def _sketch(done: Run) -> None:
-    from narrows.show import console  # noqa: PLC0415
     from narrows.sketch import sketch  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     out.print()
@@ -326,7 +325,7 @@ def _sketch(done: Run) -> None:
 def report(done: Run, *, as_json: bool, quiet: bool) -> None:
     """Prints a run for a program or for a person."""
     if as_json:
-        click.echo(json.dumps(done.json))
+        echo(json.dumps(done.json))
     elif not quiet:
         from narrows.show import show  # noqa: PLC0415
 
@@ -391,9 +390,10 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     if plot:
         races.plot(found, plot)
     if as_json:
-        click.echo(json.dumps(found.json()))
+        echo(json.dumps(found.json()))
         return
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     out.print(races.sentence(found), style="bold")
@@ -415,7 +415,7 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
     Example: narrows explain bufferbloat --report bufferbloat.html
     """
     from narrows import explain as lessons  # noqa: PLC0415
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     if page is not None:
         lessons.write(topic, page, seed=seed)
@@ -436,12 +436,12 @@ def check(files: tuple[str, ...]) -> None:
     for file in files:
         try:
             notices = _core.check_toml(read(file), name_of(file))
-            click.echo(f"{name_of(file)}: right")
+            echo(f"{name_of(file)}: right")
             for notice in notices:
-                click.echo(f"{name_of(file)}: note: {notice}")
+                echo(f"{name_of(file)}: note: {notice}")
         except NarrowsError as error:
             wrong += 1
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
     if wrong:
         click.get_current_context().exit(_WRONG)
 
@@ -481,14 +481,14 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
         if not kinds[what]:
             raise NarrowsError(f"no `{name}` among {what}; known: {known}")
     if as_json:
-        click.echo(json.dumps(kinds))
+        echo(json.dumps(kinds))
         return
     for which, found in kinds.items():
         if what is None:
-            click.echo(f"{which}:")
+            echo(f"{which}:")
         for kind in found:
             about = f"{kind['family']:15}  {kind['year']}  " if "family" in kind else ""
-            click.echo(f"{kind['name']:12} {about}{kind['help']}")
+            echo(f"{kind['name']:12} {about}{kind['help']}")
             if verbose or name is not None:
                 _describe(kind)
 
@@ -499,12 +499,12 @@ def _list_rules(rules: list[dict[str, str]], of: str | None, *, verbose: bool, a
         known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
         raise NarrowsError(f"no rules of `{of}`; known: {known}")
     if as_json:
-        click.echo(json.dumps({"rules": found}))
+        echo(json.dumps({"rules": found}))
         return
     for rule in found:
-        click.echo(f"{rule['since']:5} {rule['of']}: {rule['name']}")
+        echo(f"{rule['since']:5} {rule['of']}: {rule['name']}")
         if verbose or of is not None:
-            click.echo(f"{'':5} {rule['help']} ({rule['source']})")
+            echo(f"{'':5} {rule['help']} ({rule['source']})")
 
 
 def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -516,17 +516,17 @@ def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _describe(kind: dict[str, Any]) -> None:
-    click.echo(f"{'':12} source: {kind['source']}")
+    echo(f"{'':12} source: {kind['source']}")
     if kind.get("needs"):
-        click.echo(f"{'':12} needs: {'; '.join(kind['needs'])}")
+        echo(f"{'':12} needs: {'; '.join(kind['needs'])}")
     for default in kind.get("default_in", ()):
         until = f" until {default['until']}" if default["until"] else ""
-        click.echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
+        echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
     for param in _with_lists(kind["params"]):
         accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
         default = json.dumps(param["default"])
-        click.echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
-        click.echo(f"{'':16} {param['help']} ({param['source']})")
+        echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
+        echo(f"{'':16} {param['help']} ({param['source']})")
 
 
 @main.command()
@@ -623,7 +623,7 @@ def doctor(as_json: bool) -> None:
     with _Bar(quiet=False, of="examination") as bar:
         found = examination.examine(bar)
     if as_json:
-        click.echo(json.dumps(found))
+        echo(json.dumps(found))
     else:
         examination.show(found)
     if not found["able"]:
@@ -644,7 +644,7 @@ def remy(file: str, out: str) -> None:
         raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
     text, rules = _core.remy_from_dna(dna, name_of(file))
     output.write(out, text)
-    click.echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
+    echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
 
 
 _COMMANDS = (

@@ -25,6 +25,7 @@ from narrows.published import (
     reproduce,
     third,
 )
+from narrows.terminal import console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,10 +73,9 @@ def _progress(todo: Sequence[Cell]) -> Iterator[Callable[[Cell], object]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - the JSON of a script needs none of it
     from rich.progress import Progress  # noqa: PLC0415
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=console(err=True), transient=True) as bar:
         task = bar.add_task("connections of 60 s", total=sum(c.rate_mbit for c in todo))
         yield lambda cell: bar.advance(task, cell.rate_mbit)
 
@@ -100,7 +100,7 @@ def percent(share: float) -> str:
 
 def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None, *, goodput: bool = False) -> None:
     """Prints the maps, what they teach, and how well they agree."""
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console(stream)
     print_ = out.print

@@ -43,7 +43,7 @@ def lines(found: dict[str, Any]) -> list[str]:
 
 def show(found: dict[str, Any]) -> None:
     """Prints it for a person."""
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     for line in lines(found):

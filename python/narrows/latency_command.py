@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from narrows import output
+from narrows.terminal import console, echo
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,10 +39,9 @@ class _Standing:
 
     def _show(self, share: float, said: str) -> None:
         if self._bar is None:
-            from rich.console import Console  # noqa: PLC0415
             from rich.progress import Progress  # noqa: PLC0415
 
-            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar = Progress(console=console(err=True), transient=True)
             self._bar.add_task(said, total=1.0)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=share, description=said)
@@ -163,7 +163,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         write(lab_page(told) if lab else telling.document(several), page)
     try:
         if as_json:
-            click.echo(json.dumps(told))
+            echo(json.dumps(told))
         elif not quiet:
             _show(told)
     except OSError:
@@ -178,7 +178,8 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 def _show(told: dict[str, Any]) -> None:
     from narrows import latency as telling  # noqa: PLC0415
     from narrows import latency_lab as lab  # noqa: PLC0415
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     screen = console()
     several = told["kind"] == "latency_lab"

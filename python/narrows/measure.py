@@ -13,6 +13,7 @@ import click
 
 from narrows import output, untrusted_input
 from narrows.errors import NarrowsError
+from narrows.terminal import echo
 
 if TYPE_CHECKING:
     from narrows.measurement import Measurement
@@ -156,7 +157,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     scored = [] if no_history else _keep(measured, quiet=quiet)
     try:
         for line in said:
-            click.echo(line, err=True)
+            echo(line, err=True)
         _told(
             measured,
             scored,
@@ -198,9 +199,9 @@ def _told(
         output.write(path_file, model.toml())
     _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
     if scored and not as_json and not quiet:
-        click.echo()
+        echo()
         for line in scored:
-            click.echo(line)
+            echo(line)
     if path_file is not None and problem is not None:
         raise NarrowsError(f"{path_file}: not written: {problem}")
 
@@ -226,7 +227,7 @@ def _keep(measured: Measurement, *, quiet: bool) -> list[str]:
         # A full disk must not cost the measurement.
         if not quiet:
             with suppress(OSError):
-                click.echo(f"not kept in the history: {error}", err=True)
+                echo(f"not kept in the history: {error}", err=True)
     return []
 
 
@@ -256,10 +257,10 @@ def _shown(
 
         write(telling.document([measured], [measured.host or "measurement"], [model]), page)
     if as_json:
-        click.echo(measured.text(), nl=False)
+        echo(measured.text(), nl=False)
     elif not quiet:
-        from narrows.show import console  # noqa: PLC0415
         from narrows.sketch import draw  # noqa: PLC0415
+        from narrows.terminal import console  # noqa: PLC0415
 
         screen = console()
         telling.show(measured, screen, model)
@@ -295,12 +296,12 @@ def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool
     if path_file is not None:
         output.write(path_file, model.toml())
     if as_json:
-        click.echo(json.dumps(model.json()))
+        echo(json.dumps(model.json()))
     elif not quiet:
         for line in twin_lines(model):
-            click.echo(line)
+            echo(line)
         if path_file is None:
-            click.echo(f"\n{model.toml()}", nl=False)
+            echo(f"\n{model.toml()}", nl=False)
 
 
 @click.command()
@@ -354,10 +355,11 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
     rows = kept.rows(host=host, last=last)
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row))
+            echo(json.dumps(row))
         return
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
     from narrows.tables import Cell, Table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
     from narrows.words import number  # noqa: PLC0415
 
     cells = [
@@ -401,7 +403,8 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
     from narrows import compare  # noqa: PLC0415
     from narrows import measured as telling  # noqa: PLC0415
     from narrows.report import unique  # noqa: PLC0415
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
         raise click.BadParameter("name another: narrows compare before.json after.json")
@@ -427,7 +430,7 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
         write(made | {"first": " ".join([*said, compare.caution(several)])}, page)
     if as_json:
         told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
-        click.echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+        echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
         return
     out = console()
     for name, each in found:
@@ -457,7 +460,8 @@ def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | No
     from narrows import compare_latency as compare  # noqa: PLC0415
     from narrows import latency as telling  # noqa: PLC0415
     from narrows.report import unique  # noqa: PLC0415
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     several = [telling.read(name) for name in named]
     hosts = [str(one.get("host") or "") for one in several]
@@ -479,7 +483,7 @@ def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | No
     if as_json:
         told = {name: {d.key: d.json() for d in each} for name, _, each in found}
         warned = {name: compare.warnings(several[0], one, (names[0], name)) for name, one, _ in found}
-        click.echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+        echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
         return
     out = console()
     for name, _, each in found:

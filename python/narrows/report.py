@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import __version__, _core, output, tables, words
 from narrows.errors import NarrowsError
 from narrows.pictures import TIME, Picture, pictures
+from narrows.terminal import printable
 
 if TYPE_CHECKING:
     from narrows.runs import Run
@@ -74,7 +75,8 @@ def write(made: Json, file: str | PathLike[str]) -> None:
 
 
 def page(made: Json) -> str:
-    """The page as text."""
+    """The page as text; control characters in names and messages are shown as in the terminal."""
+    made = _printable(made)
     told = "".join(f"<p>{html.escape(text)}</p>" for run in made["runs"] for text in [*run["answer"], *run["sure"]])
     # In a script element only `<` can end the data; within JSON strings it may be written so.
     data = json.dumps(made, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -88,6 +90,14 @@ def page(made: Json) -> str:
         before, _, after = text.partition(place)
         text = before + part + after
     return text
+
+
+def _printable(made: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(made, str):
+        return printable(made)
+    if isinstance(made, dict):
+        return {printable(name): _printable(value) for name, value in made.items()}
+    return [_printable(value) for value in made] if isinstance(made, list | tuple) else made
 
 
 def document(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from narrows import tables
+from narrows.terminal import console
 from narrows.words import are_comparable, number, sentence
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 Figures = dict[str, Any]
-
-
-def console(stream: TextIO | None = None) -> Console:
-    """Colour only for a terminal that wants it; a pipe gets plain text that is not wrapped at 80 columns."""
-    stream = stream or sys.stdout
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
 
 
 def table(out: Console, shown: tables.Table) -> None:

@@ -248,7 +248,7 @@ def write(told: Story, file: str) -> None:
 
 def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
     """Plays it in the terminal: each step as it begins, the end of it in bold."""
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
 

@@ -14,6 +14,7 @@ import click
 from narrows import _core, output, untrusted_input
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.scenario import name_of, unread
+from narrows.terminal import echo
 
 if TYPE_CHECKING:
     from narrows.advise.asked import Place
@@ -92,7 +93,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.advise import sealed  # noqa: PLC0415
     from narrows.advise.show import report, show  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
     measured: Measurement | None = None
@@ -130,7 +131,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 
         with _Bar(quiet=quiet or as_json, of="simulations") as bar:
             offered = contract.offers(asked, jobs=jobs, progress=bar)
-        click.echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)
+        echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)
         return
 
     def first(found: Found) -> None:
@@ -154,7 +155,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         report(advice, page)
     kept = sealed.seal(advice, measured) if (seal or (seal is None and measured is not None)) else None
     if as_json:
-        click.echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
+        echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
         return
     show(advice, out)
     if kept:
@@ -271,13 +272,14 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         from narrows import files  # noqa: PLC0415
 
         sealed.score(files.read(score), forecast=forecast)
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
     from narrows.tables import Cell, Table, significant  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     lines = sealed.read()
     hits, of = sealed.rate(lines)
     if as_json:
-        click.echo(json.dumps({"hits": hits, "of": of, "lines": lines, "head": lines[-1]["hash"] if lines else None}))
+        echo(json.dumps({"hits": hits, "of": of, "lines": lines, "head": lines[-1]["hash"] if lines else None}))
         return
     out = console()
     forecasts = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
@@ -311,15 +313,15 @@ def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
         number, of = chain.find(head), len(chain.lines())
     except NarrowsError as error:
         if as_json:
-            click.echo(json.dumps({"holds": False, "why": str(error)}))
+            echo(json.dumps({"holds": False, "why": str(error)}))
         else:
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
         click.get_current_context().exit(1)
     if as_json:
-        click.echo(json.dumps({"holds": True, "line": number, "of": of}))
+        echo(json.dumps({"holds": True, "line": number, "of": of}))
         return
     since = f"{of - number} lines were added since" if number < of else "no line was added since"
-    click.echo(f"{chain.file}: line {number} of {of} has this hash, and every line fits the one before it; {since}.")
+    echo(f"{chain.file}: line {number} of {of} has this hash, and every line fits the one before it; {since}.")
 
 
 def _became(score: Mapping[str, Any] | None, name: str) -> str:
@@ -363,7 +365,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.advise.judge import judge  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     # Wrong is wrong also where the text says its own.
     with named_by({"path.rtt": "--rtt", "path.rate": "--rate"}, {"--rtt": rtt, "--rate": rate}.get):
@@ -394,7 +396,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
         told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml, "warned": warned,
                 "assumed": found.assumed, "left_out": found.left, "rate_mbit": judged.rate_mbit,
                 "judgement": judged.sentences(), "runs": judged.rows}  # fmt: skip
-        click.echo(json.dumps(told))
+        echo(json.dumps(told))
         return
     out = console()
     for warning in found.warned:

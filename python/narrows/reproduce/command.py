@@ -12,6 +12,7 @@ import click
 
 from narrows import output
 from narrows.errors import NarrowsError
+from narrows.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +65,7 @@ def reproduce(  # noqa: PLR0917
     known = experiments()
     if name is None and not every:
         for one in known.values():
-            click.echo(f"{one.name:15} {one.title}")
+            echo(f"{one.name:15} {one.title}")
         return
     if name is not None and every:
         raise NarrowsError("either the name of an experiment or --all")
@@ -84,7 +85,7 @@ def reproduce(  # noqa: PLR0917
         output.write(markdown_file, page.markdown(outcomes, command))
     if as_json:
         document = {"verdict": page.verdict(outcomes), "experiments": [one.json() for one in outcomes]}
-        click.echo(json.dumps(document))
+        echo(json.dumps(document))
     else:
         _tell(outcomes)
     if strict and not _enough(outcomes):
@@ -102,7 +103,8 @@ def _enough(outcomes: Sequence[Outcome]) -> bool:
 def _tell(outcomes: Sequence[Outcome]) -> None:
     from narrows import tables  # noqa: PLC0415
     from narrows.reproduce import page  # noqa: PLC0415
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     for outcome in outcomes:

@@ -9,6 +9,7 @@ import click
 from narrows import output
 from narrows.errors import NarrowsError
 from narrows.sweeps.command import Count
+from narrows.terminal import echo
 
 
 def _studies() -> dict[str, object]:
@@ -52,7 +53,7 @@ def study(  # noqa: PLR0917
     known = _studies()
     if name is None:
         for each in known.values():
-            click.echo(f"{each.name:16} {each.question}")  # type: ignore[attr-defined]
+            echo(f"{each.name:16} {each.question}")  # type: ignore[attr-defined]
         return
     if name not in known:
         raise NarrowsError(f"there is no study `{name}`; there are {', '.join(known)}")
@@ -76,7 +77,7 @@ def study(  # noqa: PLR0917
     if rules_file is not None:
         _write_rules(found.answer.rules, rules_file)
     if as_json:
-        click.echo(json.dumps(found.json()))
+        echo(json.dumps(found.json()))
     else:
         show.tell(found)
     if found.failures:

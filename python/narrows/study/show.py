@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from narrows import tables
 from narrows.plot import check, matplotlib, write
-from narrows.show import console, table
+from narrows.show import table
 from narrows.study.study import Found, Grid
+from narrows.terminal import console
 from narrows.words import number
 
 if TYPE_CHECKING:

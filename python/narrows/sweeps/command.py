@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narrows.errors import OutputError, reason
+from narrows.terminal import console, echo
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,11 +56,10 @@ class Count:
         if not self._wanted or time.monotonic() - self._begin < 1:
             return
         if self._bar is None:
-            from rich.console import Console  # noqa: PLC0415
             from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
             self._bar = Progress(
-                BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+                BarColumn(), TextColumn("{task.description}"), console=console(err=True), transient=True
             )
             self._bar.add_task("", total=planned)
             self._bar.start()
@@ -136,7 +136,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     if table_file is not None:
         _write(asked.frame(), table_file)
     if as_json:
-        click.echo(json.dumps(_json(asked, *asked.medians(_SHOWN), time.monotonic() - begin)))
+        echo(json.dumps(_json(asked, *asked.medians(_SHOWN), time.monotonic() - begin)))
     elif not quiet:
         _show(asked, *asked.medians(_SHOWN))
     if asked.failures:
@@ -190,7 +190,8 @@ def summary(medians: Medians) -> Table:
 
 
 def _show(asked: Sweep, rows: int, medians: Medians) -> None:
-    from narrows.show import console, table  # noqa: PLC0415
+    from narrows.show import table  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     keys = ", ".join(asked.design.keys)

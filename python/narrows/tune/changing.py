@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from narrows.errors import NarrowsError
+from narrows.terminal import echo
 from narrows.tune.command import plan as plan_command
 from narrows.tune.command import tune
 
@@ -56,12 +57,12 @@ def _told() -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        click.echo(str(error), err=True)
+        echo(str(error), err=True)
         click.get_current_context().exit(error.code)
 
 
 def _print(lines: Sequence[str]) -> None:
-    from narrows.show import console  # noqa: PLC0415
+    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     for line in lines:
@@ -159,7 +160,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
             words = ["--confirm-within", confirm_within] if confirm_within else []
             done, _ = have(["apply", *words, *(["--replace"] if replace else [])], place, plan=plan)
         if as_json:
-            click.echo(json.dumps(done))
+            echo(json.dumps(done))
         else:
             _print(applied_lines(done))
 
@@ -176,7 +177,7 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
     with _told():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
         if as_json:
-            click.echo(json.dumps(done))
+            echo(json.dumps(done))
         else:
             _print(confirmed_lines(done))
 
@@ -198,7 +199,7 @@ def verify(netns: str | None, state: str | None, root: str | None, as_json: bool
     with _told():
         found = look(Place(netns=netns, state=state, root=root))
         if as_json:
-            click.echo(json.dumps(found))
+            echo(json.dumps(found))
         else:
             _print(verified_lines(found))
         click.get_current_context().exit(0 if found["so"] and found.get("watched") is not False else 1)
@@ -219,7 +220,7 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
     with _told():
         done, _ = have(["revert", *(["--force"] if force else [])], Place(netns=netns, state=state, root=root))
         if as_json:
-            click.echo(json.dumps(done))
+            echo(json.dumps(done))
         else:
             _print(reverted_lines(done))
 
@@ -281,7 +282,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
     if not plan["changes"] and plan.get("able") is not False:
-        click.echo("Nothing to prove: it is so already.")
+        echo("Nothing to prove: it is so already.")
         return
     way = proving.direction(plan, direction)
     passed = {"--duration": duration, "--streams": streams, "--port": port, "--token": token, "--idle": "1s"}
@@ -303,7 +304,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         kept = _kept(proof, plan, place, then=then, replace=replace, quiet=as_json)
         if as_json:
             forecasts = [one.json() for one in scored]
-            click.echo(json.dumps(proof.json() | {"kept": kept, "forecasts": forecasts}))
+            echo(json.dumps(proof.json() | {"kept": kept, "forecasts": forecasts}))
 
 
 def _kept(proof: Proof, plan: Json, place: Place, *, then: str | None, replace: bool, quiet: bool) -> bool:

@@ -9,6 +9,7 @@ import click
 
 from narrows import output
 from narrows.errors import NarrowsError
+from narrows.terminal import echo
 
 _WORST = {"error": 1}
 
@@ -98,16 +99,16 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.tune.show import audit_json, audit_lines  # noqa: PLC0415
 
     if collector:
-        click.echo(script(), nl=False)
+        echo(script(), nl=False)
         return
     _one_source(ssh=ssh, netns=netns, facts=facts_file, root=root)
     path = _path(rate, rtt)
     seen = facts(ssh=ssh, netns=netns, root=root, file=facts_file)
     found = look(seen, path)
     if as_json:
-        click.echo(json.dumps(audit_json(seen, found)))
+        echo(json.dumps(audit_json(seen, found)))
     else:
-        from narrows.show import console  # noqa: PLC0415
+        from narrows.terminal import console  # noqa: PLC0415
 
         out = console()
         for line in audit_lines(seen, found, every=every):
@@ -222,9 +223,9 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
 
         _write(script_file, script(made))
     if as_json:
-        click.echo(json.dumps(made, indent=1))
+        echo(json.dumps(made, indent=1))
     elif script_file != "-":
-        from narrows.show import console  # noqa: PLC0415
+        from narrows.terminal import console  # noqa: PLC0415
 
         out = console()
         for line in lines(made):
@@ -234,6 +235,6 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
 
 def _write(file: str, text: str) -> None:
     if file == "-":
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     output.write(file, text)

@@ -1,0 +1,82 @@
+"""No control character of a stranger's text reaches the terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.box import SIMPLE_HEAD
+from rich.progress import Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+import narrows
+from narrows import report
+from narrows.terminal import console, echo, printable
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\x08\u202e[/red][bold]\ud800"
+"""A window's title, a cleared screen, colours, a line written over, a line reversed, and Rich's own markup."""
+
+_SHOWN = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]*")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text(st.characters()))
+def test_a_printable_text_has_no_control_character(text: str) -> None:
+    shown = printable(text)
+    assert _SHOWN.fullmatch(shown)
+    assert printable(shown) == shown
+
+
+def test_echo_makes_control_characters_visible(capsys) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    echo(HOSTILE)
+    echo(HOSTILE, err=True)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err
+    assert captured.out.startswith(r"\u001b]0;title\u0007\u001b[2J\u009b31m\u007f\u000d\u0008\u202e[/red][bold]")
+
+
+def test_tables_and_bars_make_control_characters_visible() -> None:
+    for terminal in (True, False):
+        stream = _Terminal() if terminal else io.StringIO()
+        out = console(stream)
+        table = Table(HOSTILE, title=HOSTILE, box=SIMPLE_HEAD)
+        table.add_row(HOSTILE)
+        table.add_row(Text(HOSTILE, style="red"))
+        out.print(HOSTILE, style="bold", soft_wrap=True)
+        out.print(table, soft_wrap=True)
+        with Progress(TextColumn("{task.description}", markup=False), console=out) as bar:
+            bar.add_task(HOSTILE, total=1)
+        printed = stream.getvalue()
+        # What is left of Rich's own: colours, the cursor, lines that are written anew.
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed)
+        assert _SHOWN.fullmatch(plain.replace("\r", ""))
+        assert "\x1b[2J" not in printed
+        assert "\x1b]0" not in printed
+        assert "[/red][bold]" in printed
+
+
+def test_every_text_goes_through_this_module() -> None:
+    sources = (Path(narrows.__file__).parent).rglob("*.py")
+    elsewhere = [
+        source.name
+        for source in sources
+        if source.name != "terminal.py"
+        and re.search(r"\bConsole\(|click\.s?echo\(", source.read_text(encoding="utf-8"))
+    ]
+    assert not elsewhere
+
+
+def test_a_page_makes_control_characters_visible() -> None:
+    made = {"narrows": "0", "title": HOSTILE, "first": HOSTILE, "runs": [], HOSTILE: [{"name": (HOSTILE,)}]}
+    text = report.page(made)
+    # The template's own script has newlines only.
+    assert _SHOWN.fullmatch(text)
+    assert r"\\u001b]0;title" in text
