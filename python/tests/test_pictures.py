@@ -239,8 +239,8 @@ def test_several_scenarios_side_by_side(cli: Cli, tiny: Path, tmp_path: Path) ->
     done = cli("compare", tiny, "b.toml", "--plot", "both.png", "--report", "both.html")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("tiny (1): 2 cubic flows used ")
-    assert lines[1].startswith("tiny (2): 2 bbr flows used ")
+    assert lines[0].startswith("tiny.toml: 2 cubic flows used ")
+    assert lines[1].startswith("b.toml: 2 bbr flows used ")
     assert lines[2].startswith("Of these 2 runs, ")
     assert (tmp_path / "both.png").exists()
     assert (tmp_path / "both.html").exists()
