@@ -8,6 +8,8 @@ import pty
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,17 @@ from test_live import HOST, ready
 from test_shell import shell
 from test_tune_host import CC, WMEM, Space, change, everything, other_cc, other_wanted, plan, space
 
-from narrows.errors import NarrowsError
+import narrows as nw
+from narrows.errors import EngineError, NarrowsError
+from narrows.measurement import Direction, Measurement
+from narrows.simulated import Plan, measure
+from narrows.tune import changing
+from narrows.tune import prove as proving
+from narrows.tune.apply import Place
 from narrows.tune.collect import facts
 from narrows.tune.plan import SYSCTLS, Ask
 from narrows.tune.plan import plan as plan_of
-from narrows.tune.prove import AGREED, RECEIVES, SENDS, acts_on, direction
+from narrows.tune.prove import AGREED, RECEIVES, SENDS, Unfinished, acts_on, direction
 
 __all__ = ["space"]
 
@@ -193,3 +201,39 @@ def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_pa
     assert rate["verdict"] == "better", proof
     assert rate["before"] < 10 < rate["after"]
     assert "down_mbit" not in proof["figures"]
+
+
+@pytest.mark.parametrize("ended", [KeyboardInterrupt, EngineError("the far end is gone")])
+def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: BaseException | type[BaseException]
+) -> None:
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
+    once = measure(path, Plan(load_s=4.0, ways=("up",), streams=1))
+    measured, undone = [once] * 5, []
+
+    def next_one(_way: Direction) -> Measurement:
+        if not measured:
+            raise ended
+        return measured.pop()
+
+    @contextmanager
+    def changed(*_: object, **__: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            undone.append(True)
+
+    monkeypatch.setattr(proving, "changed", changed)
+    with pytest.raises(Unfinished) as stopped:
+        proving.prove({"changes": []}, Place(), next_one, way="up", rounds=4)
+    proof = stopped.value.proof
+    assert proof is not None
+    # Five measurements are two rounds, and one without its counterpart; the third change is undone, too.
+    assert (len(proof.without), len(proof.with_it), len(undone)) == (2, 2, 3)
+    changing._unfinished(proof, 4, as_json=False)
+    shown = capsys.readouterr()
+    assert shown.err == "Stopped after 2 of 4 rounds. Everything is as it was.\n"
+    assert "without and with it in turn, 2 times each" in shown.out
+    changing._unfinished(proof, 4, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["rounds"], told["unfinished"], told["kept"]) == (2, True, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -295,7 +295,13 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         _applicable(plan)
         _sure(plan, yes=yes or file == "-", question=f"Measure {rounds} times without and {rounds} times with it?")
         with _Bar(quiet=as_json, of="measurements") as bar:
-            proof = proving.prove(plan, place, once, way=way, rounds=rounds, replace=replace, progress=bar)
+            try:
+                proof = proving.prove(plan, place, once, way=way, rounds=rounds, replace=replace, progress=bar)
+            except proving.Unfinished as stop:
+                # A terminal that has hung up reads nothing any more; the exit code is the signal's all the same.
+                with suppress(OSError):
+                    _unfinished(stop.proof, rounds, as_json=as_json)
+                raise stop.__cause__ or stop from None
         if not as_json:
             _print(proving.proof_lines(proof))
         scored = proving.scored(proof, plan)
@@ -305,6 +311,19 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         if as_json:
             forecasts = [one.json() for one in scored]
             echo(json.dumps(proof.json() | {"kept": kept, "forecasts": forecasts}))
+
+
+def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
+    """What the complete rounds show."""
+    from narrows.tune.prove import proof_lines  # noqa: PLC0415
+
+    done = len(proof.without) if proof else 0
+    if as_json:
+        echo(json.dumps((proof.json() if proof else {"rounds": 0}) | {"unfinished": True, "kept": False}))
+        return
+    echo(f"Stopped after {done} of {rounds} rounds. Everything is as it was.", err=True)
+    if proof is not None:
+        _print(proof_lines(proof))
 
 
 def _kept(proof: Proof, plan: Json, place: Place, *, then: str | None, replace: bool, quiet: bool) -> bool:

@@ -50,6 +50,19 @@ Measure = Callable[[Direction], Measurement]
 """Measures the path once, loaded in a direction."""
 
 
+class Unfinished(Exception):  # noqa: N818 - an event, as KeyboardInterrupt is
+    """A signal or an error ended it before the last round; the change is off again.
+
+    Attributes:
+        proof: What the complete rounds show; None where there is none.
+    """
+
+    def __init__(self, proof: Proof | None) -> None:
+        """With the complete rounds; what ended it is the cause."""
+        super().__init__()
+        self.proof = proof
+
+
 @dataclass(frozen=True)
 class Proof:
     """What came of it.
@@ -165,18 +178,23 @@ def prove(
     """Measures without and with it in turn; afterwards it is off.
 
     Raises:
-        NarrowsError: If it cannot be measured or applied.
+        Unfinished: If a signal stopped it, or if it cannot be measured or applied, with the rounds that were complete.
     """
     without: list[Measurement] = []
     with_it: list[Measurement] = []
-    for at in range(rounds):
-        if progress is not None:
-            progress(2 * at, 2 * rounds)
-        without.append(measure(way))
-        if progress is not None:
-            progress(2 * at + 1, 2 * rounds)
-        with changed(plan, place, replace=replace):
-            with_it.append(measure(way))
+    try:
+        for at in range(rounds):
+            if progress is not None:
+                progress(2 * at, 2 * rounds)
+            without.append(measure(way))
+            if progress is not None:
+                progress(2 * at + 1, 2 * rounds)
+            with changed(plan, place, replace=replace):
+                with_it.append(measure(way))
+    except (KeyboardInterrupt, NarrowsError) as stop:
+        # A measurement without its counterpart is of no use.
+        del without[len(with_it) :]
+        raise Unfinished(Proof(way, compared(without, with_it, way), without, with_it) if with_it else None) from stop
     return Proof(way, compared(without, with_it, way), without, with_it)
 
 
