@@ -177,7 +177,7 @@ class Chain:
             text = json.dumps(sealed, ensure_ascii=False) + "\n"
             try:
                 # Not through the buffer of `opened`, which would try again to write what failed.
-                _write(opened.fileno(), text.encode())
+                _write(opened.fileno(), _bytes(text))
                 os.fsync(opened.fileno())
             except BaseException:
                 with suppress(OSError):
@@ -223,4 +223,9 @@ def _write(opened: int, content: bytes) -> None:
 
 
 def _hash(line: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(line, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(_bytes(json.dumps(line, sort_keys=True, ensure_ascii=False))).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    """As UTF-8. A text from a stranger's JSON may have half of a surrogate pair, which `json.loads` reads again."""
+    return text.encode(errors="surrogatepass")

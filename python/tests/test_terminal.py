@@ -23,6 +23,11 @@ HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\x08\u202e[/red][bold]\ud800"
 _SHOWN = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]*")
 
 
+def is_shown(text: str) -> bool:
+    """Whether a text has no control character but newlines and tabs."""
+    return _SHOWN.fullmatch(text) is not None
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
