@@ -156,6 +156,23 @@ pub const PARSERS: &[Parser] = &[
         },
     },
     Parser {
+        name: "control",
+        dear: JSON,
+        read: crate::serve::fed::feed,
+        right: || {
+            let words = [
+                json!({ "proof": null }),
+                json!({ "do": "clock", "at": 12 }),
+                json!({ "do": "open", "stream": 1, "direction": "down", "cc": "cubic", "dscp": 8, "pacing_bytes": 1000 }),
+                json!({ "do": "start", "streams": [1, 2], "sample_ms": 50 }),
+                json!({ "do": "stop", "streams": [1] }),
+                json!({ "do": "report" }),
+                json!({ "do": "bye" }),
+            ];
+            vec![words.iter().flat_map(wire::to_frame).collect()]
+        },
+    },
+    Parser {
         name: "iperf3",
         dear: JSON,
         read: |bytes| {

@@ -330,7 +330,9 @@ mod tests {
         let files = [
             ("answering.rs", include_str!("answering.rs")),
             ("budget.rs", include_str!("budget.rs")),
+            ("confine.rs", include_str!("confine.rs")),
             ("counters.rs", include_str!("counters.rs")),
+            ("fed.rs", include_str!("fed.rs")),
             ("iperf.rs", include_str!("iperf.rs")),
             ("limits.rs", include_str!("limits.rs")),
             ("door.rs", include_str!("door.rs")),

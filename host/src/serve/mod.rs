@@ -16,6 +16,7 @@ pub mod budget;
 pub mod confine;
 pub mod counters;
 pub mod door;
+pub mod fed;
 pub mod iperf;
 pub mod limits;
 pub mod metered;

@@ -113,22 +113,25 @@ pub fn boot() -> String {
 impl Session {
     /// One that has said hello.
     pub fn new(link: &Connection, client: Nonce, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Session, End> {
-        let server = random().map_err(|_| End::Limit)?;
         let transcript = Transcript {
             client,
-            server,
+            server: random().map_err(|_| End::Limit)?,
             from: canonical(link.peer()),
             to: socket::local(link.fd()).map(canonical).map_err(|_| End::Limit)?,
         };
+        Ok(Session::greeted(link.from(), transcript, now, out, shared))
+    }
+    /// One whose connection is known by its addresses alone.
+    pub fn greeted(from: IpAddr, transcript: Transcript, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Session {
         say(
             out,
             &json!({
                 "is": "greeting", "narrows": env!("CARGO_PKG_VERSION"), "protocol": VERSION,
-                "nonce": hex(&server), "token": shared.token.is_some(), "you": transcript.from.to_string(),
+                "nonce": hex(&transcript.server), "token": shared.token.is_some(), "you": transcript.from.to_string(),
             }),
         );
-        Ok(Session {
-            from: link.from(),
+        Session {
+            from,
             transcript,
             cookie: None,
             allowance: None,
@@ -143,7 +146,7 @@ impl Session {
             cpu: sys::process_cpu(),
             answering: None,
             threads: 0,
-        })
+        }
     }
     /// In words that every version understands.
     pub fn refuse_version(version: u8, out: &mut Vec<u8>) {
@@ -548,31 +551,12 @@ impl Speaker for Session {
 
 #[cfg(test)]
 mod tests {
-    use super::super::budget::Accounts;
-    use super::super::limits::{Limits, GONE};
+    use super::super::fed;
+    use super::super::limits::GONE;
     use super::super::metered::Accepted;
-    use super::super::udp::Exchange;
     use super::*;
-    use crate::bulk::Carriers;
-    use crate::latency::policy::Policy;
     use std::net::TcpStream;
     use std::os::fd::OwnedFd;
-
-    fn shared() -> Shared {
-        let accounts = Accounts::new(Limits::default());
-        let counters = Arc::new(Counters::default());
-        let any = "127.0.0.1:0".parse().unwrap();
-        Shared {
-            exchange: Arc::new(Exchange::new(any, &accounts, Arc::clone(&counters)).unwrap()),
-            accounts,
-            token: None,
-            public: Vec::new(),
-            counters,
-            carriers: Carriers::new().unwrap(),
-            answering: (Policy::default(), None),
-            echo: None,
-        }
-    }
 
     fn accepted(listener: &OwnedFd, shared: &Shared) -> (TcpStream, Connection) {
         let near = TcpStream::connect(socket::local(listener).unwrap()).unwrap();
@@ -586,7 +570,7 @@ mod tests {
 
     #[test]
     fn a_download_that_nobody_reads_ends_and_gives_its_seat_back() {
-        let shared = shared();
+        let shared = fed::shared();
         let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let (_near, mut control) = accepted(&listener, &shared);
         let (mut out, now) = (Vec::new(), sys::monotonic());
@@ -641,7 +625,7 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_without_a_sign_of_life() {
-        let shared = shared();
+        let shared = fed::shared();
         let allowance = shared.admit("192.0.2.1".parse().unwrap(), 1).unwrap();
         use super::super::budget::Datagrams;
         use super::super::limits::SILENCE;

@@ -1,0 +1,74 @@
+//! A control session without a connection: its state machine is fed bytes and the time. For fuzzing and tests.
+
+use super::budget::Accounts;
+use super::counters::Counters;
+use super::limits::Limits;
+use super::session::Session;
+use super::shared::{Shared, Speaker};
+use super::udp::Exchange;
+use crate::bulk::Carriers;
+use crate::handshake::Transcript;
+use crate::latency::policy::Policy;
+use crate::wire::{self, REQUEST};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+/// From one frame to the next, ns.
+const STEP: u64 = 50_000_000;
+/// Requests that act on this host: a thread with a socket, and what its kernel remembers of a peer.
+const ACTING: [&str; 2] = ["latency", "forget"];
+
+/// What the sessions of a far end share, without a listener: limits as they are by default, no token.
+///
+/// # Panics
+/// If this host has no socket or no thread to give.
+pub fn shared() -> Shared {
+    let accounts = Accounts::new(Limits::default());
+    let counters = Arc::new(Counters::default());
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let exchange = Exchange::new(any, &accounts, Arc::clone(&counters)).expect("a socket on loopback");
+    Shared {
+        exchange: Arc::new(exchange),
+        accounts,
+        token: None,
+        public: Vec::new(),
+        counters,
+        carriers: Carriers::new().expect("threads for load"),
+        answering: (Policy::default(), None),
+        echo: None,
+    }
+}
+
+/// Feeds the frames in `bytes` to a new session, one after the other, and lets time pass in between.
+pub fn feed(bytes: &[u8]) {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    let shared = SHARED.get_or_init(shared);
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let transcript = Transcript {
+        client: [1; 16],
+        server: [2; 16],
+        from: peer,
+        to: peer,
+    };
+    let (mut out, mut now, mut at) = (Vec::new(), STEP, 0);
+    let mut session = Session::greeted(peer.ip(), transcript, now, &mut out, shared);
+    while let Ok(Some((request, took))) = wire::frame(&bytes[at..], REQUEST) {
+        at += took;
+        now += STEP;
+        let acts = request
+            .get("do")
+            .and_then(|name| name.as_str())
+            .is_some_and(|name| ACTING.contains(&name));
+        if acts {
+            continue;
+        }
+        let heard = session.heard(&wire::to_frame(&request), &mut out, now, shared);
+        if heard.is_err() || session.tick(&mut out, now, shared).is_err() {
+            break;
+        }
+        out.clear();
+    }
+    // What is no frame ends a session, too.
+    let _ = session.heard(&bytes[at..], &mut out, now, shared);
+    session.gone(shared);
+}
