@@ -714,11 +714,15 @@ pub fn give_to_nobody(socket: &OwnedFd) -> io::Result<()> {
 
 /// Becomes the user and group 65534, in no other group, in every thread.
 pub fn become_nobody() -> io::Result<()> {
-    // SAFETY: an empty list, then numbers only.
+    let mut parent: c_int = 0;
+    // SAFETY: a number to write into, an empty list, then numbers only.
     unsafe {
+        answer(libc::prctl(libc::PR_GET_PDEATHSIG, &mut parent))?;
         answer(libc::setgroups(0, std::ptr::null()))?;
         answer(libc::setresgid(NOBODY, NOBODY, NOBODY))?;
         answer(libc::setresuid(NOBODY, NOBODY, NOBODY))?;
+        // The kernel forgets it with the user: a process that is tied to its parent stays so.
+        answer(libc::prctl(libc::PR_SET_PDEATHSIG, parent))?;
     }
     Ok(())
 }

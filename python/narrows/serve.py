@@ -21,12 +21,16 @@ LIMITS: list[dict[str, str]] = json.loads(
 )
 """What `narrows-host serve --limits` prints."""
 
+_EXAMPLES = {"RATE": "100Mbit", "SPAN": "1min", "BYTES": "10GB", "N": "100"}
+"""A value of each kind."""
+
 
 def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that set limits, in the order of their table."""
     for row in reversed([row for row in LIMITS if row["option"]]):
         of = "" if row["of"] == "host" else f" of one {row['of']}"
         text = f"{row['text'][0].upper()}{row['text'][1:]}{of} [default: {row['default']}]"
+        text += f". Example: {row['option']} {_EXAMPLES[row['metavar']]}"
         command = click.option(row["option"], metavar=row["metavar"], help=text)(command)
     return command
 
@@ -62,7 +66,7 @@ def serve(systemd_unit: bool, public: tuple[str, ...], **given: str | None) -> N
 
     Example: narrows serve --xdp eth0
     """
-    words = [w for name, value in given.items() if value for w in (f"--{name.replace('_', '-')}", value)]
+    words = [w for name, value in given.items() if value is not None for w in (f"--{name.replace('_', '-')}", value)]
     words += [w for address in public for w in ("--public", address)]
     words += ["--systemd-unit"] if systemd_unit else []
     try:

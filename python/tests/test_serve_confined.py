@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,9 +31,26 @@ def test_a_far_end_gives_up_root_files_and_calls() -> None:
         assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
         if os.geteuid() == 0:
             assert (told["Uid"].split(), told["Gid"].split(), told["Groups"]) == (["65534"] * 4, ["65534"] * 4, "")
-            # CAP_NET_ADMIN (12) and CAP_SYS_NICE (23) at most.
+            # CAP_NET_BIND_SERVICE (10), CAP_NET_ADMIN (12), CAP_IPC_LOCK (14) and CAP_SYS_NICE (23) at most.
+            kept = 1 << 10 | 1 << 12 | 1 << 14 | 1 << 23
             for held in ("CapEff", "CapPrm"):
-                assert int(told[held], 16) & ~(1 << 12 | 1 << 23) == 0
+                assert int(told[held], 16) & ~kept == 0
+
+
+def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:
+    # Changing the user makes the kernel forget that.
+    program = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)\n"
+        "child.stdout.readline(); print(child.pid, flush=True)"
+    )
+    command = [sys.executable, "-c", program, str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    ended = Path(f"/proc/{int(done.stdout)}/stat")
+    until = time.monotonic() + 20
+    while ended.exists() and ended.read_text().rsplit(")", 1)[1].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

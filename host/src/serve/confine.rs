@@ -7,8 +7,9 @@
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13 |
 //! | calls | seccomp: those of [`REFUSED`] fail with EPERM | processors that `seccompiler` does not know |
 //!
-//! A peer that takes over the process can then answer wrongly and send packets, which it could before, but it can neither
-//! read the host's files nor start a program.
+//! A peer that takes over the process can then answer wrongly, send packets and, where root started it, change the network
+//! (`CAP_NET_ADMIN`), but it can neither read the host's files nor start a program. Start the server as a user to keep
+//! nothing.
 //!
 //! Sources: capabilities(7), landlock(7), seccomp(2) (Linux man-pages 6.9).
 
@@ -23,8 +24,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 
 /// Capabilities that a far end of root keeps: for a congestion control that only root may choose and for forgetting a
-/// destination (`CAP_NET_ADMIN`), and for the scheduling policy of the threads that answer (`CAP_SYS_NICE`).
-pub const KEPT: [Capability; 2] = [Capability::CAP_NET_ADMIN, Capability::CAP_SYS_NICE];
+/// destination (`CAP_NET_ADMIN`), for the scheduling policy of the threads that answer (`CAP_SYS_NICE`, `CAP_IPC_LOCK`),
+/// and for the sockets of single clients at a port below 1024 (`CAP_NET_BIND_SERVICE`).
+pub const KEPT: [Capability; 4] = [
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_SYS_NICE,
+    Capability::CAP_IPC_LOCK,
+    Capability::CAP_NET_BIND_SERVICE,
+];
 
 /// The newest version of Landlock whose rules are used; an older kernel applies those that it has.
 const LANDLOCK: ABI = ABI::V5;

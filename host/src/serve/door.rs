@@ -28,7 +28,6 @@ use crate::socket;
 use crate::sys::{self, Epoll};
 use crate::wire::{Bad, Hello};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -95,7 +94,7 @@ pub struct Door<'a> {
     /// Descriptors that this process may have.
     descriptors: u64,
     /// Given up to take a connection where the kernel has no other descriptor.
-    reserve: Option<File>,
+    reserve: Option<OwnedFd>,
     /// Listeners rest until then, ns of the even clock.
     rests: Option<u64>,
     looked: u64,
@@ -105,6 +104,8 @@ impl<'a> Door<'a> {
     /// Behind these listeners, with so many descriptors for this process.
     pub fn new(listeners: Vec<Listener>, shared: &'a Shared, descriptors: u64) -> io::Result<Door<'a>> {
         let epoll = Epoll::new()?;
+        // A second descriptor of what is open: no file can be opened any more (`confine`).
+        let reserve = listeners.first().and_then(|listener| listener.socket.try_clone().ok());
         let door = Door {
             shared,
             epoll,
@@ -114,7 +115,7 @@ impl<'a> Door<'a> {
             keys: HashMap::new(),
             scratch: vec![0; READ],
             descriptors,
-            reserve: File::open("/dev/null").ok(),
+            reserve,
             rests: None,
             looked: 0,
         };
@@ -183,7 +184,7 @@ impl<'a> Door<'a> {
         let taken = socket::accept(&self.listeners[listener].socket);
         let closed = matches!(taken, Ok(Some(_)));
         drop(taken);
-        self.reserve = File::open("/dev/null").ok();
+        self.reserve = self.listeners[listener].socket.try_clone().ok();
         if closed {
             Counters::more(&self.shared.counters.dropped_full_total);
         } else {
