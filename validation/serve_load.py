@@ -150,8 +150,10 @@ def objects(port: int, version: int) -> str:
     with socket.create_connection(("127.0.0.1", port)) as control:
         control.sendall(b"NARR" + bytes([version]) + b"c".ljust(32, b"\0"))
 
+        def need(n: int) -> bytes:
+            return control.recv(n, socket.MSG_WAITALL)
+
         def answer() -> dict[str, Any]:
-            need = lambda n: control.recv(n, socket.MSG_WAITALL)  # noqa: E731
             return dict(json.loads(need(struct.unpack(">I", need(4))[0])))
 
         if answer()["is"] != "greeting":
@@ -188,7 +190,10 @@ def memory(host: Path, version: int) -> str:
     with far_end(host) as (port, _), contextlib.ExitStack() as open_:
         control = open_.enter_context(socket.create_connection(("127.0.0.1", port)))
         control.sendall(b"NARR" + bytes([version]) + b"c".ljust(32, b"\0"))
-        need = lambda n: control.recv(n, socket.MSG_WAITALL)  # noqa: E731
+
+        def need(n: int) -> bytes:
+            return control.recv(n, socket.MSG_WAITALL)
+
         if json.loads(need(struct.unpack(">I", need(4))[0]))["is"] != "greeting":
             return "–"
         control.sendall(frame({"proof": None}))

@@ -104,7 +104,7 @@ class Difference:
         after: Its value in the second.
         low: Lower end of the confidence interval of the difference; None where it could not be judged.
         high: Upper end.
-        level: Confidence of that interval: 99 % for all figures together, more for one.
+        level: Confidence of that interval: 99 % or more, by Holm's procedure, so that all verdicts err in 1 % together.
         why: Why it could not be judged; empty where it was.
     """
 
@@ -468,12 +468,12 @@ def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]
 
 def caution(measured: Sequence[Measurement]) -> str:
     """What the intervals mean, and what they do not cover."""
-    together = f"All intervals of a comparison hold together with {1 - ERROR_RATE:.0%} confidence".replace("%", " %")
+    together = f"The verdicts of a comparison hold together with {1 - ERROR_RATE:.0%} confidence".replace("%", " %")
     if all(max(len(one.loaded(way)) for way in DIRECTIONS) >= FEWEST for one in measured):
-        return f"{together}. They come from the loads of each measurement and do not cover other times of the day."
+        return f"{together}. The intervals come from the loads of each measurement and cover no other times of the day."
     return (
-        f"{together}. They come from the seconds of one load each and do not cover what changes from one load to the "
-        "next: `narrows measure --repeats 5` does."
+        f"{together}. The intervals come from the seconds of one load each and do not cover what changes from one load "
+        "to the next: `narrows measure --repeats 5` does."
     )
 
 

@@ -232,7 +232,7 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     assert (len(proof.without), len(proof.with_it), len(undone)) == (2, 2, 3)
     changing._unfinished(proof, 4, as_json=False)
     shown = capsys.readouterr()
-    assert shown.err == "Stopped after 2 of 4 rounds. Everything is as it was.\n"
+    assert shown.err == ("Stopped after 2 of 4 rounds; `narrows tune verify` reports whether a change is still on.\n")
     assert "without and with it in turn, 2 times each" in shown.out
     changing._unfinished(proof, 4, as_json=True)
     told = json.loads(capsys.readouterr().out)

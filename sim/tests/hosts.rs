@@ -240,9 +240,9 @@ fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
             f.cwnd_packets.mean
         );
         assert!(
-            (f.retransmit_rate - 0.002467).abs() < 0.00003,
+            (f.run_retransmit_rate - 0.002467).abs() < 0.00003,
             "{direction} {}",
-            f.retransmit_rate
+            f.run_retransmit_rate
         );
         // It keeps times and no rate: it is no queue of the scenario's.
         assert_eq!(run.queues.len(), 2);

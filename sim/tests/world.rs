@@ -97,7 +97,7 @@ fn too_many_rows_are_refused_with_an_interval_that_fits() {
     };
     assert_eq!(refused(&s, Span::ms(1)), ("samples", Span::us(1200)));
     s.duration = Span::s(1);
-    assert_eq!(refused(&s, Span::us(999)), ("samples", Span::ms(1)));
+    assert_eq!(refused(&s, Span::ns(999)), ("samples", Span::us(1)));
     s.duration = Span::s(50);
     s.probes = vec![ping(Span::us(9))];
     assert_eq!(refused(&s, Span::ms(100)), ("pings", Span::us(10)));

@@ -52,10 +52,13 @@ def _asked(command: click.Command) -> click.Command:
 @contextmanager
 def _told() -> Iterator[None]:
     """What was refused is told with its own exit code."""
-    from narrows.tune.apply import RefusedError  # noqa: PLC0415
+    from narrows.tune.apply import Interrupted, RefusedError  # noqa: PLC0415
 
     try:
         yield
+    except Interrupted:
+        echo("The signal came when it was done already; `narrows tune verify` reports what is on.", err=True)
+        raise
     except RefusedError as error:
         echo(str(error), err=True)
         click.get_current_context().exit(error.code)
@@ -321,7 +324,10 @@ def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
     if as_json:
         echo(json.dumps((proof.json() if proof else {"rounds": 0}) | {"unfinished": True, "kept": False}))
         return
-    echo(f"Stopped after {done} of {rounds} rounds. Everything is as it was.", err=True)
+    echo(
+        f"Stopped after {done} of {rounds} rounds; `narrows tune verify` reports whether a change is still on.",
+        err=True,
+    )
     if proof is not None:
         _print(proof_lines(proof))
 
