@@ -381,7 +381,7 @@ def test_use_is_told_against_what_may_pass() -> None:
     assert "of 2.125 Mbit/s (2 Mbit/s and saved tokens)" in words.sentence(run.json)
     shaped = nw.Path(rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"})
     run = nw.run(nw.Scenario(shaped, flows=[nw.Flow("cubic")], duration="5s"))
-    assert "of 4 Mbit/s" in words.sentence(run.json)
+    assert "of 4.1 Mbit/s (4 Mbit/s and saved tokens)" in words.sentence(run.json)
 
 
 def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits(tmp_path: Path) -> None:
