@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any
 
 from common import positive
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 PLENTY = "1000GB"
 

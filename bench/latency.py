@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from common import built, positive
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 
 def resident_kb(pid: int) -> int:

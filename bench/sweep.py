@@ -20,7 +20,7 @@ import narrows as nw
 from common import positive
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.sweeps.crews import Local
+from narrows.sweeps.executors import Local
 
 SCENARIO = nw.Scenario(
     nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"),
@@ -79,7 +79,7 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
 
 def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
     """The same cases by processes and by Ray, who have all begun before; and whether they came to the same."""
-    from narrows.sweeps.crews import Ray  # noqa: PLC0415  an extra that few have installed
+    from narrows.sweeps.executors import Ray  # noqa: PLC0415  an extra that few have installed
 
     crews = {"local": Local(), "ray": Ray()}
     took: dict[str, list[float]] = {name: [] for name in crews}

@@ -128,7 +128,7 @@ def _progress(what: str, total: float) -> Iterator[Callable[[float], object]]:
 def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
     from rich.table import Table  # noqa: PLC0415
 
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     def table(*columns: str) -> Table:
         made = Table(box=None, pad_edge=False, header_style="bold")

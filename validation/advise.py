@@ -46,14 +46,14 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 import narrows as nw
-from narrows import twin
+from narrows import path_model
 from narrows.advise import Asked, Kernel, candidates, kernel, measured, search, stated
 from narrows.advise.search import ROUNDS, Found
 from narrows.advise.trial import RIVAL, Trial, play
 from narrows.advise.utility import utility
 from narrows.advise.verdict import FIGURES, T_90, claim, decide, effects
 from narrows.errors import NarrowsError
-from narrows.simulated import Plan, measure
+from narrows.measure.simulated import Plan, measure
 from validation import advise_linux, advise_live
 from validation.asked import positive, processes
 from validation.stored import HERE, Json
@@ -386,7 +386,7 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
     depth = log(0.3, 6) if role == "sender" else log(1, 12)
     loss = log(5e-4, 1e-2) if role == "sender" and draw.random() < LOSSY else 0.0
     ways = [
-        {"rate": twin.bits(mbit), "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B"}
+        {"rate": path_model.bits(mbit), "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B"}
         for mbit in (rate, up)
     ]
     if loss:
@@ -399,7 +399,7 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
     path, role = drawn(seed)
     try:
         first = measure(path, FULL, seed=seed)
-        found_twin = twin.infer(first, seed=seed, lone=measure(path, LONE, seed=seed + 1000))
+        found_twin = path_model.infer(first, seed=seed, lone=measure(path, LONE, seed=seed + 1000))
     except NarrowsError as error:
         return f"{seed}: {error}"
     place = measured(found_twin.json(), role=role, source="measured")

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from narrows import agree
-from narrows.agreeing import number
 from narrows.errors import NarrowsError
+from narrows.host import agreement
+from narrows.host.agree import number
 from validation.asked import positive
 from validation.stored import HERE, Json
 
@@ -44,7 +44,7 @@ def quick() -> list[str]:
     return rows
 
 
-def scenario(name: str, row: Json, here: agree.Machine) -> agree.Subject:
+def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject:
     """A row as a scenario.
 
     >>> here = agree.Machine(hz=250, like="linux-6.12", release="6.12", ccs=())
@@ -64,18 +64,18 @@ def scenario(name: str, row: Json, here: agree.Machine) -> agree.Subject:
         "flow": flows,
         "probe": [{"kind": "ping", "interval": "20ms"}],
     }
-    return agree.of_tree(tree, name, here)
+    return agreement.of_tree(tree, name, here)
 
 
-def run(name: str, row: Json, here: agree.Machine, *, runs: int, seeds: int) -> Json:
+def run(name: str, row: Json, here: agreement.Machine, *, runs: int, seeds: int) -> Json:
     """A row by both engines, and its control by the simulator."""
     what = scenario(name, row, here)
-    sim = agree.simulate(what, seeds=seeds)
-    live, flagged = agree.measure(what, runs=runs)
-    found = agree.beside(what, sim, live, flagged).json() | {"runs": runs, "seeds": seeds}
+    sim = agreement.simulate(what, seeds=seeds)
+    live, flagged = agreement.measure(what, runs=runs)
+    found = agreement.beside(what, sim, live, flagged).json() | {"runs": runs, "seeds": seeds}
     if "control" in row:
         wrong = scenario(name, row | row["control"], here)
-        apart = agree.beside(what, agree.simulate(wrong, seeds=seeds), live, flagged)
+        apart = agreement.beside(what, agreement.simulate(wrong, seeds=seeds), live, flagged)
         found["control"] = {
             "figures": [r.json() for r in apart.rows if r.verdict == "parted"],
             "verdict": apart.verdict,
@@ -107,7 +107,7 @@ def _number(x: float | None) -> str:
     return "-" if x is None else number(x)
 
 
-def markdown(found: Json, here: agree.Machine) -> str:
+def markdown(found: Json, here: agreement.Machine) -> str:
     """The page."""
     rows = table()
     done = {name: found[name] for name in rows if name in found}
@@ -211,8 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rows and writes the page; 1 where the engines part."""
     parser = argparse.ArgumentParser(prog="python -m validation.agreement", description=__doc__)
     parser.add_argument("--only", default="*", help="rows called so: 'bbr-*'")
-    parser.add_argument("--runs", type=positive, default=agree.RUNS, help="live runs of each (default: 5)")
-    parser.add_argument("--seeds", type=positive, default=agree.SEEDS, help="simulations of each (default: 15)")
+    parser.add_argument("--runs", type=positive, default=agreement.RUNS, help="live runs of each (default: 5)")
+    parser.add_argument("--seeds", type=positive, default=agreement.SEEDS, help="simulations of each (default: 15)")
     parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
     args = parser.parse_args(arguments)
     rows = table()
@@ -220,8 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not wanted:
         parser.error(f"no row is called {args.only}; there are {', '.join(rows)}")
     try:
-        here = agree.machine()
-        agree.ready(sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs}))
+        here = agreement.machine()
+        agreement.ready(sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs}))
     except NarrowsError as error:
         print(error, file=sys.stderr)
         return 2

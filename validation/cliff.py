@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from narrows import _core
-from narrows._parallel import everywhere
 from narrows.errors import NarrowsError
-from narrows.runs import Progress
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
 from validation.stored import HERE, Json
 
 LINUX = HERE / "evidence/cliff-linux-6.12.csv"

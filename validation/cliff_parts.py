@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from narrows import _core
-from narrows._parallel import everywhere
-from narrows.runs import Progress, Run, run
-from narrows.scenario import from_tree
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress, Run, run
+from narrows.runs.scenario import from_tree
 from validation import cliff
 from validation.asked import positive
 from validation.stored import Json

@@ -27,12 +27,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from narrows import output
-from narrows.compare import ERROR_RATE, differences
+from narrows.compare.measurements import ERROR_RATE, differences
 from narrows.files import of_text
-from narrows.measurement import Measurement
-from narrows.scenario import Hop, Path
-from narrows.simulated import Plan, watch
+from narrows.measure.result import Measurement
+from narrows.measure.simulated import Plan, watch
+from narrows.runs.scenario import Hop, Path
+from narrows.storage import output
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"

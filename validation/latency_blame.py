@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 from validation.asked import positive
 from validation.stored import Json
 

@@ -22,9 +22,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from narrows import latency_lab
-from narrows.latency import span
-from narrows.live import HOST
+from narrows.host.live import HOST
+from narrows.latency import policies
+from narrows.latency.result import span
 from validation.latency_tools import FAR, two
 from validation.stored import HERE, Json
 
@@ -160,7 +160,7 @@ def _steps(steps: Sequence[Step], first: str) -> str:
 
 
 def _lab(told: Json) -> str:
-    shown = latency_lab.table(told)
+    shown = policies.table(told)
     text = _row([*shown.words, *shown.numbers]) + _row(["---"] * (len(shown.words) + len(shown.numbers)))
     return text + "".join(_row([cell.text for cell in row]) for row in shown.rows)
 
@@ -202,13 +202,13 @@ took {lab["rounds"]} turns each.
 
 {_lab(lab)}
 """
-    text += "".join(f"- {sentence}\n" for sentence in latency_lab.sentences(lab))
+    text += "".join(f"- {sentence}\n" for sentence in policies.sentences(lab))
     text += "\n## Answers from inside the kernel\n\nPing-pong, 64 bytes, round trips.\n"
     for policy, steps in kernel.items():
         text += f"\n`--policy {policy}` at the near end:\n\n{_steps(steps, 'far end')}"
     text += "\n## Step by step\n\nA question each millisecond; from when it was due to when its answer was read.\n"
     for load, steps in climbs.items():
-        text += f"\n{latency_lab.LOADS[load].capitalize()}:\n\n{_steps(steps, 'also set')}"
+        text += f"\n{policies.LOADS[load].capitalize()}:\n\n{_steps(steps, 'also set')}"
     return text
 
 

@@ -38,7 +38,7 @@ from pathlib import Path
 
 import numpy as np
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 from validation import latency_referee
 from validation.asked import positive
 from validation.latency_referee import Exchange, Referee

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from narrows import _core
-from narrows._parallel import everywhere
-from narrows.runs import Progress
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
 from validation.stored import Case, Json, Verdict, judge, missing, value
 
 NEED = 0.9

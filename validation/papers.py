@@ -1,11 +1,12 @@
 """The published maps of BBR, BBRv2 and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers, one flow for 60 s.
 
-There are three sets over the same paths, of Linux 4.15 and of 5.15, and of BBRv2 on 5.13.12; `narrows.published.LIKE`
-says what our hosts are like for each, and why. Each set has its own criteria; those of the first two are the same.
+There are three sets over the same paths, of Linux 4.15 and of 5.15, and of BBRv2 on 5.13.12;
+`narrows.reproduce.published.LIKE` says what our hosts are like for each, and why. Each set has its own criteria;
+those of the first two are the same.
 
-`narrows.published` holds the cells and how they are set up; here is what BBR's must keep. Of the gain of BBR over
-CUBIC, both under the same kernel, only the sign is judged, and only where it is a tenth or more: the map is read for
-who wins.
+`narrows.reproduce.published` holds the cells and how they are set up; here is what BBR's must keep. Of the gain of
+BBR over CUBIC, both under the same kernel, only the sign is judged, and only where it is a tenth or more: the map is
+read for who wins.
 
 Half of BBR's cells were published without a single retransmission, in all five trials. Zero is not within a factor of
 anything, so it is a class of its own: where none was published, none must be ours, and where some were, the counts must
@@ -17,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from narrows.published import LIKE, MAPS, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
-from narrows.published import criteria as all_criteria
+from narrows.reproduce.published import LIKE, MAPS, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
+from narrows.reproduce.published import criteria as all_criteria
 from validation.stored import Json, known
 
 TRIALS = 5

@@ -17,10 +17,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from narrows._parallel import everywhere
-from narrows.published import Cell, cells, received_mbit, sent_again
-from narrows.runs import Progress, run
-from narrows.scenario import from_tree
+from narrows.reproduce.published import Cell, cells, received_mbit, sent_again
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress, run
+from narrows.runs.scenario import from_tree
 from validation.asked import positive
 
 SPREADS = (None, "10us", "50us", "200us", "500us")

@@ -10,8 +10,8 @@ name of a folder where it leaves `flows.csv`: TCP_INFO each `interval`. Ours is 
 super-packets that cross the path whole. Its sender leaves out the low-water mark of unsent data when `UNMARKED` is set,
 as iperf3 has none. Runs differ in when the flow starts, in ports and hash seeds.
 
-What is read off is what `narrows.published` reads off ours: goodput as iperf3's receiver tells it, and the segments
-sent again by the end of the test.
+What is read off is what `narrows.reproduce.published` reads off ours: goodput as iperf3's receiver tells it, and the
+segments sent again by the end of the test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from narrows.published import TEST_S, Cell, cells, received_mbit, reproduce
+from narrows.reproduce.published import TEST_S, Cell, cells, received_mbit, reproduce
 from validation.papers import TRIALS
 from validation.stored import HERE, Json
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from narrows import __version__
-from narrows.demo import short
-from narrows.published import Criterion, Result
+from narrows.reproduce.published import Criterion, Result
+from narrows.teach.demo import short
 from validation import cliff as cliffs
 from validation import linux, papers
 from validation.explained import Explanation

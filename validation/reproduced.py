@@ -21,7 +21,7 @@ from typing import Any
 from narrows.reproduce.lab import Figures, Lab, Of, again, finished, goodput, mid, part, queue_ms
 from narrows.reproduce.losses import lossy
 from narrows.reproduce.maps import published_gains
-from narrows.scenario import Flow, Hop, Host, Path, Scenario
+from narrows.runs.scenario import Flow, Hop, Host, Path, Scenario
 from validation.stored import HERE
 
 EVIDENCE = HERE / "evidence/reproduced.md"
@@ -280,7 +280,7 @@ def slide(lab: Lab) -> Table:
 
 def ties(lab: Lab) -> Table:
     """BBR of 4.15 in 100 KB over long paths, by how much the round trip varies."""
-    from narrows.published import cells  # noqa: PLC0415
+    from narrows.reproduce.published import cells  # noqa: PLC0415
 
     jitters = {"none": None, "10 µs": "10us", "50 µs": "50us"}
     places = [c for c in cells("bbr", "4.15") if c.buffer_kib == 100 and c.rate_mbit >= 500 and c.rtt_ms >= 100]  # noqa: PLR2004
@@ -305,7 +305,7 @@ def ties(lab: Lab) -> Table:
 
 def maps(_: Lab) -> Table:
     """What was published twice of the same paths: no run of ours."""
-    from narrows.published import cells  # noqa: PLC0415
+    from narrows.reproduce.published import cells  # noqa: PLC0415
 
     theirs = published_gains()
     anew = {

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 COOKIE = b"abcdefghijklmnopqrstuvwxyz234567abcd\0"
 CROWD = "127.0.0.66"

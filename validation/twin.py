@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import narrows as nw
-from narrows import twin
+from narrows import path_model
 from narrows.errors import NarrowsError
-from narrows.measurement import DIRECTIONS
-from narrows.simulated import Plan, measure
+from narrows.measure.result import DIRECTIONS
+from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, processes
 from validation.stored import HERE, Json
 
@@ -67,7 +67,7 @@ CANNOT = "cannot tell"
 ENOUGH = 20
 """Fewer truths give no interval."""
 
-FAMILY = {"sfq": "fair"} | twin.FAMILIES
+FAMILY = {"sfq": "fair"} | path_model.FAMILIES
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _log(draw: random.Random, low: float, high: float) -> float:
 def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Json]:
     kind = draw.choices(list(SHARES), list(SHARES.values()))[0]
     per_s = rate_mbit / 8e-6
-    keys: Json = {"rate": twin.bits(rate_mbit)}
+    keys: Json = {"rate": path_model.bits(rate_mbit)}
     depth = burst = None
     link = "serial"
     if kind == "fifo":
@@ -110,8 +110,8 @@ def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Jso
     elif kind == "policer":
         burst = round(max(20 * 1514, per_s * _log(draw, 0.02, 0.5)))
         wire = rate_mbit * draw.uniform(2, 10)
-        keys = {"rate": twin.bits(wire), "buffer": f"{round(max(100e3, wire / 8e-6 * 0.05))}B"}
-        keys["policer"] = {"rate": twin.bits(rate_mbit), "burst": f"{burst}B"}
+        keys = {"rate": path_model.bits(wire), "buffer": f"{round(max(100e3, wire / 8e-6 * 0.05))}B"}
+        keys["policer"] = {"rate": path_model.bits(rate_mbit), "burst": f"{burst}B"}
     else:
         keys["queue"] = kind
     if kind == "red":
@@ -141,14 +141,14 @@ def drawn(seed: int) -> tuple[nw.Path, Truth]:
     return path, Truth(rtt, ahead, back)
 
 
-def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, twin.Twin | None]:
+def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.Twin | None]:
     """A path measured and inferred."""
     path, truth = drawn(seed)
     try:
-        found = twin.infer(measure(path, plan, seed=seed), seed=seed)
+        found = path_model.infer(measure(path, plan, seed=seed), seed=seed)
         if not all(way.filled for way in found.ways.values()):
             plan = replace(PLAN, streams=MORE)
-            found = twin.infer(measure(path, plan, seed=seed), seed=seed)
+            found = path_model.infer(measure(path, plan, seed=seed), seed=seed)
     except NarrowsError as error:
         return {"seed": seed, "truth": asdict(truth), "error": str(error)}, None
     return {"seed": seed, "truth": asdict(truth), "twin": found.json(), "streams": plan.streams}, found
@@ -363,7 +363,7 @@ def markdown(rows: Sequence[Json]) -> str:
         "## What was taken for what", "",
     ]  # fmt: skip
     kinds = list(SHARES)
-    seen = [*dict.fromkeys(twin.FAMILIES.values()), CANNOT]
+    seen = [*dict.fromkeys(path_model.FAMILIES.values()), CANNOT]
     lines += [f"| truth | {' | '.join(seen)} |", f"|---|{'---|' * len(seen)}"]
     for kind in kinds:
         mine = [
@@ -431,7 +431,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "seeds_shared": [seeds.start, seeds.stop],
             "off": off([*rows, *fair]) | off(both, "both"),
         }
-        twin.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        path_model.CALIBRATION.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
         return 0
     rows = rows_of(one, TESTED[: args.first], jobs=args.jobs, keep="tested", resume=args.resume)
     if args.first >= len(TESTED):

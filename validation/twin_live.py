@@ -35,11 +35,11 @@ from pathlib import Path
 from statistics import fmean
 
 import narrows as nw
-from narrows import files, twin
+from narrows import files, path_model
 from narrows.errors import NarrowsError
-from narrows.live import HOST
-from narrows.measurement import DIRECTIONS, Measurement
-from narrows.simulated import Plan, measure
+from narrows.host.live import HOST
+from narrows.measure.result import DIRECTIONS, Measurement
+from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, span
 from validation.echo import FRAME_BYTES
 from validation.stored import HERE, Json
@@ -154,7 +154,7 @@ def inferred(row: Json) -> Json:
     found = min(row["echo_ms"]) - sum(FRAME_BYTES * 8e-3 / rate for rate in mbit)
     row = row | {"truth": row["truth"] | {"rtt_ms": found}, "asked_ms": asked}
     try:
-        found = twin.infer(files.read(_kept(row["seed"], "json")), seed=row["seed"])
+        found = path_model.infer(files.read(_kept(row["seed"], "json")), seed=row["seed"])
     except NarrowsError as error:
         return row | {"error": str(error)}
     row |= {"twin": found.json()}

@@ -25,10 +25,10 @@ from pathlib import Path
 from statistics import median
 
 import narrows as nw
-from narrows import files, twin
+from narrows import files, path_model
 from narrows.errors import NarrowsError
-from narrows.measurement import Measurement
-from narrows.simulated import Plan, measure
+from narrows.measure.result import Measurement
+from narrows.measure.simulated import Plan, measure
 from validation.asked import positive
 from validation.stored import HERE, Json
 from validation.twin import FAMILY, KEPT, Criterion, Hop, Truth, _log, criterion, rows_of, ways
@@ -58,7 +58,7 @@ OTHERS = ("udp", "tcp")
 def _hop(draw: random.Random, kind: str, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Json]:
     fair = ("fq_codel", "cake", "fq")
     queue = draw.choice(fair if kind == "fair" else ("fifo", "fifo", "fifo", "codel", "pie", *fair))
-    keys: Json = {"rate": twin.bits(rate_mbit)}
+    keys: Json = {"rate": path_model.bits(rate_mbit)}
     depth = None
     if queue == "fifo":
         depth = round(max(15 * 1514, rate_mbit / 8e-6 * rtt_ms / 1000 * _log(draw, 0.5, 3)))
@@ -103,7 +103,7 @@ def plan(load: Json) -> Plan:
 def others(load: Json, until_s: float) -> list[nw.Flow]:
     """The traffic of others of a simulated path."""
     if load["kind"] == "udp":
-        stream = {"kind": "udp", "rate": twin.bits(load["others"]), "packet": "1400B"}
+        stream = {"kind": "udp", "rate": path_model.bits(load["others"]), "packet": "1400B"}
         return [nw.Flow(id="others", workload=stream, stop=f"{until_s}s")]
     if load["kind"] == "tcp":
         return [nw.Flow("cubic", id="others", count=load["others"], stop=f"{until_s}s")]
@@ -117,7 +117,7 @@ def simulated(seed: int) -> tuple[Measurement, Truth, Json]:
     return measure(path, how, seed=seed, beside=others(load, how.end_s())), truth, load
 
 
-def row_of(seed: int, found: twin.Twin, truth: Json, load: Json, *, live: bool) -> Json:
+def row_of(seed: int, found: path_model.Twin, truth: Json, load: Json, *, live: bool) -> Json:
     """What the twin says of a path, beside the truth."""
     scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
     for way, model in found.ways.items():
@@ -130,14 +130,14 @@ def calibrated(seed: int) -> Json:
     """A path with fair queueing, or one of which both ways are loaded at once, with what limits each figure."""
     which = len(KINDS) * (seed // 2) + seed % 2
     measured, truth, load = simulated(which)
-    return row_of(seed, twin.infer(measured, seed=which), asdict(truth), load, live=False)
+    return row_of(seed, path_model.infer(measured, seed=which), asdict(truth), load, live=False)
 
 
 def one(seed: int) -> Json:
     """A simulated path, measured and inferred."""
     measured, truth, load = simulated(seed)
     try:
-        found = twin.infer(measured, seed=seed)
+        found = path_model.infer(measured, seed=seed)
     except NarrowsError as error:
         return {"seed": seed, "error": str(error)}
     return row_of(seed, found, asdict(truth), load, live=False)
@@ -183,7 +183,7 @@ def inferred_live(seed: int) -> Json:
     if "error" in row or not row["instruments"]["trusted"]:
         return row | {"live": True}
     try:
-        found = twin.infer(files.read(KEPT_SHARED / f"{seed}.json"), seed=seed)
+        found = path_model.infer(files.read(KEPT_SHARED / f"{seed}.json"), seed=seed)
     except NarrowsError as error:
         return row | {"error": str(error), "live": True}
     return row | row_of(seed, found, row["truth"], row["load"], live=True)

@@ -86,8 +86,8 @@ def play(names: tuple[str, ...], seeds: int) -> Runs:
 
 
 def _run(tree: Figures, engine: Literal["sim", "live"] = "sim") -> Figures:
-    from narrows.runs import run  # noqa: PLC0415
-    from narrows.scenario import from_tree  # noqa: PLC0415
+    from narrows.runs.run import run  # noqa: PLC0415
+    from narrows.runs.scenario import from_tree  # noqa: PLC0415
 
     return run(from_tree(tree), engine=engine).json
 

@@ -28,7 +28,7 @@ FILE: a scenario; stdin without one, or for -.
   --record FILE           every packet into a capture (pcapng) that Wireshark opens
   --verdicts N            tell the first N packets that are dropped, marked or lost one by one
   --built                 a program built the scenario: it may name files outside of its folder
-  --stream                for programs: lines of progress, then the run and its samples (see `narrows/live.py`)
+  --stream                for programs: lines of progress, then the run and its samples (see `narrows/host/live.py`)
   --tied                  end with the process that started this one
 ";
 

@@ -1,7 +1,7 @@
 //! Text for a terminal: what a stranger sent is shown without its control characters.
 //!
 //! Every message that the program prints on stderr passes through [`say`]. The counterpart of the Python command is
-//! `narrows/terminal.py`; both write a control character as JSON does, `\u001b`.
+//! `narrows/render/terminal.py`; both write a control character as JSON does, `\u001b`.
 
 use std::fmt::Display;
 

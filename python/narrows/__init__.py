@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from narrows import cc, errors, queue
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
-    from narrows.plot import compare_plot
-    from narrows.report import compare_report
-    from narrows.runs import Run, run
-    from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
+    from narrows.render.plot import compare_plot
+    from narrows.render.report import compare_report
+    from narrows.runs.run import Run, run
+    from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
     from narrows.sweeps.sweeping import Sweep, sweep
 
 __all__ = [
@@ -51,10 +51,10 @@ __all__ = [
 _HOMES = {
     "narrows._core": ("__version__",),
     "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
-    "narrows.plot": ("compare_plot",),
-    "narrows.report": ("compare_report",),
-    "narrows.runs": ("Run", "run"),
-    "narrows.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Station", "Wifi", "load"),
+    "narrows.render.plot": ("compare_plot",),
+    "narrows.render.report": ("compare_report",),
+    "narrows.runs.run": ("Run", "run"),
+    "narrows.runs.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Station", "Wifi", "load"),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
 """Where each name lives. It is imported when it is asked for: the command starts before all that it needs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from narrows._choice import Choice
+from narrows.runs.choice import Choice
 
 
 @dataclass(frozen=True, kw_only=True)

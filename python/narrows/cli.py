@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import Run, __version__, _core, output, untrusted_input
+from narrows import Run, __version__, _core
 from narrows.advise.command import advise, from_, record
 from narrows.errors import NarrowsError, reason
-from narrows.latency_command import latency
-from narrows.measure import are_measurements, compare_measurements, convert, history, measure, twin
+from narrows.host.serve import serve
+from narrows.host.shell import shell
+from narrows.latency.command import latency
+from narrows.measure.command import are_measurements, compare_measurements, convert, history, measure, twin
+from narrows.render.terminal import console, echo
 from narrows.reproduce.command import reproduce
-from narrows.runs import ENGINES, Engine
-from narrows.runs import run as run_scenario
-from narrows.scenario import name_of, read
-from narrows.serve import serve
-from narrows.shell import shell
+from narrows.runs.run import ENGINES, Engine
+from narrows.runs.run import run as run_scenario
+from narrows.runs.scenario import name_of, read
+from narrows.storage import output, untrusted_input
 from narrows.study.command import study
 from narrows.sweeps.command import sweep
-from narrows.terminal import console, echo
 from narrows.tune.changing import tune
 from narrows.tune.with_ import with_
 
@@ -146,7 +147,7 @@ def main() -> None:
 
 def _plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     if value:
-        from narrows.plot import check as check_name  # noqa: PLC0415 - which imports Matplotlib only to draw
+        from narrows.render.plot import check as check_name  # noqa: PLC0415 - which imports Matplotlib only to draw
 
         check_name(value)
     return value
@@ -277,8 +278,8 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
         return
     if as_json:
         raise click.BadParameter("of scenarios there is none: narrows run FILE --json", param_hint="--json")
-    from narrows import words  # noqa: PLC0415
-    from narrows.report import compare_report, name, unique  # noqa: PLC0415
+    from narrows.render import words  # noqa: PLC0415
+    from narrows.render.report import compare_report, name, unique  # noqa: PLC0415
 
     runs = []
     for file in files:
@@ -288,7 +289,7 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
     # Copies of one scenario have its title; their files have names.
     names = titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
     if plot:
-        from narrows.plot import compare_plot  # noqa: PLC0415
+        from narrows.render.plot import compare_plot  # noqa: PLC0415
 
         compare_plot(runs, plot, names=names)
     if page is not None:
@@ -313,8 +314,8 @@ def _samples(interval: str | None, plot: str | None, page: str | None, out: str 
 
 
 def _sketch(done: Run) -> None:
-    from narrows.sketch import sketch  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.sketch import sketch  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     out = console()
     out.print()
@@ -327,7 +328,7 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         echo(json.dumps(done.json))
     elif not quiet:
-        from narrows.show import show  # noqa: PLC0415
+        from narrows.render.run import show  # noqa: PLC0415
 
         show(done.json)
 
@@ -378,8 +379,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows race --rate 50Mbit --rtt 40ms --only reno,cubic,bbr
     """
-    from narrows import race as races  # noqa: PLC0415
-    from narrows.scenario import Path as NetworkPath  # noqa: PLC0415
+    from narrows.runs import race as races  # noqa: PLC0415
+    from narrows.runs.scenario import Path as NetworkPath  # noqa: PLC0415
 
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"
@@ -392,8 +393,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     if as_json:
         echo(json.dumps(found.json()))
         return
-    from narrows.show import table  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     out = console()
     out.print(races.sentence(found), style="bold")
@@ -414,8 +415,8 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
 
     Example: narrows explain bufferbloat --report bufferbloat.html
     """
-    from narrows import explain as lessons  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+    from narrows.teach import explain as lessons  # noqa: PLC0415
 
     if page is not None:
         lessons.write(topic, page, seed=seed)
@@ -566,13 +567,13 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}
         for option in (name for name, given in of_maps.items() if given):
             raise click.BadParameter("that is of the maps, not of the story", param_hint=option)
-        from narrows.story import command  # noqa: PLC0415
+        from narrows.teach.story import command  # noqa: PLC0415
 
         command(live=None if engine is None else engine == "live", as_json=as_json, page=page)
         return
     if engine is not None or page is not None:
         raise click.BadParameter("that is of the story", param_hint="--engine" if engine else "--report")
-    from narrows.demo import demo as show_demo  # noqa: PLC0415
+    from narrows.teach.demo import demo as show_demo  # noqa: PLC0415
 
     met = show_demo(quick=quick, up_to=up_to, goodput=goodput, as_json=as_json)
     if strict and not met:
@@ -598,7 +599,7 @@ def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: b
 
     Example: narrows agree scenarios/*/*.toml --json > agreement.json
     """
-    from narrows.agreeing import command  # noqa: PLC0415
+    from narrows.host.agree import command  # noqa: PLC0415
 
     with _Bar(quiet=quiet, of="time of the live runs") as bar:
         together = command(files, runs=runs, seeds=seeds, as_json=as_json, quiet=quiet, progress=bar)
@@ -618,7 +619,7 @@ def doctor(as_json: bool) -> None:
 
     Example: narrows doctor
     """
-    from narrows import doctor as examination  # noqa: PLC0415
+    from narrows.host import doctor as examination  # noqa: PLC0415
 
     with _Bar(quiet=False, of="examination") as bar:
         found = examination.examine(bar)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from narrows._choice import Choice, Chosen, Part
+from narrows.runs.choice import Choice, Chosen, Part
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,9 +33,10 @@ from pathlib import Path
 from conftest import NARROWS, ROOT
 
 import narrows as nw
-from narrows import _core, ladder
-from narrows.scenario import from_tree
-from narrows.serve import LIMITS
+from narrows import _core
+from narrows.host.serve import LIMITS
+from narrows.runs.scenario import from_tree
+from narrows.teach import ladder
 from narrows.tune.kernels import FEATURES
 
 RENEW = os.environ.get("NARROWS_GOLDEN") == "write"

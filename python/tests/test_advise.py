@@ -21,25 +21,25 @@ from narrows.advise import (
     advise,
     candidates,
     contract,
+    forecasts,
     from_scenario,
     kernel,
     measured,
-    sealed,
     search,
     stated,
 )
 from narrows.advise.candidates import LINUX, Candidate, here, lacking
-from narrows.advise.edges import boundary, rule
-from narrows.advise.edges import sentences as edge_sentences
+from narrows.advise.render import headline, path_line, sentences
 from narrows.advise.search import Found
-from narrows.advise.show import headline, path_line, sentences
+from narrows.advise.sensitivity import boundary, rule
+from narrows.advise.sensitivity import sentences as edge_sentences
 from narrows.advise.trial import Trial
 from narrows.advise.utility import utility
 from narrows.advise.verdict import Advice, claim, commands, decide, surely
 from narrows.errors import NarrowsError
-from narrows.scenario import Path as NetworkPath
-from narrows.simulated import Plan, measure
-from narrows.twin import infer
+from narrows.measure.simulated import Plan, measure
+from narrows.path_model import infer
+from narrows.runs.scenario import Path as NetworkPath
 
 FEW = Kernel(ccs=("cubic", "bbr", "reno", "vegas"), says="few")
 SHORT = ((5, 1), (10, 2), (20, 2))
@@ -322,21 +322,21 @@ def test_forecasts_are_sealed_scored_and_kept(tmp_path: Path, monkeypatch: pytes
     before = measure(truth, plan)
     found = answer(Asked(place=stated(truth), cares=("bulk",)))
     assert found.choice.key == "bbr"
-    name = sealed.seal(found, before)
-    (kept,) = sealed.read()
+    name = forecasts.seal(found, before)
+    (kept,) = forecasts.read()
     assert kept["hash"] == name
     assert {figure["name"] for figure in kept["figures"]} == {"rate_mbit", "loaded_p95_ms", "again_pct"}
     after = measure(truth, Plan(cc="bbr", load_s=8.0, ways=("down",), streams=2), seed=9)
-    judged = sealed.score(after, changed="bbr")
+    judged = forecasts.score(after, changed="bbr")
     assert len(judged) == 3
     assert next(one for one in judged if one.name == "rate_mbit").hit
-    assert sealed.rate(sealed.read()) == (sum(one.hit for one in judged), 3)
+    assert forecasts.rate(forecasts.read()) == (sum(one.hit for one in judged), 3)
     with pytest.raises(NarrowsError, match="no forecast"):
-        sealed.score(after)
-    text = sealed.file().read_text()
-    sealed.file().write_text(text.replace('"cubic"', '"bbr"', 1))
+        forecasts.score(after)
+    text = forecasts.file().read_text()
+    forecasts.file().write_text(text.replace('"cubic"', '"bbr"', 1))
     with pytest.raises(NarrowsError, match="line 1: changed"):
-        sealed.read()
+        forecasts.read()
 
 
 PATH = ("--rate", "10Mbit", "--rtt", "100ms", "--buffer", "1bdp", "--kernel", "cubic,bbr", "--for", "bulk")
@@ -391,7 +391,7 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
     assert f"The last line has the hash {head}." in shown
     assert "line 1 of 1 has this hash" in cli("record", "--verify", head[:12]).stdout
     # Removed and written anew: every line fits, but the noted hash is missing.
-    sealed.file().unlink()
+    forecasts.file().unlink()
     assert cli("advise", *PATH, "--loss", "2%", "--seal").returncode == 0
     missing = cli("record", "--verify", head)
     assert (missing.returncode, missing.stdout) == (1, "")

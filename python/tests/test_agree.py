@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT, TINY, Cli
 
-from narrows import _core, agree, doctor
+from narrows import _core
 from narrows import cli as command
-from narrows.live import HOST
+from narrows.host import agreement as agree
+from narrows.host import doctor
+from narrows.host.live import HOST
 
 sys.path.insert(0, str(ROOT))
 

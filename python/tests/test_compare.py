@@ -11,13 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 import narrows as nw
-from narrows import answers, cli, compare, files, history, inference, measure, measuring
-from narrows import measured as telling
-from narrows.advise import sealed
+from narrows import cli, files
+from narrows.advise import forecasts
+from narrows.compare import inference, measurements
 from narrows.errors import EngineError, NarrowsError
-from narrows.measurement import Measurement
-from narrows.simulated import Plan
-from narrows.simulated import measure as simulate
+from narrows.measure import command, history, run, summary
+from narrows.measure import render as telling
+from narrows.measure.result import Measurement
+from narrows.measure.simulated import Plan
+from narrows.measure.simulated import measure as simulate
 
 
 def seen(seed: int, **down: object) -> Measurement:
@@ -32,7 +34,7 @@ def before() -> Measurement:
 
 
 def verdicts(a: Measurement, b: Measurement) -> dict[str, str]:
-    return {d.figure.key: d.verdict for d in compare.differences(a, b)}
+    return {d.figure.key: d.verdict for d in measurements.differences(a, b)}
 
 
 def test_the_same_path_twice_shows_no_difference(before: Measurement) -> None:
@@ -54,8 +56,11 @@ def test_two_values_are_too_few() -> None:
     pings = [{"columns": ["t_s", "rtt_ms"], "samples": [[t / 10, 5.0] for t in range(14)]}]
     short = Measurement.of({"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 1.4}]})
     assert verdicts(short, short) == {"idle_ms": "cannot tell"}
-    assert "too short: fewer than 3 stretches" in compare.sentences(compare.differences(short, short), "a", "b")[0]
-    assert compare.sentences([], "a", "b") == ["They have nothing in common that could be compared."]
+    assert (
+        "too short: fewer than 3 stretches"
+        in measurements.sentences(measurements.differences(short, short), "a", "b")[0]
+    )
+    assert measurements.sentences([], "a", "b") == ["They have nothing in common that could be compared."]
 
 
 def series(draw: random.Random, count: int, correlation: float) -> list[float]:
@@ -114,7 +119,7 @@ def read(text: str) -> Measurement:
 
 
 def test_iperf3s_ten_seconds_are_enough_for_a_verdict() -> None:
-    (found,) = compare.differences(read(iperf3(1, 20)), read(iperf3(2, 30)))
+    (found,) = measurements.differences(read(iperf3(1, 20)), read(iperf3(2, 30)))
     assert (found.figure.key, found.verdict) == ("up_mbit", "better")
     assert found.before == pytest.approx(20, rel=0.05)
     assert found.after == pytest.approx(30, rel=0.05)
@@ -123,7 +128,7 @@ def test_iperf3s_ten_seconds_are_enough_for_a_verdict() -> None:
 @pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("digits", [1, 4])
 def test_iperf2s_intervals_of_a_second_or_two_are_enough_for_a_verdict(every: int, digits: int) -> None:
-    (found,) = compare.differences(
+    (found,) = measurements.differences(
         *(read(iperf2(seed, mbit, every, digits=digits)) for seed, mbit in ((1, 9.96), (2, 14)))
     )
     assert (found.figure.key, found.verdict) == ("up_mbit", "better")
@@ -167,18 +172,18 @@ def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -
         return json.dumps(tree)
 
     before, after = read(udp(10e6, 0)), read(udp(30e6, 22))
-    (found,) = compare.differences(before, after)
+    (found,) = measurements.differences(before, after)
     assert (found.before, found.after) == (pytest.approx(10), pytest.approx(23.4))
     assert (found.verdict, found.why) == ("cannot tell", "the sender of UDP knows only in total what arrived")
-    assert "pacing (10 Mbit/s, 30 Mbit/s)" in compare.warnings(before, after, ("a", "b"))[0]
+    assert "pacing (10 Mbit/s, 30 Mbit/s)" in measurements.warnings(before, after, ("a", "b"))[0]
 
 
 def test_bytes_are_interpolated_at_the_edges_of_stretches() -> None:
     acked = [(0.0, 0.0), (2.0, 2_000_000.0), (4.0, 3_000_000.0)]
-    assert compare._bytes(acked, 1.5) == 1_500_000
-    assert compare._bytes(acked, 3.0) == 2_500_000
-    assert (compare._bytes(acked, -1.0), compare._bytes(acked, 9.0)) == (0, 3_000_000)
-    assert compare._rates([acked], (1.0, 4.0)) == [pytest.approx(8.0), pytest.approx(4.0)]
+    assert measurements._bytes(acked, 1.5) == 1_500_000
+    assert measurements._bytes(acked, 3.0) == 2_500_000
+    assert (measurements._bytes(acked, -1.0), measurements._bytes(acked, 9.0)) == (0, 3_000_000)
+    assert measurements._rates([acked], (1.0, 4.0)) == [pytest.approx(8.0), pytest.approx(4.0)]
 
 
 def test_unchanged_paths_have_no_false_verdicts() -> None:
@@ -204,7 +209,7 @@ def test_three_short_loads_are_enough_for_a_large_change() -> None:
     both = []
     for cc in ("cubic", "bbr"):
         plan = Plan(cc=cc, streams=1, load_s=3.0, ways=("down",))
-        both.append(measuring.joined([simulate(path, plan, seed=seed) for seed in (1, 2, 3)], "tcp_ndown"))
+        both.append(run.joined([simulate(path, plan, seed=seed) for seed in (1, 2, 3)], "tcp_ndown"))
     assert both[0].rate_mbit("down") < 10 < both[1].rate_mbit("down")  # type: ignore[operator]
     assert verdicts(*both)["down_mbit"] == "better"
 
@@ -213,7 +218,7 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     path = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
     other = simulate(path, Plan(cc="bbr", streams=1, load_s=12.0), seed=1)
     other.json["asked"] |= {"test": "rrul", "dscp": "EF"}
-    found = {m.what: (m.before, m.after, m.way) for m in compare.mismatches(before, other)}
+    found = {m.what: (m.before, m.after, m.way) for m in measurements.mismatches(before, other)}
     assert found == {
         "test": ("simulated", "rrul", None),
         "load down": ("4 TCP flows", "1 TCP flow", "down"),
@@ -226,31 +231,31 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     told = verdicts(before, other)
     assert told.pop("idle_ms") == "no difference seen"
     assert set(told.values()) == {"cannot tell"}
-    (warned,) = compare.warnings(before, other, ("a.json", "b.json"))
+    (warned,) = measurements.warnings(before, other, ("a.json", "b.json"))
     assert warned.startswith(
         "a.json and b.json are different tests: test (simulated, rrul), load down (4 TCP flows, 1 TCP"
     )
-    assert compare.warnings(before, seen(2), ("a", "b")) == []
+    assert measurements.warnings(before, seen(2), ("a", "b")) == []
 
 
 def test_another_direction_is_named() -> None:
     up, down = read(iperf3(1, 20)), read(iperf3(2, 20, reverse=True))
-    (warned,) = compare.warnings(up, down, ("a", "b"))
+    (warned,) = measurements.warnings(up, down, ("a", "b"))
     assert "test (tcp_up, tcp_down)" in warned
     assert "load down (none, 1 TCP flow)" in warned
-    assert compare.sentences(compare.differences(up, down), "a", "b") == [
+    assert measurements.sentences(measurements.differences(up, down), "a", "b") == [
         "They have nothing in common that could be compared."
     ]
 
 
 def test_every_command_shows_the_same_percentile(before: Measurement) -> None:
-    measured = measuring.summarized(Measurement.of(json.loads(before.text())))
-    said = answers.answer(measured)
-    (figure,) = (d for d in compare.differences(measured, measured) if d.figure.key == "loaded_down_p95_ms")
+    measured = run.summarized(Measurement.of(json.loads(before.text())))
+    said = summary.answer(measured)
+    (figure,) = (d for d in measurements.differences(measured, measured) if d.figure.key == "loaded_down_p95_ms")
     assert figure.before == said.loaded["down"].p95
-    assert sealed.seen(measured, "down")["loaded_p95_ms"] == figure.before
+    assert forecasts.seen(measured, "down")["loaded_p95_ms"] == figure.before
     one = Measurement.of(measured.json | {"flows": [f for f in measured.json["flows"] if f["direction"] == "down"]})
-    told = measuring.summarized(one).json["latency_ms"]["loaded"]["p95"]
+    told = run.summarized(one).json["latency_ms"]["loaded"]["p95"]
     assert told == pytest.approx(figure.before, rel=1e-5)
     shown = {row[0].text: row[4].text for row in telling.latencies(measured).rows}
     assert float(shown["load down"]) == pytest.approx(figure.before, abs=0.06)
@@ -287,7 +292,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[lis
         asked.append(list(arguments))
         return left.pop(0).text(), ""
 
-    monkeypatch.setattr("narrows.live.measure", live)
+    monkeypatch.setattr("narrows.host.live.measure", live)
     return asked
 
 
@@ -296,7 +301,7 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     down, up = (simulate(path, Plan(streams=2, load_s=3.0, ways=(way,))) for way in ("down", "up"))  # type: ignore[arg-type]
     asked = instead(monkeypatch, down, up)
     told: list[float] = []
-    whole, _ = measuring.measure("h", ["--duration", "3s"], progress=lambda now, end: told.append(now / end))
+    whole, _ = run.measure("h", ["--duration", "3s"], progress=lambda now, end: told.append(now / end))
     more = ["--duration", "3s", "--cc", "cubic"]
     assert asked == [["h", "--test", "tcp_ndown", *more, "--parts", "2"], ["h", "--test", "tcp_nup", *more]]
     assert told == [0.25, 0.75]
@@ -311,16 +316,16 @@ def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPat
     full, cut = (Measurement.of(before.json | {"data": {"stopped_by": why}}) for why in ("duration", "user"))
     asked = instead(monkeypatch, full, cut)
     with pytest.raises(KeyboardInterrupt) as stop:
-        measuring.measure("h", progress=lambda _now, _end: None)
-    assert isinstance(stop.value, measuring.Interrupted)
+        run.measure("h", progress=lambda _now, _end: None)
+    assert isinstance(stop.value, run.Interrupted)
     # Both ways were begun, and what was seen of both is there.
     assert len(asked) == 2
     assert len(stop.value.measured.flows) == 2 * len(full.flows)
     assert stop.value.measured.interrupted
     # Stopped in the first, the second way is not begun.
     asked = instead(monkeypatch, cut, full)
-    with pytest.raises(measuring.Interrupted):
-        measuring.measure("h", progress=lambda _now, _end: None)
+    with pytest.raises(run.Interrupted):
+        run.measure("h", progress=lambda _now, _end: None)
     assert len(asked) == 1
 
 
@@ -332,8 +337,8 @@ def test_both_ways_share_the_limit_of_data(monkeypatch: pytest.MonkeyPatch, befo
         data = {"planned_bytes": 2_500_000, "moved_bytes": 2_000_000, "stopped_by": "duration"}
         return Measurement.of(before.json | {"asked": {"max_data_bytes": 5_000_000}, "data": data}).text(), ""
 
-    monkeypatch.setattr("narrows.live.measure", live)
-    whole, _ = measuring.measure("h", ["--max-data", "5MB"])
+    monkeypatch.setattr("narrows.host.live.measure", live)
+    whole, _ = run.measure("h", ["--max-data", "5MB"])
     # The first may move half of it, the second what is left.
     assert told[0][-2:] == ["--parts", "2"]
     assert told[1][-2:] == ["--max-data", "3000000B"]
@@ -348,12 +353,12 @@ def test_a_second_way_that_fails_does_not_take_the_first_with_it(
             raise EngineError("the far end has gone")
         return before.text(), ""
 
-    monkeypatch.setattr("narrows.live.measure", live)
-    measured, said = measuring.measure("h")
+    monkeypatch.setattr("narrows.host.live.measure", live)
+    measured, said = run.measure("h")
     assert len(measured.flows) == len(before.flows)
     assert said == ["tcp_nup was not measured: the far end has gone"]
     with pytest.raises(EngineError):
-        measuring.measure("h", test="tcp_nup")
+        run.measure("h", test="tcp_nup")
 
 
 def test_the_command_says_writes_draws_and_keeps(
@@ -395,7 +400,7 @@ def test_a_path_that_is_not_written_is_told(
     def infer(*_: object, **__: object) -> None:
         raise NarrowsError("too little was sent")
 
-    monkeypatch.setattr("narrows.twin.infer", infer)
+    monkeypatch.setattr("narrows.path_model.infer", infer)
     asked = instead(monkeypatch, before)
     words = ["measure", "server", "--test", "tcp_down", "--no-history", "--path", str(tmp_path / "p.toml")]
     done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
@@ -408,7 +413,7 @@ def test_a_path_that_is_not_written_is_told(
 
 
 def test_scenarios_are_still_compared_as_scenarios(tiny: Path) -> None:
-    assert not measure.are_measurements([str(tiny)])
+    assert not command.are_measurements([str(tiny)])
     assert CliRunner().invoke(cli.main, ["compare", str(tiny), "--json"]).exit_code == 2
 
 

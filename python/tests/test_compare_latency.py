@@ -10,8 +10,9 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from narrows import cli, compare_latency
-from narrows.latency import PERCENTILES, needed
+from narrows import cli
+from narrows.compare import latency
+from narrows.latency.result import PERCENTILES, needed
 
 
 def result(host: str, seed: int, median_us: float, *, n: int = 10_000, lost: int = 0) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def result(host: str, seed: int, median_us: float, *, n: int = 10_000, lost: int
 
 
 def sentences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
-    return compare_latency.sentences(compare_latency.differences(a, b), a, b, (a["host"], b["host"]))
+    return latency.sentences(latency.differences(a, b), a, b, (a["host"], b["host"]))
 
 
 def test_the_slower_host_is_named_with_the_factor() -> None:
@@ -38,7 +39,7 @@ def test_the_slower_host_is_named_with_the_factor() -> None:
     for a, b in ((slow, fast), (fast, slow)):
         assert sentences(a, b)[0].startswith("host A responds 9.")
         assert " times slower than host B: p50 0.77 ms against 0.08 ms." in sentences(a, b)[0]
-    assert {d.key: d.verdict for d in compare_latency.differences(fast, slow)} == dict.fromkeys(
+    assert {d.key: d.verdict for d in latency.differences(fast, slow)} == dict.fromkeys(
         ("p50", "p90", "p99", "p99_9"), "slower"
     )
 
@@ -47,7 +48,7 @@ def test_results_that_differ_by_chance_only_are_no_different() -> None:
     wrong = sum(
         d.sure
         for seed in range(100)
-        for d in compare_latency.differences(result("A", 2 * seed, 80, n=1000), result("B", 2 * seed + 1, 80, n=1000))
+        for d in latency.differences(result("A", 2 * seed, 80, n=1000), result("B", 2 * seed + 1, 80, n=1000))
     )
     assert wrong == 0
     told = sentences(result("A", 1, 80), result("B", 2, 81))
@@ -60,11 +61,11 @@ def test_answers_that_one_interruption_made_slow_count_once() -> None:
     a, b = result("A", 1, 80), result("B", 2, 80)
     b["rtt_us"]["p99"] = 900.0
     b["rtt_us"]["histogram_ns"][-300:] = [[900_000 + i, 1] for i in range(300)]
-    verdict = {d.key: d.verdict for d in compare_latency.differences(a, b)}
+    verdict = {d.key: d.verdict for d in latency.differences(a, b)}
     assert verdict["p99"] == "slower"
     # Three interruptions of a hundred answers each.
     b["slow"] = {"kept": [{"t_s": second + i / 2000} for second in (1, 4, 7) for i in range(100)]}
-    verdict = {d.key: d.verdict for d in compare_latency.differences(a, b)}
+    verdict = {d.key: d.verdict for d in latency.differences(a, b)}
     assert verdict["p99"] == "no difference seen"
 
 

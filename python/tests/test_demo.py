@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from conftest import NARROWS, Cli
 
-from narrows.demo import document, show
-from narrows.published import Cell, Gain, Result, cells, criteria, received_mbit, third
-from narrows.story import story
+from narrows.reproduce.published import Cell, Gain, Result, cells, criteria, received_mbit, third
+from narrows.teach.demo import document, show
+from narrows.teach.story import story
 
 
 def test_the_data_are_whole() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from narrows.provenance import evidence
+from narrows.storage.provenance import evidence
 
 
 def told(path: dict[str, object], ccs: str = "cubic", **flow: object) -> list[dict[str, Any]]:

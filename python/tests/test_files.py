@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import narrows as nw
-from narrows import answers, files
+from narrows import files
 from narrows.errors import OutputError
 from narrows.files import hdr
-from narrows.measurement import Measurement, MeasurementError
-from narrows.simulated import Plan, measure
+from narrows.measure import summary
+from narrows.measure.result import Measurement, MeasurementError
+from narrows.measure.simulated import Plan, measure
 
 FLENT = shutil.which("flent")
 FLENT_DATA = os.environ.get("NARROWS_FLENT_DATA", "")
@@ -59,7 +60,7 @@ def test_a_flent_file_of_anybody_is_read_by_its_series(down: Measurement, tmp_pa
     (tmp_path / "b.flent").write_text(json.dumps(tree))
     theirs = files.read(tmp_path / "b.flent")
     assert [flow.direction for flow in theirs.flows] == ["down"] * 3
-    said, ours = answers.answer(theirs), answers.answer(down)
+    said, ours = summary.answer(theirs), summary.answer(down)
     assert said.rates_mbit["down"] == pytest.approx(ours.rates_mbit["down"], rel=0.05)
     assert said.loaded["down"].p95 == pytest.approx(ours.loaded["down"].p95, rel=0.03)
     # flent has no phases: what comes before the first byte is idle.
@@ -104,7 +105,7 @@ def test_flents_own_files_open_in_ours() -> None:
     assert found
     for file in found:
         theirs = files.read(file)
-        said = answers.answer(theirs)
+        said = summary.answer(theirs)
         assert theirs.pings or theirs.flows or theirs.test == "http", file
         assert all(rate >= 0 for rate in said.rates_mbit.values())
 

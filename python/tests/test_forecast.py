@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import narrows as nw
-from narrows.advise import sealed
-from narrows.measurement import Measurement
-from narrows.simulated import Plan, measure
+from narrows.advise import forecasts
+from narrows.measure.result import Measurement
+from narrows.measure.simulated import Plan, measure
 from narrows.tune.prove import Proof, scored
 
 
@@ -40,16 +40,16 @@ def forecast(**more: object) -> str:
             {"name": "loaded_p95_ms", "before": 80.0, "low": 1.0, "high": 2.0},
         ],
     }  # fmt: skip
-    return sealed._append(line | more)
+    return forecasts._append(line | more)
 
 
 def test_a_later_measurement_scores_and_only_once(simulated: dict[str, Any]) -> None:
     name = forecast()
-    (one,) = sealed.score_open(measured(simulated))
+    (one,) = forecasts.score_open(measured(simulated))
     assert (one.forecast, [judged.hit for judged in one.judged]) == (name, [True, False])
-    assert "is scored: 1 of 2 figures were within" in sealed.sentences([one])[0]
-    assert sealed.rate(list(sealed.read())) == (1, 2)
-    assert sealed.score_open(measured(simulated)) == []
+    assert "is scored: 1 of 2 figures were within" in forecasts.sentences([one])[0]
+    assert forecasts.rate(list(forecasts.read())) == (1, 2)
+    assert forecasts.score_open(measured(simulated)) == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_not_a_later_whole_measurement_scores_nothing(
     more: dict[str, Any], told: dict[str, Any], simulated: dict[str, Any]
 ) -> None:
     forecast(**more)
-    assert sealed.score_open(measured(simulated, **told)) == []
+    assert forecasts.score_open(measured(simulated, **told)) == []
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_what_is_not_a_later_whole_measurement_scores_nothing(
 )
 def test_what_cannot_be_judged_says_why(more: dict[str, Any], why: str, simulated: dict[str, Any]) -> None:
     forecast(**more)
-    (one,) = sealed.score_open(measured(simulated))
+    (one,) = forecasts.score_open(measured(simulated))
     assert one.judged == ()
-    assert why in sealed.sentences([one])[0]
-    assert sealed.rate(list(sealed.read())) == (0, 0)
+    assert why in forecasts.sentences([one])[0]
+    assert forecasts.rate(list(forecasts.read())) == (0, 0)
 
 
 def test_prove_scores_what_it_has_switched_on(simulated: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from conftest import Cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrows.advise.dialects import ConfigError, read
+from narrows.advise.importers import ConfigError, read
 from narrows.advise.judge import judge
 from narrows.errors import NarrowsError
 

@@ -117,7 +117,7 @@ def test_a_run_and_a_sweep_end_with_the_signals_code(how: signal.Signals, tmp_pa
     file = tmp_path / "long.toml"
     file.write_text(LONG, encoding="utf-8")
     program = (
-        "import sys, threading; from narrows import cli; import narrows.runs as runs\n"
+        "import sys, threading; from narrows import cli; import narrows.runs.run as runs\n"
         "before = runs._core.run_toml\n"
         "def run(*args, progress=None, **more):\n"
         "    def tell(now, end):\n"

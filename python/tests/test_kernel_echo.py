@@ -12,7 +12,7 @@ from test_live import ready
 from test_shell import shell
 from wires import DEVICE, FAR, Wire, run, wire
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 PORT = 5207
 

@@ -9,8 +9,9 @@ from conftest import ROOT
 from pages import RENEW, TOLD
 
 import narrows as nw
-from narrows import _core, ladder
-from narrows.scenario import from_tree
+from narrows import _core
+from narrows.runs.scenario import from_tree
+from narrows.teach import ladder
 
 FOLDER = ROOT / "scenarios/ladder"
 

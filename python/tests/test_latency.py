@@ -26,8 +26,8 @@ import pytest
 from conftest import BEGUN, Cli, until
 from test_serve import free_port
 
-from narrows import latency
-from narrows.live import HOST
+from narrows.host.live import HOST
+from narrows.latency import result
 
 FILL = 0x6E
 FIVE = ["client_application", "client_kernel", "wire", "server_kernel", "server_application"]
@@ -167,7 +167,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
     assert seen == {"sent": 200, "answered": 192, "lost": 4, "duplicates": 4, "reordered": 4, "mismatches": 4}
     assert told["corrupted"] == 4
     said = "Of 200 questions 4 were not answered and 4 were answered with wrong bytes only. Due to answer: half took "
-    assert latency.sentences(told)[0].startswith(said)
+    assert result.sentences(told)[0].startswith(said)
 
 
 def test_an_answer_is_never_longer_than_its_question() -> None:
@@ -342,7 +342,7 @@ def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
     assert rest[0].startswith("Sent to answer (round trip): half took at most ")
     assert "p99.9 would need 10,000 answers." in first
     assert any(line.startswith("Where the time went") for line in rest)
-    told = latency.read(tmp_path / "a.json")
+    told = result.read(tmp_path / "a.json")
     assert told["rtt_us"]["n"] == sum(count for _, count in told["rtt_us"]["histogram_ns"]) == 1500
     assert (tmp_path / "a.png").stat().st_size > 10_000
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
@@ -389,14 +389,14 @@ def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode
     assert worst["blamed"] == "client_application"
     assert worst["lasted_us"] >= worst["response_us"] > 90_000
     assert worst["answers"] > 50
-    said = latency.sentences(told)
-    assert f"the slowest {latency.span(told['response_us']['max'])}" in said[0]
+    said = result.sentences(told)
+    assert f"the slowest {result.span(told['response_us']['max'])}" in said[0]
     listed = "The 12 episodes with the slowest answers are listed."
-    assert (listed in " ".join(latency.sentences(told))) == (told["slow"]["episodes"]["count"] > 12)
-    table = latency.episodes(told)
+    assert (listed in " ".join(result.sentences(told))) == (told["slow"]["episodes"]["count"] > 12)
+    table = result.episodes(told)
     assert len(table.rows) <= told["slow"]["episodes"]["count"]
-    assert latency.figures(told).numbers[:5] == ("min µs", "mean µs", "p50 µs", "p90 µs", "p99 µs")
-    assert not any(name.startswith("p99.99") for name in latency.figures(told).numbers)
+    assert result.figures(told).numbers[:5] == ("min µs", "mean µs", "p50 µs", "p90 µs", "p99 µs")
+    assert not any(name.startswith("p99.99") for name in result.figures(told).numbers)
 
 
 def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
@@ -406,7 +406,7 @@ def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
     if told["answered"] < 10_000:
         pytest.skip("this machine stood still for a second")
     assert told["response_us"]["p99_9"] is not None
-    assert "would need" not in latency.sentences(told)[0]
+    assert "would need" not in result.sentences(told)[0]
 
 
 def test_a_restarted_far_end_is_asked_again() -> None:
@@ -445,14 +445,14 @@ def test_a_restarted_far_end_is_asked_again() -> None:
     told = json.loads(out.splitlines()[-1])
     assert told["reconnections"] == 1
     assert told["answered"] >= 300
-    assert any("the session was opened again once" in said for said in latency.sentences(told))
+    assert any("the session was opened again once" in said for said in result.sentences(told))
 
 
 def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
     with echo(lambda n, question: [question] if n < 520 else []) as port:
         told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
     assert (told["answered"], told["lost"]) == (500, 2000)
-    assert any(said.startswith("Nothing was answered any more from 0.") for said in latency.sentences(told))
+    assert any(said.startswith("Nothing was answered any more from 0.") for said in result.sentences(told))
 
 
 def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from test_latency import asked, echo, known
 from test_serve import free_port
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 STAMP = struct.pack(">IQHH28x", 1, 0, 0x0101, 7)
 TIMED = b"NARP\x01t" + bytes(82)

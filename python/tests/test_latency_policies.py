@@ -18,8 +18,8 @@ from conftest import Cli
 from test_latency import answering
 from wires import FAR, Wire, wire
 
-from narrows import latency, latency_lab
-from narrows.live import HOST
+from narrows.host.live import HOST
+from narrows.latency import policies, result
 
 FEWER = 10
 
@@ -65,7 +65,7 @@ def test_policies_take_turns_and_are_told_apart(cli: Cli, tmp_path: Path) -> Non
         assert (one["load_cpu_s"] is None) == (one["load"] == "none")
         assert one["called_off"] is False
         assert (one["awake_by"] is not None) == (one["policy"] == "awake")
-        assert f"{latency_lab.name(one)}:" in done.stdout
+        assert f"{policies.name(one)}:" in done.stdout
     assert told["setups"][1]["cpu_s"] > 3 * told["setups"][0]["cpu_s"]
     assert plot.read_text(encoding="utf-8").startswith("<?xml")
     assert "processors busy" in page.read_text(encoding="utf-8")
@@ -97,8 +97,8 @@ def test_what_is_not_permitted_is_said_and_the_rest_is_measured() -> None:
         told = lab(ports["serving"], "--policy", "default,pin=1000")
         assert "pin=1000" in told["setups"][1]["refused"]
         assert "latency" not in told["setups"][1]
-        assert any("Policy pin=1000" in sentence for sentence in latency_lab.sentences(told))
-        assert [name for name, _ in latency_lab.several(told)] == ["default, no load"]
+        assert any("Policy pin=1000" in sentence for sentence in policies.sentences(told))
+        assert [name for name, _ in policies.several(told)] == ["default, no load"]
         for words in (["--policy", "pin=1000"], ["--policy", "fifo+spin"], ["--policy", "pin=1000,pin=1001"]):
             command = [HOST, "latency", "127.0.0.1", "--port", str(ports["serving"]), *words]
             refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
@@ -151,7 +151,7 @@ def test_under_load_a_real_time_class_has_a_tenth_of_the_slow_answers() -> None:
     if slow[0] < 5 * FEWER:
         pytest.skip(f"the load made only {slow[0]} answers slow: too few to compare")
     assert slow[1] * FEWER <= slow[0]
-    sentence = latency_lab.sentences(told)[1]
+    sentence = policies.sentences(told)[1]
     assert "fewer slow ones" in sentence or "none slow" in sentence
 
 
@@ -162,5 +162,5 @@ def test_findings_are_said_with_their_cure() -> None:
             {"what": "b", "says": "So.", "cure": None},
         ]
     }
-    assert latency.findings(told) == ["It is slow. Cure: a faster one.", "So."]
-    assert latency.findings({}) == []
+    assert result.findings(told) == ["It is slow. Cure: a faster one.", "So."]
+    assert result.findings({}) == []

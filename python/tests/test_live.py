@@ -19,7 +19,7 @@ from conftest import NARROWS, Cli
 
 import narrows as nw
 from narrows import cli as command
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 NEAR_ENOUGH = 0.1
 """Sim and live may differ by this."""

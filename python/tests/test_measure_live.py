@@ -15,7 +15,7 @@ from test_live import HOST, ready
 from test_shell import shell
 
 from narrows import files
-from narrows.twin import infer
+from narrows.path_model import infer
 
 
 @pytest.fixture

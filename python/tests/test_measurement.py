@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows import answers, measuring
-from narrows.advise import sealed
+from narrows.advise import forecasts
 from narrows.errors import NarrowsError
-from narrows.measured import latencies, own_error, pictures, sentences
-from narrows.measurement import Measurement, MeasurementError, Spread
-from narrows.simulated import Plan, measure
-from narrows.words import millis
+from narrows.measure import run, summary
+from narrows.measure.render import latencies, own_error, pictures, sentences
+from narrows.measure.result import Measurement, MeasurementError, Spread
+from narrows.measure.simulated import Plan, measure
+from narrows.render.words import millis
 
 PATH = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="100kB"))
 PLAN = Plan(streams=2, load_s=5.0)
@@ -34,7 +34,7 @@ def bare(**more: object) -> dict[str, Any]:
 
 
 def test_what_the_near_end_sees_is_what_the_path_does(measured: Measurement) -> None:
-    said = answers.answer(measured)
+    said = summary.answer(measured)
     # Payload is 1448 of a frame's 1514 bytes.
     assert said.rates_mbit["down"] == pytest.approx(20 * 1448 / 1514, rel=0.05)
     assert said.rates_mbit["up"] == pytest.approx(5 * 1448 / 1514, rel=0.06)
@@ -44,10 +44,10 @@ def test_what_the_near_end_sees_is_what_the_path_does(measured: Measurement) -> 
 
 
 def test_the_increase_is_the_mean_of_both_ways_and_has_its_grade(measured: Measurement) -> None:
-    said = answers.answer(measured)
+    said = summary.answer(measured)
     more = [spread.mean - said.idle.mean for spread in said.loaded.values() if spread.mean and said.idle.mean]
     assert said.increase_ms == pytest.approx(sum(more) / 2)
-    assert said.grade == answers.grade(sum(more) / 2)
+    assert said.grade == summary.grade(sum(more) / 2)
     assert said.trips_per_minute == pytest.approx(60_000 / (said.every.mean or 0))
 
 
@@ -55,26 +55,26 @@ def test_the_increase_is_the_mean_of_both_ways_and_has_its_grade(measured: Measu
     ("increase", "grade"), [(0, "A+"), (4.99, "A+"), (5, "A"), (30, "B"), (60, "C"), (200, "D"), (400, "F"), (1e9, "F")]
 )
 def test_grades_are_those_of_dslreports(increase: float, grade: str) -> None:
-    assert answers.grade(increase) == grade
-    assert "A+ below 5 ms, A below 30 ms, B below 60 ms, C below 200 ms, D below 400 ms, F" in answers.SCALE
+    assert summary.grade(increase) == grade
+    assert "A+ below 5 ms, A below 30 ms, B below 60 ms, C below 200 ms, D below 400 ms, F" in summary.SCALE
 
 
 def test_what_was_not_measured_is_none_and_not_zero() -> None:
-    said = answers.answer(Measurement.of(bare()))
+    said = summary.answer(Measurement.of(bare()))
     assert said.rates_mbit == {}
     assert (said.increase_ms, said.grade, said.trips_per_minute, said.lost) == (None, None, None, (None, None))
 
 
 def test_latency_that_was_only_told_is_taken_as_told() -> None:
     told = {"idle": {"n": 50, "mean": 10.0, "p50": 9.0}, "loaded": {"n": 90, "mean": 50.0}}
-    said = answers.answer(Measurement.of(bare(latency_ms=told)))
+    said = summary.answer(Measurement.of(bare(latency_ms=told)))
     assert (said.idle.p50, said.idle.max, said.increase_ms, said.grade) == (9.0, None, 40.0, "B")
 
 
 def test_its_text_is_itself(measured: Measurement) -> None:
     again = Measurement.parse(measured.text())
     assert again.json == measured.json
-    assert answers.answer(again) == answers.answer(measured)
+    assert summary.answer(again) == summary.answer(measured)
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_no_tree_of_a_stranger_gets_further_than_an_error(tree: object) -> None:
     if isinstance(tree, dict):
         tree["measurement"] = 1
     with contextlib.suppress(MeasurementError):
-        answers.answer(Measurement.of(tree)).json()
+        summary.answer(Measurement.of(tree)).json()
 
 
 def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
-    said = answers.answer(measured).json()
+    said = summary.answer(measured).json()
     assert json.dumps(said)
     assert set(said) == {
         "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute", "pings_lost",
@@ -182,36 +182,36 @@ def test_a_link_that_dies_gets_no_grade() -> None:
     alive: list[float | None] = [20.0] * 60
     dead: list[float | None] = [None] * 40
     gone = pinged(alive + dead, flows=[flow("down1", 3, 10, stops=6)], idle_s=3)
-    (outage,) = answers.answer(gone).outages
+    (outage,) = summary.answer(gone).outages
     assert (outage.from_s, outage.ended, outage.data_arrived) == (6.0, False, False)
-    assert (answers.answer(gone).grade, answers.answer(gone).connectivity_lost) == (None, True)
+    assert (summary.answer(gone).grade, summary.answer(gone).connectivity_lost) == (None, True)
     lost = "Connectivity was lost: no ping was answered and no data arrived from 6.0 s to the end. There is no grade."
     assert lost in sentences(gone)
     back = pinged(alive + dead + alive, flows=[flow("down1", 3, 16, stops=6)], idle_s=3)
     assert "from 6.0 s to 10.0 s. There is no grade." in " ".join(sentences(back))
     # Where data still arrives it is the pings that were not answered, and there is no grade either.
     mute = pinged(alive + dead, flows=[flow("down1", 3, 10)], idle_s=3)
-    assert (answers.answer(mute).grade, answers.answer(mute).connectivity_lost) == (None, False)
+    assert (summary.answer(mute).grade, summary.answer(mute).connectivity_lost) == (None, False)
 
 
 def test_a_far_end_that_is_lost_gets_no_grade() -> None:
     whole = pinged([20.0] * 100, flows=[flow("down1", 3, 10)], idle_s=3)
     lost = Measurement.of(whole.json | {"data": {"stopped_by": "lost"}})
-    assert (answers.answer(whole).grade, answers.answer(lost).grade) == ("A+", None)
-    assert answers.answer(lost).connectivity_lost
+    assert (summary.answer(whole).grade, summary.answer(lost).grade) == ("A+", None)
+    assert summary.answer(lost).connectivity_lost
 
 
 def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
     every_third = [None if at % 3 else 20.0 for at in range(120)]
-    assert answers.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
+    assert summary.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
     # With round trips of 4 s the pings of the last seconds are answered after the end.
     slow: list[float | None] = [*([20.0] * 40), *([4000.0] * 40), *([None] * 40)]
-    assert answers.answer(pinged(slow, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
+    assert summary.answer(pinged(slow, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
 
 
 def test_two_pings_carry_no_grade() -> None:
     few = pinged([20.0] * 4, flows=[flow("down1", 0.2, 0.4)], idle_s=0.2)
-    assert answers.answer(few).grade is None
+    assert summary.answer(few).grade is None
     assert any(
         "too few pings for a grade: 2 idle and 1 under load were answered, and 20 of each" in one
         for one in sentences(few)
@@ -223,7 +223,7 @@ def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() ->
     flows = [flow(f"{way}{at}", begin, begin + 10, cc=cc)
              for at, (begin, cc) in enumerate([(3, "cubic"), (15, "bbr")]) for way in ("up", "down")]  # fmt: skip
     both = pinged(rtts, flows=flows, idle_s=3)
-    said = answers.answer(both)
+    said = summary.answer(both)
     assert said.together
     assert said.loaded["up"] == said.loaded["down"] == said.every
     names = [row[0].text for row in latencies(both).rows]
@@ -234,12 +234,12 @@ def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() ->
 
 
 def test_there_is_one_p95(measured: Measurement) -> None:
-    said = answers.answer(measured)
+    said = summary.answer(measured)
     assert measured.json["latency_ms"]["down"] == said.loaded["down"].json()
     assert measured.json["latency_ms"]["loaded"] == said.every.json()
     table = {row[0].text: row[4].text for row in latencies(measured).rows}
     assert table["load down"] == millis(said.loaded["down"].p95)
-    assert sealed.seen(measured, "down")["loaded_p95_ms"] == said.loaded["down"].p95
+    assert forecasts.seen(measured, "down")["loaded_p95_ms"] == said.loaded["down"].p95
 
 
 def test_the_sum_of_all_flows_is_flat_where_they_are() -> None:
@@ -267,7 +267,7 @@ def test_flows_of_a_scenario_that_is_measured_are_said_to_be_left_out(tmp_path: 
     file = tmp_path / "s.toml"
     for flows, said in (("[[flow]]\ncc = 'bbr'\n", True), ("[[probe]]\nkind = 'ping'\n", False)):
         file.write_text(f"duration = '1s'\n[path]\nrate = '2Mbit'\nrtt = '10ms'\n{flows}")
-        seen = measuring.simulated(str(file), {"streams": "1"})
+        seen = run.simulated(str(file), {"streams": "1"})
         assert ("own flows were left out" in own_error(seen)) == said
     with pytest.raises(NarrowsError, match=r"write: narrows measure .* with --streams or --cc only"):
-        measuring.simulated(str(file), {"duration": "3s"})
+        run.simulated(str(file), {"duration": "3s"})

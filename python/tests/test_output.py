@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from narrows import output
 from narrows.errors import OutputError
+from narrows.storage import output
 
 
 def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows import _core, words
-from narrows.provenance import evidence
+from narrows import _core
+from narrows.render import words
+from narrows.storage.provenance import evidence
 
 
 def test_a_file_and_the_same_in_objects_give_the_same_bytes(tiny: Path) -> None:

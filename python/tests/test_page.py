@@ -14,8 +14,9 @@ from conftest import ROOT, TINY, Cli, scenario
 from pages import RENEW
 
 import narrows as nw
-from narrows import explain, report
-from narrows.lessons import LESSONS
+from narrows.render import report
+from narrows.teach import explain
+from narrows.teach.lessons import LESSONS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -13,10 +13,11 @@ import pytest
 from conftest import TINY, Cli, scenario
 
 import narrows as nw
-from narrows import _core, words
-from narrows.lessons import LESSONS
-from narrows.pictures import KEYS, MOST_FLOWS, pictures
-from narrows.sketch import sketch
+from narrows import _core
+from narrows.render import words
+from narrows.render.pictures import KEYS, MOST_FLOWS, pictures
+from narrows.render.sketch import sketch
+from narrows.teach.lessons import LESSONS
 
 QUEUES = {kind["name"] for kind in json.loads(_core.list_json())["queue"]}
 

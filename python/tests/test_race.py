@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import narrows as nw
 from narrows import cli
 from narrows.errors import NarrowsError
-from narrows.race import FAIR, FIGURES, LIMITS, Lap, Race, plot, race, sentence
+from narrows.runs.race import FAIR, FIGURES, LIMITS, Lap, Race, plot, race, sentence
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 

@@ -27,7 +27,7 @@ import pytest
 from conftest import NARROWS
 from test_live import ready
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 HELLO = 37
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from test_serve import far_end, free_port
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 
 def status(thread: Path) -> dict[str, str]:

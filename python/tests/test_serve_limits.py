@@ -22,7 +22,7 @@ from pages import RENEW
 from test_serve import HELLO, counters, far_end, free_port, memory_kb
 from wires import DEVICE, FAR, NEAR, run, wire
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 TOKEN = "correct-horse"
 COOKIE = b"abcdefghijklmnopqrstuvwxyz234567abcd\0"

@@ -19,10 +19,10 @@ from test_live import ready, running
 from test_record import INBOUND, OUTBOUND, packets
 
 from narrows import files
-from narrows.live import HOST
-from narrows.scenario import load
-from narrows.simulated import Plan
-from narrows.simulated import measure as simulate
+from narrows.host.live import HOST
+from narrows.measure.simulated import Plan
+from narrows.measure.simulated import measure as simulate
+from narrows.runs.scenario import load
 
 SERVER = """
 import socket

@@ -15,9 +15,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from narrows import history, storage
 from narrows.errors import NarrowsError
-from narrows.storage import FIRST, Chain, replacing, retried
+from narrows.measure import history
+from narrows.storage import durable
+from narrows.storage.durable import FIRST, Chain, replacing, retried
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir")
 """Functions of `os` that writing a file uses; `io.open` is added to them."""
@@ -151,7 +152,7 @@ def test_a_changed_line_and_a_rewritten_chain_are_detected(tmp_path: Path) -> No
 
 def test_lines_that_are_appended_at_once_all_stay(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from narrows.storage import Chain\n"
+        "import sys; from pathlib import Path; from narrows.storage.durable import Chain\n"
         "for n in range(25): Chain(Path(sys.argv[1])).append({'by': sys.argv[2], 'n': n})"
     )
     file = tmp_path / "kept.jsonl"
@@ -197,7 +198,7 @@ def test_the_history_waits_for_another_process_that_has_it_open(
             other.stdin.close()
             other.wait(timeout=60)
 
-        monkeypatch.setattr(storage, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+        monkeypatch.setattr(durable, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
         assert history._ask("SELECT 1", [], write=True) == [(1,)]
     assert pauses
 

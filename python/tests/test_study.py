@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from narrows.cli import main
-from narrows.study import paths, queues, show, tools, tree
+from narrows.study import paths, queues, render, tools, tree
 from narrows.study.study import Found, Rows, Study, by, share, sweeps, table
 from narrows.sweeps.rows import WAITS
 
@@ -76,9 +76,9 @@ def test_it_answers_and_can_be_drawn(study: Study, tmp_path: Path, capsys: pytes
     assert answer.verdict.endswith(".")
     assert all(len(line) == len(grid.columns) for grid in answer.grids for line in grid.cells)
     found = Found(study, answer, 1)
-    show.tell(found)
+    render.tell(found)
     assert study.question in capsys.readouterr().out
-    show.draw(found, tmp_path / "picture.svg")
+    render.draw(found, tmp_path / "picture.svg")
     assert json.loads(json.dumps(found.json()))["verdict"] == answer.verdict
 
 

@@ -33,8 +33,8 @@ from hypothesis import strategies as st
 import narrows as nw
 from narrows.cli import main
 from narrows.errors import NarrowsError, OutputError, ScenarioError
-from narrows.sweeps.crews import Local
 from narrows.sweeps.design import Design
+from narrows.sweeps.executors import Local
 from narrows.sweeps.file import load
 from narrows.sweeps.store import SCHEMA, Store
 from narrows.sweeps.worker import Case, Outcome, work

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 import narrows
-from narrows import report
-from narrows.terminal import console, echo, printable
+from narrows.render import report
+from narrows.render.terminal import console, echo, printable
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\x08\u202e[/red][bold]\ud800"
 """A window's title, a cleared screen, colours, a line written over, a line reversed, and Rich's own markup."""

@@ -19,8 +19,8 @@ from test_terminal import HOSTILE, is_shown
 
 import narrows as nw
 from narrows import cli
-from narrows.simulated import Plan, measure
-from narrows.storage import Chain
+from narrows.measure.simulated import Plan, measure
+from narrows.storage.durable import Chain
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 KILLED = -signal.SIGKILL
 CC = "net.ipv4.tcp_congestion_control"

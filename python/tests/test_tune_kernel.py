@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from test_tune_host import change, plan
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 from narrows.tune.apply import live_only
 from narrows.tune.shaper import disciplines, modules
 

@@ -19,7 +19,7 @@ import pytest
 from conftest import NARROWS
 from test_tune_host import CC, Json, Space, change, other_cc, plan
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 CONF = "/etc/sysctl.d/99-narrows.conf"

@@ -21,8 +21,8 @@ from test_tune_host import CC, WMEM, Space, change, everything, other_cc, other_
 
 import narrows as nw
 from narrows.errors import EngineError, NarrowsError
-from narrows.measurement import Direction, Measurement
-from narrows.simulated import Plan, measure
+from narrows.measure.result import Direction, Measurement
+from narrows.measure.simulated import Plan, measure
 from narrows.tune import changing
 from narrows.tune import prove as proving
 from narrows.tune.apply import Place

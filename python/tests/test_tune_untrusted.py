@@ -16,7 +16,7 @@ from narrows.tune.facts import parse
 from narrows.tune.findings import Path as Line
 from narrows.tune.findings import audit
 from narrows.tune.plan import Ask, plan
-from narrows.tune.show import audit_json, audit_lines
+from narrows.tune.render import audit_json, audit_lines
 
 MANY = "9" * 5000
 SECTIONS = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_tune_host import WMEM, Json, Space, change, everything, plan, queue, space, waited
 
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 __all__ = ["space"]
 

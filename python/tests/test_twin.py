@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import narrows as nw
 from narrows.errors import NarrowsError
-from narrows.measurement import Measurement
-from narrows.simulated import Plan, measure
-from narrows.twin import CHANGES, Known, Twin, infer, signs
-from narrows.twin.fit import Budget, Guess, distance
-from narrows.twin.others import drained
+from narrows.measure.result import Measurement
+from narrows.measure.simulated import Plan, measure
+from narrows.path_model import CHANGES, Known, Twin, infer, signs
+from narrows.path_model.fit import Budget, Guess, distance
+from narrows.path_model.others import drained
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -156,8 +156,8 @@ def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
 def test_a_search_has_a_ceiling_and_says_that_it_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"), Plan(streams=2, load_s=3.0, ways=("down",)))
     spent: list[Budget] = []
-    monkeypatch.setattr("narrows.twin.CEILING", 10_000.0)
-    monkeypatch.setattr("narrows.twin.Budget", lambda most: spent.append(Budget(most)) or spent[-1])
+    monkeypatch.setattr("narrows.path_model.CEILING", 10_000.0)
+    monkeypatch.setattr("narrows.path_model.Budget", lambda most: spent.append(Budget(most)) or spent[-1])
     down = infer(seen, chance=True).ways["down"]
     assert down.sure == "cannot tell"
     assert down.why == "the search reached its ceiling of 10 thousand simulated packets"

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from narrows import cli, files, untrusted_input
+from narrows import cli, files
 from narrows.errors import NarrowsError
-from narrows.latency import read as read_latency
-from narrows.scenario import load
+from narrows.latency.result import read as read_latency
+from narrows.runs.scenario import load
+from narrows.storage import untrusted_input
 from narrows.sweeps.file import load as load_sweep
 from narrows.tune.collect import facts
 

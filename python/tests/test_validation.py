@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, interrupted
 
 from narrows import _core
-from narrows.published import Cell, Result, cells
+from narrows.reproduce.published import Cell, Result, cells
 
 sys.path.insert(0, str(ROOT))
 

@@ -15,7 +15,7 @@ import pytest
 from conftest import NARROWS
 
 from narrows.cli import main
-from narrows.live import HOST
+from narrows.host.live import HOST
 from narrows.tune.facts import release
 
 HERE = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip()

@@ -10,8 +10,8 @@ import pytest
 from conftest import LONG, Cli
 
 import narrows as nw
-from narrows import tables
-from narrows.report import document
+from narrows.render import tables
+from narrows.render.report import document
 
 PATH = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="5Mbit"))
 FLOWS = [

@@ -1,4 +1,4 @@
-// What the page shows, as narrows/report.py writes it. Every number was computed before it came here.
+// What the page shows, as narrows/render/report.py writes it. Every number was computed before it came here.
 
 /** Text, and where in the run's JSON its number stands ("" for words). */
 export type Cell = [text: string, path: string];

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.scenario import Flow, Hop, Path, Scenario
+from narrows.runs.scenario import Flow, Hop, Path, Scenario
 
 Json = dict[str, Any]
 

@@ -21,7 +21,7 @@ from pathlib import Path as FilePath
 
 from narrows.advise.asked import Asked
 from narrows.errors import EngineError, NarrowsError
-from narrows.scenario import Hop, Path
+from narrows.runs.scenario import Hop, Path
 from narrows.tune import collect, kernels, shaper
 from narrows.tune.facts import Facts
 from narrows.tune.facts import release as release_of
@@ -82,7 +82,7 @@ class Candidate:
     def on(self, path: Path, rate_mbit: float) -> Path:
         """The path with it switched on.
 
-        >>> from narrows.scenario import Path
+        >>> from narrows.runs.scenario import Path
         >>> shaper = Candidate(key="x", says="x", queue="cake", share=0.9)
         >>> [hop.rate for hop in shaper.on(Path(rate="10Mbit", rtt="20ms"), 10.0).hop]
         ['9000000bit', '10Mbit']

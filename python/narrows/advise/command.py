@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import _core, output, untrusted_input
+from narrows import _core
 from narrows.errors import NarrowsError, named_by, reason
-from narrows.scenario import name_of, unread
-from narrows.terminal import echo
+from narrows.render.terminal import echo
+from narrows.runs.scenario import name_of, unread
+from narrows.storage import output, untrusted_input
 
 if TYPE_CHECKING:
     from narrows.advise.asked import Place
     from narrows.advise.search import Found
-    from narrows.measurement import Measurement
-    from narrows.storage import Chain
+    from narrows.measure.result import Measurement
+    from narrows.storage.durable import Chain
 
 _ROLES = ("sender", "forwarder", "receiver", "operator")
 
@@ -90,10 +91,10 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     """
     from narrows import _core  # noqa: PLC0415
     from narrows import advise as library  # noqa: PLC0415
-    from narrows.advise import sealed  # noqa: PLC0415
-    from narrows.advise.show import report, show  # noqa: PLC0415
+    from narrows.advise import forecasts as sealed  # noqa: PLC0415
+    from narrows.advise.render import report, show  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
     measured: Measurement | None = None
@@ -164,7 +165,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 
 def _stated(given: Mapping[str, str | None]) -> Place:
     from narrows.advise import stated  # noqa: PLC0415
-    from narrows.scenario import Hop, Path  # noqa: PLC0415
+    from narrows.runs.scenario import Hop, Path  # noqa: PLC0415
 
     keys = {name: value for name, value in given.items() if name != "up"}
     reverse = Hop(rate=given["up"]) if given["up"] else None
@@ -183,7 +184,7 @@ def _from_file(
     known: Mapping[str, str],
 ) -> tuple[Place, Measurement | None]:
     """The place of a file, with what is `known` otherwise, and the measurement if it is one."""
-    from narrows import _core, files, twin  # noqa: PLC0415
+    from narrows import _core, files, path_model  # noqa: PLC0415
     from narrows.advise import from_scenario  # noqa: PLC0415
     from narrows.advise import measured as place_of  # noqa: PLC0415
 
@@ -206,7 +207,7 @@ def _from_file(
             return place_of(tree, role=role, source=name, known=known), None
     measured = files.read(file)
     alone = None if lone is None else files.read(lone)
-    inferred = twin.infer(measured, seed=seed, lone=alone, chance=True, progress=bar)
+    inferred = path_model.infer(measured, seed=seed, lone=alone, chance=True, progress=bar)
     source = f"measured, {name}"
     return place_of(inferred.json(), role=role, source=source, lone=alone is not None, known=known), measured
 
@@ -260,7 +261,7 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
 
     Example: narrows record --verify 3f2a91bc04d5
     """
-    from narrows.advise import sealed  # noqa: PLC0415
+    from narrows.advise import forecasts as sealed  # noqa: PLC0415
 
     if verify is not None:
         _verify(sealed.chain(), verify, as_json=as_json)
@@ -272,9 +273,9 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         from narrows import files  # noqa: PLC0415
 
         sealed.score(files.read(score), forecast=forecast)
-    from narrows.show import table  # noqa: PLC0415
-    from narrows.tables import Cell, Table, significant  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.tables import Cell, Table, significant  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     lines = sealed.read()
     hits, of = sealed.rate(lines)
@@ -360,19 +361,19 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     """
     from dataclasses import replace  # noqa: PLC0415
 
-    from narrows.advise import dialects  # noqa: PLC0415
-    from narrows.advise.dialects.layers import RATE, RTT  # noqa: PLC0415
+    from narrows.advise import importers  # noqa: PLC0415
+    from narrows.advise.importers.layers import RATE, RTT  # noqa: PLC0415
     from narrows.advise.judge import judge  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
-    from narrows.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+    from narrows.runs.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
 
     # Wrong is wrong also where the text says its own.
     with named_by({"path.rtt": "--rtt", "path.rate": "--rate"}, {"--rtt": rtt, "--rate": rate}.get):
         stated = Scenario(Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s").toml()
         _core.check_toml(stated, "the options")
     text, name = _config(config)
-    found = dialects.read(text, name)
+    found = importers.read(text, name)
     if rtt is not None and any(RTT in sentence for sentence in found.assumed):
         found.path = replace(found.path, rtt=rtt)
         found.assumed = [sentence for sentence in found.assumed if RTT not in sentence]

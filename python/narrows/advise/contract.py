@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from narrows import tables
-from narrows._parallel import everywhere
 from narrows.advise.asked import Asked
 from narrows.advise.trial import run
 from narrows.advise.utility import LATE_MS, LEAST
 from narrows.errors import NarrowsError
-from narrows.runs import Progress
-from narrows.scenario import Flow, Path, Ping, Scenario
-from narrows.tables import Cell
+from narrows.render import tables
+from narrows.render.tables import Cell
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
+from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -216,8 +216,8 @@ def table(found: Offers) -> tables.Table:
 
 def show(found: Offers, out: Console) -> None:
     """Prints it."""
-    from narrows.advise.show import GOALS, path_line  # noqa: PLC0415
-    from narrows.show import table as draw  # noqa: PLC0415
+    from narrows.advise.render import GOALS, path_line  # noqa: PLC0415
+    from narrows.render.run import table as draw  # noqa: PLC0415
 
     best = found.offers[0]
     out.print(f"Sell it as: {best.says}.", style="bold", markup=False)

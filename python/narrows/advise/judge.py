@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from narrows._parallel import everywhere
 from narrows.advise.trial import run
-from narrows.runs import Progress
-from narrows.scenario import Flow, Path, Ping, Scenario
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
+from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 Json = dict[str, Any]
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from narrows._parallel import everywhere
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.trial import OF_CARE, RIVAL, Trial, packets, page_seconds, play, side
 from narrows.advise.utility import utility
-from narrows.runs import Progress
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
 
 PLAIN = ("cubic", "bbr", "reno", "fq_codel", "cake", "fq_codel at 90%", "cake at 90%")
 """What everybody knows: wins a tie, and is never sorted out before the last round."""

@@ -15,8 +15,8 @@ from narrows import _core
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.utility import PAGE_BYTES, PAGE_ROUNDS
-from narrows.runs import Progress
-from narrows.scenario import Flow, Path, Ping, Scenario
+from narrows.runs.run import Progress
+from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 RIVAL = "cubic"
 """Who everyone is put beside."""

@@ -15,12 +15,12 @@ from pathlib import Path as FilePath
 from statistics import fmean
 from typing import Any
 
-from narrows.advise import edges
+from narrows.advise import sensitivity
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate, Kernel, lacking
 from narrows.advise.search import PLAIN, T_90, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
-from narrows.provenance import evidence
+from narrows.storage.provenance import evidence
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
 """By figure: how much wider an interval must be than chance makes it, to hold nine of ten measurements."""
@@ -299,9 +299,8 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
     asked = found.asked
     key, best, gain = decide(found)
     choice, other = found.candidates[key], found.candidates[best]
-    wrong = (
-        edges.sentences(asked, choice, found.candidates[found.present] if key == best else other) if thorough else []
-    )
+    rival = found.candidates[found.present] if key == best else other
+    wrong = sensitivity.sentences(asked, choice, rival) if thorough else []
     cases = _cases(asked, choice)
     inside = any(case["distance"] <= NEAR and case["agreement"] >= AGREED for case in cases)
     ahead = found.ranking(found.finalists or None)
@@ -316,7 +315,7 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
         price=_price(found, best),
         shown=shown,
         wrong=wrong,
-        rule=edges.rule(asked),
+        rule=sensitivity.rule(asked),
         rows=rows(found, key),
         fastest=fastest(found, key)[0],
         lacking=lacking(asked, has),

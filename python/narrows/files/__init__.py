@@ -15,10 +15,10 @@ import zlib
 from collections.abc import Callable
 from os import PathLike
 
-from narrows import output, untrusted_input
 from narrows.errors import OutputError
-from narrows.measurement import Measurement, MeasurementError, parse
-from narrows.scenario import kind_of, name_of, unread
+from narrows.measure.result import Measurement, MeasurementError, parse
+from narrows.runs.scenario import kind_of, name_of, unread
+from narrows.storage import output, untrusted_input
 
 MOST_BYTES = untrusted_input.MOST_DATA_BYTES
 """Of a file, unpacked."""

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
-from narrows.measurement import Direction, Flow, Json, Measurement, MeasurementError, short
+from narrows.measure.result import Direction, Flow, Json, Measurement, MeasurementError, short
 
 VERSION = 4
 """Of the format; flent refuses later ones, and so do we."""

@@ -18,7 +18,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from narrows.measurement import Measurement
+from narrows.measure.result import Measurement
 
 DIGITS = 3
 """Significant digits: 2 × 10³ units are told apart singly."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from narrows.measurement import Direction, Json, Measurement, MeasurementError, Spread, short
+from narrows.measure.result import Direction, Json, Measurement, MeasurementError, Spread, short
 
 _LINE = re.compile(
     r"^\[ *(?P<id>\d+|SUM)\] +(?P<from>\d+\.\d+) *- *(?P<to>\d+\.\d+) sec +"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from narrows.measurement import Direction, Json, Measurement, MeasurementError, Spread, parse, short
+from narrows.measure.result import Direction, Json, Measurement, MeasurementError, Spread, parse, short
 
 MOST_STREAMS = 10_000
 _UNKNOWN = 2.0**63

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from narrows.measurement import FLOW_COLUMNS, PING_COLUMNS, Measurement, short
+from narrows.measure.result import FLOW_COLUMNS, PING_COLUMNS, Measurement, short
 
 COLUMNS = ("kind", "id", "direction", "cc", *FLOW_COLUMNS, *(c for c in PING_COLUMNS if c not in FLOW_COLUMNS))
 

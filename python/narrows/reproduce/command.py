@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from narrows import output
 from narrows.errors import NarrowsError
-from narrows.terminal import echo
+from narrows.render.terminal import echo
+from narrows.storage import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -101,10 +101,10 @@ def _enough(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _tell(outcomes: Sequence[Outcome]) -> None:
-    from narrows import tables  # noqa: PLC0415
+    from narrows.render import tables  # noqa: PLC0415
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
     from narrows.reproduce import page  # noqa: PLC0415
-    from narrows.show import table  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
 
     out = console()
     for outcome in outcomes:

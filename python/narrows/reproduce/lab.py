@@ -8,9 +8,9 @@ from statistics import median
 from typing import Any, TypeVar
 
 from narrows import _core
-from narrows._parallel import everywhere
-from narrows.runs import Progress
-from narrows.scenario import Scenario
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
+from narrows.runs.scenario import Scenario
 
 Key = TypeVar("Key", bound=Hashable)
 Figures = dict[str, Any]

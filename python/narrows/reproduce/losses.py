@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from narrows.reproduce.lab import Figures, Lab, Runs, finished, goodput, mid
-from narrows.scenario import Flow, Hop, Host, Path, Scenario
+from narrows.runs.scenario import Flow, Hop, Host, Path, Scenario
 
 _PAYLOAD, _FRAME = 1448, 1514
 

@@ -8,8 +8,8 @@ from functools import partial
 from importlib import resources
 from statistics import mean
 
-from narrows.published import TEST_S, Cell, Result, cells, criteria, gains, reproduce, third
 from narrows.reproduce.lab import Lab
+from narrows.reproduce.published import TEST_S, Cell, Result, cells, criteria, gains, reproduce, third
 
 CAO = "data/cao-2019-gain.csv"
 """Figure 5 as published: buffer (KB), rate (Mbit/s), RTT (ms), gain (%)."""

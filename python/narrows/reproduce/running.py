@@ -11,11 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from narrows import __version__, output
+from narrows import __version__
 from narrows.reproduce import losses, maps, shares
 from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab
 from narrows.reproduce.wifi import wifi
+from narrows.storage import output
 
 ANSWERS: dict[str, Callable[[Lab], dict[str, float]]] = {
     "grid": maps.grid,

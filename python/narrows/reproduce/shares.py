@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from narrows.reproduce.lab import Lab, again, fair, finished, goodput, mid, part, queue_ms, total
 from narrows.reproduce.losses import exponent, lossy
-from narrows.scenario import Flow, Hop, Host, Path, Ping, Scenario
+from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario
 
 _HALF = 50.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from narrows.reproduce.lab import Figures, Lab, Of, Runs, mid
-from narrows.scenario import Flow, Ping, Scenario, Station, Wifi
+from narrows.runs.scenario import Flow, Ping, Scenario, Station, Wifi
 
 _MOVED = 100_000
 # What 4 ms hold at 57.8 Mbit/s: scenarios/wifi/three-stations.toml says why.

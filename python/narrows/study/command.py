@@ -6,10 +6,10 @@ import json
 
 import click
 
-from narrows import output
 from narrows.errors import NarrowsError
+from narrows.render.terminal import echo
+from narrows.storage import output
 from narrows.sweeps.command import Count
-from narrows.terminal import echo
 
 
 def _studies() -> dict[str, object]:
@@ -57,13 +57,13 @@ def study(  # noqa: PLR0917
         return
     if name not in known:
         raise NarrowsError(f"there is no study `{name}`; there are {', '.join(known)}")
-    from narrows.study import show  # noqa: PLC0415
+    from narrows.study import render  # noqa: PLC0415
     from narrows.study.study import Study, run  # noqa: PLC0415
 
     asked = known[name]
     assert isinstance(asked, Study)
     if plot is not None:
-        show.check(plot)
+        render.check(plot)
     if rules_file is not None and not asked.rules:
         ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)  # type: ignore[attr-defined]
         raise NarrowsError(f"the study {name} finds no rules; leave out --rules, or ask {ones}")
@@ -73,13 +73,13 @@ def study(  # noqa: PLR0917
     finally:
         count.stop()
     if plot is not None:
-        show.draw(found, plot)
+        render.draw(found, plot)
     if rules_file is not None:
         _write_rules(found.answer.rules, rules_file)
     if as_json:
         echo(json.dumps(found.json()))
     else:
-        show.tell(found)
+        render.tell(found)
     if found.failures:
         click.get_current_context().exit(1)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from narrows.scenario import Flow, Path, Ping, Scenario, Station, Wifi
+from narrows.runs.scenario import Flow, Path, Ping, Scenario, Station, Wifi
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by, first, mean, share, table
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.scenario import Flow, Hop, Path, Ping, Scenario
+from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.study.study import Answer, Grid, Part, Rows, Study, first, mean, share, table, total
 
 _LAWS = ("cubic", "reno", "bbr", "bbr3", "vegas", "copa", "ledbat")

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from narrows.scenario import Scenario
+from narrows.runs.scenario import Scenario
 from narrows.sweeps.design import Values
 from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from narrows.scenario import Flow, Path, Scenario
+from narrows.runs.scenario import Flow, Path, Scenario
 from narrows.study.study import Answer, Grid, Part, Rows, Study, first, table
 
 _RATE_MBIT = 20.0

@@ -20,10 +20,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import NarrowsError
-from narrows.scenario import Flow, Path, Scenario
+from narrows.render.words import listed
+from narrows.runs.scenario import Flow, Path, Scenario
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by
 from narrows.sweeps.design import Design
-from narrows.words import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

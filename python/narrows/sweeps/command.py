@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narrows.errors import OutputError, reason
-from narrows.terminal import console, echo
+from narrows.render.terminal import console, echo
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.progress import Progress
 
+    from narrows.render.tables import Table
     from narrows.sweeps.store import Medians
     from narrows.sweeps.sweeping import Sweep
-    from narrows.tables import Table
 
 _FEW = 5
 """So many failures are shown; the directory has all."""
@@ -149,7 +149,7 @@ def _write(rows: pa.Table, file: str) -> None:
     import pyarrow.csv as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    from narrows.storage import replacing  # noqa: PLC0415
+    from narrows.storage.durable import replacing  # noqa: PLC0415
 
     target = Path(file).resolve()
     try:
@@ -175,8 +175,8 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
 
 def summary(medians: Medians) -> Table:
     """A row for each congestion control: medians over all its cases."""
-    from narrows import tables  # noqa: PLC0415
-    from narrows.words import fine, number, percent  # noqa: PLC0415
+    from narrows.render import tables  # noqa: PLC0415
+    from narrows.render.words import fine, number, percent  # noqa: PLC0415
 
     seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
@@ -190,8 +190,8 @@ def summary(medians: Medians) -> Table:
 
 
 def _show(asked: Sweep, rows: int, medians: Medians) -> None:
-    from narrows.show import table  # noqa: PLC0415
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     out = console()
     keys = ", ".join(asked.design.keys)

@@ -22,8 +22,8 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, ScenarioError
-from narrows.scenario import Flow, Scenario, kind_of, name_of, text_of
-from narrows.scenario import Path as NetworkPath
+from narrows.runs.scenario import Flow, Scenario, kind_of, name_of, text_of
+from narrows.runs.scenario import Path as NetworkPath
 from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from narrows.errors import OutputError, reason
-from narrows.storage import replacing
+from narrows.storage.durable import replacing
 from narrows.sweeps.claims import Claims
 from narrows.sweeps.rows import APPLICATION, DATAGRAMS, SPREADS, WAITS, Row
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, Problem, ScenarioError
-from narrows.scenario import Scenario, load
+from narrows.runs.scenario import Scenario, load
 from narrows.sweeps import keys as scenario_keys
 from narrows.sweeps.claims import Claims
-from narrows.sweeps.crews import Crew
-from narrows.sweeps.crews import crew as crew_of
 from narrows.sweeps.design import Design, Values
+from narrows.sweeps.executors import Crew
+from narrows.sweeps.executors import crew as crew_of
 from narrows.sweeps.store import Medians, Store
 from narrows.sweeps.worker import Case
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import EngineError, NarrowsError, reason
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 Json = dict[str, Any]
 

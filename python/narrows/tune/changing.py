@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from narrows.errors import NarrowsError
-from narrows.terminal import echo
+from narrows.render.terminal import echo
 from narrows.tune.command import plan as plan_command
 from narrows.tune.command import tune
 
@@ -65,7 +65,7 @@ def _told() -> Iterator[None]:
 
 
 def _print(lines: Sequence[str]) -> None:
-    from narrows.terminal import console  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
 
     out = console()
     for line in lines:
@@ -272,10 +272,10 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows tune prove server.example --cc bbr
     """
-    from narrows import measuring  # noqa: PLC0415
-    from narrows.advise import sealed  # noqa: PLC0415
+    from narrows.advise import forecasts as sealed  # noqa: PLC0415
     from narrows.cli import _Bar  # noqa: PLC0415
-    from narrows.measurement import Direction, Measurement  # noqa: PLC0415
+    from narrows.measure import run  # noqa: PLC0415
+    from narrows.measure.result import Direction, Measurement  # noqa: PLC0415
     from narrows.tune import prove as proving  # noqa: PLC0415
     from narrows.tune.apply import Place  # noqa: PLC0415
 
@@ -292,7 +292,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     arguments = [word for name, value in passed.items() if value for word in (name, value)]
 
     def once(towards: Direction) -> Measurement:
-        return measuring.measure(host, arguments, test=f"tcp_n{towards}")[0]
+        return run.measure(host, arguments, test=f"tcp_n{towards}")[0]
 
     with _told():
         _applicable(plan)

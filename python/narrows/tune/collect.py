@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import IO
 
-from narrows import untrusted_input
 from narrows.errors import EngineError, NarrowsError, reason
+from narrows.storage import untrusted_input
 from narrows.tune.facts import Facts, parse
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.:%\[\]-]*")

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from narrows import output
 from narrows.errors import NarrowsError
-from narrows.terminal import echo
+from narrows.render.terminal import echo
+from narrows.storage import output
 
 _WORST = {"error": 1}
 
@@ -40,8 +40,9 @@ _rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80m
 
 
 def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401 - its module is imported here only
-    from narrows import _core, scenario  # noqa: PLC0415
+    from narrows import _core  # noqa: PLC0415
     from narrows.errors import named_by  # noqa: PLC0415
+    from narrows.runs import scenario  # noqa: PLC0415
     from narrows.tune.findings.finding import Path  # noqa: PLC0415
 
     if rate is None and rtt is None:
@@ -96,7 +97,7 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     """
     from narrows.tune.collect import facts, script  # noqa: PLC0415
     from narrows.tune.findings import audit as look  # noqa: PLC0415
-    from narrows.tune.show import audit_json, audit_lines  # noqa: PLC0415
+    from narrows.tune.render import audit_json, audit_lines  # noqa: PLC0415
 
     if collector:
         echo(script(), nl=False)
@@ -108,7 +109,7 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     if as_json:
         echo(json.dumps(audit_json(seen, found)))
     else:
-        from narrows.terminal import console  # noqa: PLC0415
+        from narrows.render.terminal import console  # noqa: PLC0415
 
         out = console()
         for line in audit_lines(seen, found, every=every):
@@ -225,7 +226,7 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     if as_json:
         echo(json.dumps(made, indent=1))
     elif script_file != "-":
-        from narrows.terminal import console  # noqa: PLC0415
+        from narrows.render.terminal import console  # noqa: PLC0415
 
         out = console()
         for line in lines(made):

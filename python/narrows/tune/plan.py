@@ -15,6 +15,7 @@ from typing import Any
 
 from narrows import __version__
 from narrows.errors import NarrowsError
+from narrows.render.words import listed
 from narrows.tune import kernels, routes, shaper
 from narrows.tune.facts import Facts, Interface, Qdisc
 from narrows.tune.facts import option as config_option
@@ -22,7 +23,6 @@ from narrows.tune.findings import Path
 from narrows.tune.findings.queues import PACED, SHAPERS, carriers
 from narrows.tune.findings.system import container
 from narrows.tune.persist import SYSCTL_FILE, SYSCTL_FILE_LAST, modules_file, qdisc_file, route_file, sysctl_text
-from narrows.words import listed
 
 VERSION = 1
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from narrows import compare
-from narrows.compare import Difference
+from narrows.compare import measurements
+from narrows.compare.measurements import Difference
 from narrows.errors import NarrowsError
-from narrows.measurement import Direction, Measurement
+from narrows.measure.result import Direction, Measurement
+from narrows.render.words import listed
 from narrows.tune.apply import Interrupted, Json, Place, have, live_only
-from narrows.words import listed
 
 if TYPE_CHECKING:
-    from narrows.advise.sealed import Scored
+    from narrows.advise.forecasts import Scored
 
 ROUNDS = 3
 """Each is one measurement without and one with the change; three are the fewest that tell loads apart."""
@@ -200,11 +200,11 @@ def prove(
 
 def compared(without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction) -> list[Difference]:
     """The figures of that direction, and the idle round trip."""
-    from narrows.measuring import joined  # noqa: PLC0415 - which brings the live engine
+    from narrows.measure.run import joined  # noqa: PLC0415 - which brings the live engine
 
     test = f"tcp_n{way}"
     other = "down" if way == "up" else "up"
-    found = compare.differences(joined(without, test), joined(with_it, test))
+    found = measurements.differences(joined(without, test), joined(with_it, test))
     return [d for d in found if other not in d.figure.key.split("_")]
 
 
@@ -214,11 +214,11 @@ def scored(proof: Proof, plan: Json) -> list[Scored]:
     Raises:
         NarrowsError: If the forecasts cannot be read, or a score cannot be written.
     """
-    from narrows.advise import sealed  # noqa: PLC0415 - which brings what advises
-    from narrows.measuring import joined  # noqa: PLC0415
+    from narrows.advise import forecasts  # noqa: PLC0415 - which brings what advises
+    from narrows.measure.run import joined  # noqa: PLC0415
 
     queues = [c["to"] for c in plan["changes"] if c["target"] == "net.core.default_qdisc"]
-    return sealed.score_open(joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None)
+    return forecasts.score_open(joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None)
 
 
 def proof_lines(proof: Proof) -> list[str]:
@@ -236,6 +236,8 @@ def proof_lines(proof: Proof) -> list[str]:
     return [
         words[proof.verdict],
         head,
-        *compare.sentences(proof.found, "without", "with"),
-        compare.caution([*proof.without, *proof.with_it]) if len(proof.without) < ROUNDS else "Intervals are of 99 %.",
+        *measurements.sentences(proof.found, "without", "with"),
+        measurements.caution([*proof.without, *proof.with_it])
+        if len(proof.without) < ROUNDS
+        else "Intervals are of 99 %.",
     ]

@@ -13,7 +13,7 @@ import click
 
 from narrows._behind import EPILOG, Behind, program
 from narrows.errors import EngineError, NarrowsError, reason
-from narrows.live import HOST
+from narrows.host.live import HOST
 
 
 @click.command(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from narrows.render.words import listed
 from narrows.tune import kernels
 from narrows.tune.facts import Facts
 from narrows.tune.findings.finding import Finding, Path
-from narrows.words import listed
 
 _DOC = "Documentation/networking/ip-sysctl.rst of Linux"
 _RESTRICTED = {"dctcp", "prague", "lp", "cdg"}

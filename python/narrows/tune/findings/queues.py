@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from narrows.render.words import listed
 from narrows.tune import kernels
 from narrows.tune.facts import Facts, Interface
 from narrows.tune.findings.finding import Finding, Path
-from narrows.words import listed
 
 PACED = ("bbr", "bbr2", "bbr3", "prague")
 """Congestion controls that do nothing right without pacing."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from narrows.render.words import listed
 from narrows.tune import kernels
 from narrows.tune.facts import Facts
 from narrows.tune.findings.finding import Finding, Path
 from narrows.tune.persist import SECTIONS
-from narrows.words import listed
 
 _CONTAINERS = ("docker", "podman", "lxc", "lxc-libvirt", "systemd-nspawn", "openvz", "rkt", "wsl", "container-other")
 """As systemd-detect-virt names them."""

@@ -1,0 +1,401 @@
+"""The sealed forecast: what was predicted, kept before anything changes, and how it turned out.
+
+One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added (`storage.Chain`). Each
+line holds the SHA-256 of the line before it and its own, so a line that was changed afterwards is detected. The hashes
+bind others: the owner of the file could rewrite all of it. Each hash is therefore printed and written to the system
+log, and `narrows record --verify HASH` reports whether the file still holds the line with that hash.
+
+A line is a forecast or the score of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import NarrowsError, OutputError, reason
+from narrows.measure import history
+from narrows.measure.result import Measurement, short
+from narrows.measure.summary import outages
+from narrows.storage.durable import Chain
+
+if TYPE_CHECKING:
+    from narrows.advise.candidates import Candidate
+    from narrows.advise.verdict import Advice
+
+Json = dict[str, Any]
+
+SEEDS = 6
+"""Simulated measurements of each variant, before and after."""
+
+OWN = 0.05
+"""The share of a figure by which an interval is wider than chance makes it: no simulation is nearer to a real path."""
+
+LEAST = {"rate_mbit": 0.0, "loaded_p95_ms": 1.0, "again_pct": 0.1}
+"""And by so much of its own unit."""
+
+FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
+"""What is forecast of a measured path, and its unit."""
+
+UNLIKE = 0.25
+"""A variant that is farther than this from what was measured, as the logarithm of a ratio, is not the path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A figure that was forecast, and what it became.
+
+    Attributes:
+        name: Of the figure.
+        low: The forecast's interval: its lower end,
+        high: and its upper end.
+        measured: What it became.
+    """
+
+    name: str
+    low: float
+    high: float
+    measured: float
+
+    @property
+    def hit(self) -> bool:
+        """Was it right?"""
+        return self.low <= self.measured <= self.high
+
+    def json(self) -> Json:
+        """For programs."""
+        return {"name": self.name, "low": self.low, "high": self.high, "measured": self.measured, "hit": self.hit}
+
+
+def file() -> Path:
+    """Where forecasts are kept: beside the history."""
+    return history.file().with_name("forecasts.jsonl")
+
+
+def seen(measured: Measurement, way: str) -> dict[str, float]:
+    """The figures of a measurement that are forecast, of one direction."""
+    direction: Any = way
+    out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(direction)}
+    out["loaded_p95_ms"] = measured.under_load(direction).p95
+    again = [f.figure("retransmit_rate") for f in measured.flows if f.direction == way]
+    known = [rate for rate in again if rate is not None]
+    out["again_pct"] = 100 * fmean(known) if known else None
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def forecast(advice: Advice, measured: Measurement | None) -> Json:
+    """What will be measured after the change, with intervals; of a stated path what the simulations say."""
+    choice, asked = advice.choice, advice.found.asked
+    way = "down" if measured is None else _way(measured, asked.role)
+    figures = (
+        _measured_again(advice, measured, way)
+        if measured is not None
+        else [
+            {
+                "name": e.name,
+                "before": short(e.before),
+                "low": short(e.before + e.low),
+                "high": short(e.before + e.high),
+            }
+            for e in advice.effects
+            if e.name in {"goodput_mbit", "p95_ms", "again_pct"} and not advice.leave
+        ]
+    )
+    return {
+        "kind": "forecast",
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "host": "" if measured is None else measured.host,
+        "measurement": "" if measured is None else measured.id,
+        "way": way,
+        "load": None if measured is None else _load(measured, way) | _changes(choice),
+        "path": asked.place.json(),
+        "as": asked.role,
+        "for": list(asked.cares),
+        "now": asked.now,
+        "choice": {"key": choice.key, "cc": choice.cc, "queue": choice.queue, "shaper_share": choice.share},
+        "leave": advice.leave,
+        "runs": len(advice.found.trials),
+        "figures": figures,
+    }
+
+
+def _load(measured: Measurement, way: str) -> Json:
+    """What loaded a direction: by how many flows at a time, by which congestion control, beside the other direction?"""
+    flows = [flow for flow in measured.flows if flow.direction == way]
+    ccs = sorted({flow.cc for flow in flows if flow.cc})
+    spans = measured.loads("up" if way == "up" else "down")
+    return {
+        "flows": len(flows) // max(1, len(spans)),
+        "cc": ccs[0] if len(ccs) == 1 else None,
+        "both_ways": measured.together,
+    }
+
+
+def _changes(choice: Candidate) -> Json:
+    return {} if choice.present or choice.cc is None else {"cc": choice.cc}
+
+
+def _way(measured: Measurement, role: str) -> str:
+    ways = [way for way in ("up", "down") if any(flow.direction == way for flow in measured.flows)]
+    return (ways[0] if role == "sender" else ways[-1]) if ways else "down"
+
+
+def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Json]:
+    """The same measurement, played with and without the change; the ratio is applied to what was measured."""
+    from narrows.measure.simulated import Plan, watch  # noqa: PLC0415
+
+    found = advice.found
+    flows = [flow for flow in measured.flows if flow.direction == way]
+    span = max((flow.to_s - flow.from_s for flow in flows), default=10.0)
+    ping = next((train.interval_ms for train in measured.pings if train.interval_ms), 20.0)
+    cc = next((flow.cc for flow in flows if flow.cc), found.asked.now)
+    before = seen(measured, way)
+    tried: list[tuple[float, dict[str, list[float]]]] = []
+    for variant in found.asked.place.variants:
+        played: list[list[dict[str, float]]] = []
+        for number, candidate in enumerate((found.candidates[found.present], advice.choice)):
+            # Who measured with a congestion control of their own will measure with the new one.
+            used = (candidate.cc if not candidate.present else None) or cc
+            plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5, ping_ms=ping,
+                        ways=("down",))  # fmt: skip
+            path = candidate.on(variant.path, found.asked.place.rate_mbit)
+            seeds = range(found.asked.seed + number * SEEDS, found.asked.seed + (number + 1) * SEEDS)
+            played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
+        # Before and after are measured at different times: chance differs, so each is compared with each.
+        ratios = {
+            name: [
+                after[name] / earlier[name]
+                for earlier in played[0]
+                for after in played[1]
+                if earlier.get(name) and name in after
+            ]
+            for name in before
+        }
+        tried.append((_unlike(before, played[0]), ratios))
+    # A variant that would not have shown what was measured is not what the path is.
+    likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [min(tried, key=lambda one: one[0])[1]]
+    ratios = {name: [value for one in likely for value in one[name]] for name in before}
+    out = []
+    for name, values in ratios.items():
+        if values:
+            order = sorted(values)
+            low, high = order[math.floor(0.05 * len(order))], order[math.ceil(0.95 * len(order)) - 1]
+            least = LEAST[name]
+            bounds = max(0.0, low * (1 - OWN) * before[name] - least), high * (1 + OWN) * before[name] + least
+            out.append({"name": name, "before": short(before[name]), "low": short(bounds[0]), "high": short(bounds[1])})
+    return out
+
+
+def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) -> float:
+    """How far a variant is from what was measured, as the logarithm of a ratio; the worse of rate and latency."""
+    off = []
+    for name in ("rate_mbit", "loaded_p95_ms"):
+        values = [one[name] for one in played if one.get(name)]
+        if values and before.get(name):
+            off.append(abs(math.log(fmean(values) / before[name])))
+    return max(off, default=0.0)
+
+
+def seal(advice: Advice, measured: Measurement | None = None) -> str:
+    """Keeps a forecast; answers its hash.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    return _append(forecast(advice, measured))
+
+
+def score(measured: Measurement, *, forecast: str | None = None, changed: str | None = None) -> list[Judged]:
+    """Scores a forecast by a measurement that was made after the change, and keeps the score.
+
+    Args:
+        measured: What was measured.
+        forecast: The hash of which; without it the last one of the same far end that has no score yet.
+        changed: The key of what was switched on (`"bbr"`); a forecast of something else is not scored by it.
+
+    Raises:
+        NarrowsError: If there is no such forecast, or the file was changed by hand.
+        OutputError: If the score cannot be written.
+    """
+    lines = list(read())
+    scored = {line["forecast"] for line in lines if line["kind"] == "score"}
+    fitting = [
+        line
+        for line in lines
+        if line["kind"] == "forecast"
+        and (line["hash"].startswith(forecast) if forecast else line["hash"] not in scored)
+        and (forecast is not None or not line["host"] or line["host"] == measured.host)
+        and (changed is None or changed == line["choice"]["key"])
+    ]
+    if not fitting:
+        raise NarrowsError(
+            "there is no forecast that this measurement could score\n    write: narrows advise MEASUREMENT"
+        )
+    return _judge(fitting[-1], measured)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """A forecast that a later measurement scored, or why it could not.
+
+    Attributes:
+        forecast: Its hash.
+        key: What was to be switched on.
+        judged: Its figures and what they became; empty where it was not scored.
+        why: Why it was not scored; empty where it was.
+    """
+
+    forecast: str
+    key: str
+    judged: tuple[Judged, ...] = ()
+    why: str = ""
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "forecast": self.forecast,
+            "choice": self.key,
+            "figures": [one.json() for one in self.judged],
+            "not_scored": self.why or None,
+        }
+
+
+def score_open(measured: Measurement, *, queue: str | None = None) -> list[Scored]:
+    """Scores every open forecast of the same far end that this later measurement can judge, and keeps the scores.
+
+    A forecast says what is measured when the same load is repeated after the change. It is scored by a load of the
+    same direction, flows and congestion control as forecast; `queue` is a queue discipline that is known to be on, for
+    a measurement does not show it.
+
+    Raises:
+        NarrowsError: If the file was changed by hand.
+        OutputError: If a score cannot be written.
+    """
+    lines = list(read())
+    done = {line["forecast"] for line in lines if line["kind"] == "score"}
+    out = []
+    for line in lines:
+        if line["kind"] != "forecast" or line["hash"] in done or not _later(line, measured):
+            continue
+        why = _unlike_load(line, measured, queue)
+        judged = () if why else tuple(_judge(line, measured))
+        out.append(Scored(forecast=line["hash"], key=_named(line), judged=judged, why=why))
+    return out
+
+
+def _named(line: Json) -> str:
+    return "leave it" if line["leave"] else str(line["choice"]["key"])
+
+
+def _later(line: Json, measured: Measurement) -> bool:
+    """Is it a later measurement of the same far end, and a whole one?"""
+    if not line["host"] or line["host"] != measured.host or line["measurement"] == measured.id:
+        return False
+    try:
+        started, at = (datetime.fromisoformat(text) for text in (measured.started, line["at"]))
+    except ValueError:
+        return False
+    return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
+
+
+def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
+    """Why a measurement does not judge a forecast; empty where it does."""
+    way, wanted = line["way"], line.get("load") or {"cc": line["choice"]["cc"] or line["now"]}
+    if not any(flow.direction == way for flow in measured.flows):
+        return f"it is of the direction {way}, which was not loaded"
+    load = _load(measured, way)
+    if wanted["cc"] is not None and load["cc"] != wanted["cc"]:
+        return f"it is of a load by {wanted['cc']}, and this one was by {load['cc'] or 'several'}: --cc {wanted['cc']}"
+    if wanted.get("flows", load["flows"]) != load["flows"]:
+        return f"it is of {wanted['flows']} flows, and these were {load['flows']}: --streams {wanted['flows']}"
+    if wanted.get("both_ways", load["both_ways"]) != load["both_ways"]:
+        return "it is of another test: one loads both directions at once, the other does not"
+    choice = line["choice"]
+    if (
+        not line["leave"]
+        and (choice["queue"] is not None or choice["shaper_share"] is not None)
+        and not (choice["shaper_share"] is None and queue == choice["queue"])
+    ):
+        return (
+            "a measurement does not show whether its queue discipline is on; "
+            f"once it is: narrows record --score FILE --forecast {line['hash'][:12]}"
+        )
+    return ""
+
+
+def sentences(scored: Sequence[Scored]) -> list[str]:
+    """What became of the open forecasts, a sentence each."""
+    out = []
+    for one in scored:
+        name = f"The sealed forecast {one.forecast[:12]} ({one.key})"
+        if one.why:
+            out.append(f"{name} is not scored: {one.why}.")
+            continue
+        hits = sum(judged.hit for judged in one.judged)
+        figures = [
+            f"{j.name} {j.measured:.4g} ({'within' if j.hit else 'outside'} {j.low:.4g} to {j.high:.4g})"
+            for j in one.judged
+        ]
+        out.append(f"{name} is scored: {hits} of {len(one.judged)} figures were within; {', '.join(figures)}.")
+    return out
+
+
+def _judge(of: Json, measured: Measurement) -> list[Judged]:
+    """Keeps the score of a forecast."""
+    found = seen(measured, of["way"])
+    found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
+    found |= {"p95_ms": found["loaded_p95_ms"]} if "loaded_p95_ms" in found else {}
+    judged = [
+        Judged(name=f["name"], low=f["low"], high=f["high"], measured=found[f["name"]])
+        for f in of["figures"]
+        if f["name"] in found
+    ]
+    _append({
+        "kind": "score",
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "forecast": of["hash"],
+        "measurement": measured.id,
+        "figures": [one.json() for one in judged],
+    })  # fmt: skip
+    return judged
+
+
+def chain() -> Chain:
+    """The forecasts and their scores as they are stored."""
+    return Chain(file())
+
+
+def read() -> list[Json]:
+    """The lines, the oldest first, each verified.
+
+    Raises:
+        NarrowsError: If a line was changed after it was written.
+    """
+    return chain().lines()
+
+
+def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many figures of scored forecasts were right, of how many.
+
+    >>> rate([{"kind": "score", "figures": [{"hit": True}, {"hit": False}]}, {"kind": "forecast"}])
+    (1, 2)
+    """
+    hits = [figure["hit"] for line in lines if line["kind"] == "score" for figure in line["figures"]]
+    return sum(hits), len(hits)
+
+
+def _append(line: Json) -> str:
+    try:
+        kept = chain().append(line)
+    except OSError as error:
+        raise OutputError(f"{file()}: {reason(error)}") from error
+    import syslog  # noqa: PLC0415 - only where there is a system log
+
+    # A copy of the hash that is not in the same file: whoever rewrites the chain would have to change the log, too.
+    syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
+    return kept

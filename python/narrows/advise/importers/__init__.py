@@ -1,0 +1,51 @@
+"""What others' configurations say of a path: lines of tc, its JSON, a router's policy-map, VyOS, OpenWrt's sqm.
+
+Each becomes a `Reading`: a path, what had to be assumed, and what its writer may not have meant. The text comes from
+anybody: what cannot be read is a `ConfigError` with its line, and nothing of it is ever run.
+"""
+
+from __future__ import annotations
+
+import re
+
+from narrows.advise.importers import router, sqm, tc, tcjson, vyos
+from narrows.advise.importers.reading import ConfigError, Reading, Warned
+
+MOST_BYTES = 1_000_000
+"""A longer text is no configuration of one path."""
+
+DIALECTS = ("tc", "tc -j", "router", "vyos", "sqm")
+
+
+def read(text: str, name: str = "text") -> Reading:
+    """Reads a configuration; which kind it is shows.
+
+    >>> found = read("tc qdisc add dev eth0 root netem delay 100ms loss 1%")
+    >>> found.dialect, found.path.rtt, found.path.loss
+    ('tc', '100ms', '1%')
+
+    Raises:
+        ConfigError: If it cannot be read.
+    """
+    if len(text) > MOST_BYTES:
+        raise ConfigError(f"{name}: {len(text)} characters are more than {MOST_BYTES}")
+    if "\0" in text:
+        raise ConfigError(f"{name}: line {text[: text.index(chr(0))].count(chr(10)) + 1}: not text")
+    begin = text.lstrip()[:1]
+    if begin in {"[", "{"}:
+        return tcjson.read(text, name)
+    if re.search(r"(?m)^\s*(?:tc\s|(?:sudo|ip\s+netns\s+exec\s+\S+)\s+tc\s|qdisc\s|class\s+(?:htb|hfsc)\s)", text):
+        return tc.read(text, name)
+    if vyos.LINE.search(text):
+        return vyos.read(text, name)
+    if re.search(r"(?mi)^\s*(?:policy-map|police|shape|rate-limit)\b", text):
+        return router.read(text, name)
+    if re.search(r"(?mi)^\s*(?:config\s+queue|option\s+(?:download|upload)|sqm\.|(?:UP|DOWN)LINK\s*=)", text):
+        return sqm.read(text, name)
+    raise ConfigError(
+        f"{name}: line 1: neither lines of tc, nor `tc -j`, nor a policy-map, nor VyOS, nor OpenWrt's sqm\n"
+        "    write: narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1%'"
+    )
+
+
+__all__ = ["DIALECTS", "ConfigError", "Reading", "Warned", "read"]

@@ -1,0 +1,337 @@
+"""Disciplines one below the other, as a path: a shaper, a queue, netem, a policer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrows import _core
+from narrows.advise.importers.disciplines import OPTIONS, counts_otherwise
+from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, bits, size, span
+from narrows.errors import ScenarioError
+from narrows.runs.scenario import Hop, Path
+
+RTT = "40ms"
+"""What is assumed of a path whose round trip is not told."""
+
+RATE = "1Gbit"
+"""And of a link whose rate is not."""
+
+_RATE_BITS = 1e9
+
+NETEM_LIMIT = 1000
+"""Packets that netem holds unless told otherwise, those among them that it delays."""
+
+FRAME = 1514
+
+_STRUCTURE = ("noqueue", "ingress", "clsact", "class")
+"""What tc shows beside disciplines that hold packets."""
+
+Dialect = str
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A discipline, class or policer.
+
+    Attributes:
+        kind: As tc calls it.
+        is_class: A class, not a discipline.
+        verb: `add`, `replace`, `change`, or empty where it is only shown.
+        dev: Its interface.
+        parent: `root`, `ingress`, or a class.
+        handle: Its own.
+        options: In bit/s, bytes, s, percent.
+        line: Where, from 1.
+    """
+
+    kind: str
+    is_class: bool
+    verb: str
+    dev: str
+    parent: str
+    handle: str
+    options: Json
+    line: int
+
+
+def compose(
+    dialect: Dialect, name: str, layers: Sequence[Layer], warned: Sequence[Warned] = (), left: Sequence[str] = ()
+) -> Reading:
+    """The path of the layers.
+
+    The first interface is the way of the data; a second one with netem or a rate is the way back.
+
+    Raises:
+        ConfigError: If they make no path that can be.
+    """
+    told = [*warned, *_classics(layers)]
+    devs = list(dict.fromkeys(layer.dev for layer in layers))
+    mattering = [dev for dev in devs if any(_matters(layer) for layer in layers if layer.dev == dev)] or devs[:1]
+    assumed: list[str] = []
+    out = list(left)
+    ahead = _hop([one for one in layers if one.dev == mattering[0]], assumed, out)
+    back = _hop([one for one in layers if one.dev == mattering[1]], [], out) if mattering[1:] else {}
+    if back:
+        assumed.append(f"the reverse direction goes through {mattering[1]}, the second one of the text")
+    if mattering[2:]:
+        out.append(f"the interfaces {', '.join(mattering[2:])}")
+    delays = [ahead.pop("delay", 0.0), back.pop("delay", 0.0)]
+    if not any(delays):
+        assumed.append(f"a round trip of {RTT}: it says none")
+    keys: dict[str, Any] = {"rtt": span(sum(delays)) if any(delays) else RTT}
+    if delays[1] and delays[0]:
+        keys["delay_forward"] = span(delays[0])
+    held = _held([one for one in layers if one.dev == mattering[0]], ahead, assumed)
+    if "rate" not in ahead and "policer" not in ahead:
+        assumed.append(f"a link of {RATE}: it says no rate")
+    ahead |= held
+    ahead.setdefault("rate", RATE)
+    if back:
+        back.setdefault("rate", RATE)
+    told += _limits(layers, keys["rtt"], ahead["rate"], said="rate" in (layers[0].options or {}))
+    path = Path(**keys, **ahead, reverse=Hop(**back) if back else None)
+    _check(path, name)
+    return Reading(dialect=dialect, path=path, assumed=assumed, warned=told, left=out)
+
+
+def refuse(kind: str, place: str) -> None:
+    """Refuses a discipline without which the rest would be read as another path.
+
+    Raises:
+        ConfigError: If it is one.
+    """
+    if kind == "hfsc":
+        raise ConfigError(
+            f"{place}: hfsc: narrows has no model of it, and without its service curves the path is another one\n"
+            "    write: the same rates as htb: tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit ceil 20mbit"
+        )
+
+
+def _check(path: Path, name: str) -> None:
+    try:
+        _core.scenario_to_toml({"path": path.tree(), "flow": [{"cc": "reno"}], "duration": "1s"})
+    except ScenarioError as error:
+        raise ConfigError(f"{name}: line 1: it makes a path that cannot be:\n{error}") from error
+
+
+def _polices(layer: Layer) -> bool:
+    """Something of the name of an action need not be one."""
+    return layer.kind == "police" and {"rate", "burst"} <= layer.options.keys()
+
+
+def _matters(layer: Layer) -> bool:
+    return layer.kind in {"netem", "tbf", "police"} or "rate" in layer.options
+
+
+def _classics(layers: Sequence[Layer]) -> list[Warned]:
+    """What people type and do not mean."""
+    found = []
+    roots: dict[str, Layer] = {}
+    for layer in layers:
+        if layer.parent != "root" or layer.is_class or not layer.verb:
+            continue
+        before = roots.get(layer.dev)
+        if before is not None and layer.verb in {"add", "replace"}:
+            where = f"on {layer.dev}" if layer.dev else "there"
+            what = (
+                f"a second root {where} is refused (File exists): {before.kind} stays alone"
+                if layer.verb == "add"
+                else f"it takes the place of {before.kind}, which is lost"
+            )
+            # Below it, if that can have something below.
+            outer, inner = (before, layer) if before.kind in {"netem", "htb", "tbf"} else (layer, before)
+            fix = f"tc qdisc add dev {layer.dev or 'DEV'} root handle 1: {outer.kind} …, then parent 1: {inner.kind} …"
+            found.append(Warned(layer.line, what, fix))
+            if {before.kind, layer.kind} == {"fq", "netem"}:
+                found.append(
+                    Warned(
+                        layer.line,
+                        "fq is lost to netem: BBR is then paced by TCP's own timers, and netem counts what it delays",
+                        "netem on a machine between, or on an ifb behind; fq at the sender",
+                    )
+                )
+        roots.setdefault(layer.dev, layer)
+    for layer in layers:
+        if (
+            layer.kind == "fq"
+            and layer.parent not in {"root", ""}
+            and any(one.kind == "netem" and one.dev == layer.dev for one in layers)
+        ):
+            found.append(
+                Warned(layer.line, "fq below netem paces what netem then delays and bunches", "fq at the sender")
+            )
+        rate, peak = layer.options.get("rate"), layer.options.get("peakrate")
+        if rate and peak and peak >= 2 * rate and layer.kind in {"tbf", "police"}:
+            found.append(
+                Warned(layer.line, f"a burst leaves at {peak / rate:g} times the rate: what is behind must hold it")
+            )
+        if _polices(layer) and layer.options["burst"] < layer.options["rate"] / 8 * 0.01:
+            need = layer.options["rate"] / 8 * 0.05
+            found.append(
+                Warned(
+                    layer.line,
+                    f"a burst of {layer.options['burst']:.0f} bytes is less than 10 ms of the rate: TCP gets much less",
+                    f"burst {need:.0f} (50 ms) or more",
+                )
+            )
+    return found
+
+
+def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list[Warned]:
+    """What netem delays counts as waiting."""
+    found = []
+    for layer in layers:
+        delay = layer.options.get("delay", 0.0)
+        bit_s = layer.options.get("rate")
+        if layer.kind == "netem" and delay and bit_s:
+            need = math.ceil(delay * bit_s / 8 / FRAME)
+            limit = layer.options.get("limit", NETEM_LIMIT)
+            if limit < need:
+                found.append(
+                    Warned(
+                        layer.line,
+                        f"its limit of {limit} packets holds also what it delays, and {delay * 1000:g} ms at this rate "
+                        f"are {need}",
+                        f"limit {2 * need}",
+                    )
+                )
+        elif layer.kind == "netem" and delay and not said and layer.options.get("limit", NETEM_LIMIT) <= NETEM_LIMIT:
+            fits = layer.options.get("limit", NETEM_LIMIT) * FRAME * 8 / delay / 1e6
+            found.append(
+                Warned(
+                    layer.line,
+                    f"its limit of {layer.options.get('limit', NETEM_LIMIT)} packets holds also what it delays: more "
+                    f"than {fits:.0f} Mbit/s lose packets",
+                    "limit 100000, if the link behind is faster",
+                )
+            )
+    return found
+
+
+def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[str, Any]:
+    """The keys of a hop, and `delay` in s."""
+    keys: dict[str, Any] = {}
+    roots = [one for one in layers if one.parent == "root" and not one.is_class and one.verb != "change"]
+    refused = {id(one) for n, one in enumerate(roots) if n and one.verb == "add"} | {
+        id(roots[n]) for n in range(len(roots) - 1) if roots[-1].verb == "replace"
+    }
+    for layer in layers:
+        if id(layer) in refused:
+            continue
+        if layer.kind == "netem":
+            _netem(layer.options, keys, left)
+        elif layer.kind == "tbf":
+            _tbf(layer.options, keys)
+        elif layer.kind == "htb":
+            if layer.is_class and "rate" in layer.options:
+                if "rate" in keys and keys.get("link", {}).get("kind") == "htb":
+                    left.append(f"line {layer.line}: classes beside the first")
+                    continue
+                keys["rate"] = bits(max(layer.options["rate"], layer.options.get("ceil", 0.0)))
+                burst = layer.options.get("burst")
+                keys["link"] = {"kind": "htb"} | ({"burst": size(burst)} if burst else {})
+        elif _polices(layer):
+            o = layer.options
+            extra = {"peakrate": bits(o["peakrate"])} if "peakrate" in o else {}
+            extra |= {"mtu": size(o["mtu"])} if "mtu" in o else {}
+            keys["policer"] = {"kind": "police", "rate": bits(o["rate"]), "burst": size(o["burst"])} | extra
+            if "rate" not in keys:
+                assumed.append(f"a link of {RATE} behind the policer")
+        else:
+            _queue(layer, keys, left)
+    return keys
+
+
+def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
+    """The limit of a netem that delays: as many packets are in it at once, waiting or delayed.
+
+    Where they are fewer than the link carries in the delay, no more than that enter in any time of the delay: a bucket
+    of as many frames that fills in that time lets the same bursts pass and the same rate in the long run. Otherwise the
+    frames that a full link has under way leave the rest of the limit for a queue.
+
+    Source: Linux's net/sched/sch_netem.c, `netem_enqueue`: `sch->q.qlen >= sch->limit` drops.
+    """
+    netem = next((one for one in layers if one.kind == "netem" and one.options.get("delay")), None)
+    if netem is None:
+        return {}
+    limit, delay = max(1, netem.options.get("limit", NETEM_LIMIT)), netem.options["delay"]
+    most = limit * FRAME * 8 / delay
+    own = netem.options.get("rate")
+    other = next((one.options["rate"] for one in layers if one is not netem and "rate" in one.options), _RATE_BITS)
+    if own and most > own:
+        delayed = math.ceil(delay * own / 8 / FRAME)
+        return {"buffer": f"{max(1, limit - delayed)}p"} if keys.get("buffer") == f"{limit}p" else {}
+    if most >= (own or other) or "policer" in keys:
+        return {}
+    assumed.append(
+        f"a bucket of {limit} frames that fills in {span(delay)} for netem's limit: it holds what it delays, too"
+    )
+    return {"policer": {"kind": "police", "rate": bits(most), "burst": size(limit * FRAME), "header": "0B"}}
+
+
+def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
+    keys["delay"] = o.get("delay", 0.0)
+    if "rate" in o:
+        keys["rate"] = bits(o["rate"])
+    if ("rate" in o or "limit" in o or o.get("delay")) and "queue" not in keys:
+        keys.setdefault("buffer", f"{max(1, o.get('limit', NETEM_LIMIT))}p")
+    if o.get("jitter"):
+        keys["jitter"] = {"kind": o.get("distribution", "uniform"), "spread": span(o["jitter"]), "ordered": False}
+        keys["jitter"] |= {"correlation": o["correlation"]} if o.get("correlation") else {}
+    if "gemodel" in o:
+        names = ("p", "r", "loss_bad", "loss_good")
+        keys["loss"] = {"kind": "gilbert_elliott"} | dict(zip(names, o["gemodel"], strict=False))
+    elif o.get("loss"):
+        plain = f"{o['loss']:g}%"
+        correlated = {"probability": plain, "correlation": o.get("loss_correlation")}
+        keys["loss"] = correlated if o.get("loss_correlation") else plain
+    for name in ("corrupt", "duplicate"):
+        if o.get(name):
+            correlation = o.get(f"{name}_correlation")
+            plain = f"{o[name]:g}%"
+            keys[name] = {"probability": plain, "correlation": correlation} if correlation else plain
+    if o.get("reorder"):
+        if o.get("delay"):
+            # netem sends those at once that are reordered; to the others they are early, and narrows says who is late.
+            left.append("reorder: netem sends some packets ahead of their turn, a path here has late ones only")
+        else:
+            left.append("reorder without a delay does nothing")
+    if o.get("gap"):
+        left.append(f"gap {o['gap']}")
+
+
+def _tbf(o: Json, keys: dict[str, Any]) -> None:
+    if "rate" not in o:
+        return
+    keys["rate"] = bits(o["rate"])
+    link = {"kind": "tbf"} | ({"burst": size(o["burst"])} if o.get("burst") else {})
+    link |= {"peakrate": bits(o["peakrate"])} if o.get("peakrate") else {}
+    keys["link"] = link | ({"mtu": size(max(FRAME, o["mtu"]))} if o.get("mtu") else {})
+    limit = o.get("limit")
+    if limit is None and "latency" in o:
+        limit = o["rate"] / 8 * o["latency"] + o.get("burst", 0.0)
+    if limit:
+        keys["buffer"] = size(max(FRAME, limit))
+
+
+def _queue(layer: Layer, keys: dict[str, Any], left: list[str]) -> None:
+    o = layer.options
+    if layer.kind in {"pfifo", "bfifo"}:
+        if o.get("limit"):
+            keys["buffer"] = f"{o['limit']}p" if layer.kind == "pfifo" else size(o["limit"])
+        return
+    if layer.kind not in OPTIONS:
+        if layer.kind not in _STRUCTURE:
+            left.append(f"line {layer.line}: {layer.kind}, of which narrows has no model")
+        return
+    params = dict(o.get("params", {}))
+    if layer.kind == "cake" and o.get("rate"):
+        keys["rate"] = bits(o["rate"])
+        if counts_otherwise(params):
+            # Its shaper counts them; without a bandwidth of its own there would be none.
+            params["bandwidth"] = bits(o["rate"])
+    keys["queue"] = {"kind": layer.kind} | params
+    keys.pop("buffer", None)

@@ -1,0 +1,167 @@
+"""What a configuration was read as, and the quantities in it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.runs.scenario import Path
+
+Json = dict[str, Any]
+
+
+class ConfigError(NarrowsError):
+    """A configuration cannot be read; the text names the line."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something that its writer may not mean.
+
+    Attributes:
+        line: Where, from 1.
+        says: What it does, in a sentence.
+        fix: What to write instead; empty where only they know.
+    """
+
+    line: int
+    says: str
+    fix: str = ""
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """A configuration as narrows understood it.
+
+    Attributes:
+        dialect: Of `DIALECTS`.
+        path: The path that it makes.
+        assumed: What it does not say, in sentences.
+        warned: What its writer may not mean.
+        left: What it says and a path has not.
+    """
+
+    dialect: str
+    path: Path
+    assumed: list[str] = field(default_factory=list)
+    warned: list[Warned] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line's words, with its place for errors."""
+
+    name: str
+    line: int
+    words: tuple[str, ...]
+
+    def wrong(self, problem: str, fix: str = "") -> ConfigError:
+        """An error of this line."""
+        return ConfigError(f"{self.name}: line {self.line}: {problem}" + (f"\n    write: {fix}" if fix else ""))
+
+
+_RATES = {
+    "": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12,
+    "kibit": 1024.0, "mibit": 1024.0**2, "gibit": 1024.0**3, "tibit": 1024.0**4,
+    "bps": 8.0, "kbps": 8e3, "mbps": 8e6, "gbps": 8e9, "tbps": 8e12,
+    "kibps": 8 * 1024.0, "mibps": 8 * 1024.0**2, "gibps": 8 * 1024.0**3,
+}  # fmt: skip
+"""tc(8): `bps` is bytes per second there, a bare number bits per second."""
+
+_SIZES = {
+    "": 1.0, "b": 1.0, "k": 1024.0, "kb": 1024.0, "m": 1024.0**2, "mb": 1024.0**2, "g": 1024.0**3, "gb": 1024.0**3,
+    "kbit": 128.0, "mbit": 128.0 * 1024, "gbit": 128.0 * 1024**2,
+}  # fmt: skip
+"""tc(8): k is 1024 here, and a bare number bytes."""
+
+_TIMES = {"": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3, "us": 1e-6,
+          "usec": 1e-6, "usecs": 1e-6}  # fmt: skip
+"""tc(8): a bare number is microseconds."""
+
+_MOST = {"rate": 1e12, "size": 1e9, "time": 1000.0}
+_QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})([a-zA-Z]{0,6})")
+
+
+def quantity(kind: str, text: str, at: Words) -> float:
+    """A rate in bit/s, a size in bytes or a time in s, as tc writes them.
+
+    >>> at = Words("text", 1, ())
+    >>> quantity("rate", "2mbit", at), quantity("rate", "250kbps", at), quantity("size", "15k", at)
+    (2000000.0, 2000000.0, 15360.0)
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    units = {"rate": _RATES, "size": _SIZES, "time": _TIMES}[kind]
+    found = _QUANTITY.fullmatch(text)
+    if not found or found[2].lower() not in units:
+        example = {"rate": "2mbit", "size": "15kb", "time": "100ms"}[kind]
+        raise at.wrong(f"`{_shown(text)}` is no {kind}", example)
+    value = float(found[1]) * units[found[2].lower()]
+    if not math.isfinite(value) or value > _MOST[kind]:
+        raise at.wrong(f"`{_shown(text)}` is more than any {kind} here")
+    return value
+
+
+def bare(text: str) -> bool:
+    """Is it a number without a unit?"""
+    found = _QUANTITY.fullmatch(text)
+    return bool(found) and not found[2] if found else False
+
+
+def percent(text: str, at: Words) -> float:
+    """A probability in percent, with its sign or without, as netem has it.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?|\.\d{1,12})%?", text)
+    if not found or float(found[1]) > 100:  # noqa: PLR2004 - percent
+        raise at.wrong(f"`{_shown(text)}` is no probability from 0 % to 100 %", "loss 1%")
+    return float(found[1])
+
+
+def whole(text: str, at: Words) -> int:
+    """A count.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    if not re.fullmatch(r"\d{1,10}", text):
+        raise at.wrong(f"`{_shown(text)}` is no count", "limit 1000")
+    return int(text)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "…"  # noqa: PLR2004 - a line of an error stays short
+
+
+def bits(per_s: float) -> str:
+    """A rate as a scenario writes it.
+
+    >>> bits(2e6), bits(1234567.0)
+    ('2Mbit', '1234567bit')
+    """
+    for unit, times in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
+        short = f"{per_s / times:.6g}"
+        if per_s >= times and round(float(short) * times) == round(per_s):
+            return f"{short}{unit}"
+    return f"{round(per_s)}bit"
+
+
+def span(seconds: float) -> str:
+    """A time as a scenario writes it.
+
+    >>> span(0.1), span(0.00025)
+    ('100ms', '0.25ms')
+    """
+    return f"{seconds * 1000:.7g}ms"
+
+
+def size(number: float) -> str:
+    """Bytes as a scenario writes them."""
+    return f"{round(number)}B"

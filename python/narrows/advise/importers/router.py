@@ -1,0 +1,292 @@
+"""A router's policy-map: `police`, `shape average`, `shape peak`, `queue-limit`, and the older `rate-limit`.
+
+Cisco's words (Quality of Service configuration guides, IOS 12.2T and 15.1): rates in bit/s; bursts of `police` and
+`rate-limit` in bytes, of `shape` in bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from narrows.advise.importers.layers import RATE, RTT, _check
+from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, Words, bits, size
+from narrows.runs.scenario import Path
+
+TC_S = 0.025
+"""The interval that a shaper takes where bursts are not told (Policing and Shaping Overview: Tc = 25 ms)."""
+
+BC_POLICE = 1500.0
+"""The least burst of a policer; without one it is the rate's of a quarter of a second, at least this (IOS 12.2T)."""
+
+SLOW = 1e6
+_PACKETS = 64
+"""The limit of a shaper's queue where none is told (IOS: queue-limit 64 packets)."""
+
+
+def read(text: str, name: str) -> Reading:
+    """Reads the first policer or shaper; others are left out, by line.
+
+    Raises:
+        ConfigError: If there is none that can be read.
+    """
+    keys: Json = {}
+    warned: list[Warned] = []
+    left: list[str] = []
+    assumed = [f"a round trip of {RTT}: a policy-map says none"]
+    for at in _lines(text, name):
+        number, first = at.line, at.words[0]
+        if first in {"police", "rate-limit", "shape"} and keys:
+            left.append(f"line {number}: a second {first}: one path has one")
+        elif first == "police":
+            keys = _police(at, warned, assumed, left)
+        elif first == "rate-limit":
+            keys = _car(at, warned, left)
+        elif first == "shape":
+            keys = _shape(at, warned, assumed, left)
+        elif first == "queue-limit" and "link" in keys:
+            keys["buffer"] = _queue_limit(at, keys)
+        elif first == "fair-queue" and "link" in keys:
+            keys["queue"] = "sfq"
+            assumed.append("sfq for fair-queue: both serve flows in turn")
+        elif first not in _NAMES:
+            left.append(f"line {number}: `{' '.join(at.words)[:60]}`")
+    if not keys:
+        raise ConfigError(f"{name}: line 1: neither police nor shape in it\n    write: police cir 2000000 bc 62500")
+    if "policer" in keys:
+        assumed.append(f"a link of {RATE} behind the policer")
+    elif "buffer" not in keys:
+        keys["buffer"] = f"{_PACKETS}p"
+        assumed.append(f"a queue of {_PACKETS} packets, the router's own")
+    whole: Json = {"rtt": RTT, "rate": RATE} | keys
+    path = Path(**whole)
+    _check(path, name)
+    return Reading(dialect="router", path=path, assumed=assumed, warned=warned, left=left)
+
+
+def _lines(text: str, name: str) -> Iterator[Words]:
+    """The commands; a line that continues the one before, as terminals and documents wrap them, is joined to it."""
+    number = 0
+    words: tuple[str, ...] = ()
+    for at, raw in enumerate(text.splitlines(), 1):
+        more = tuple(raw.lower().split())
+        if not more or more[0].startswith("!"):
+            continue
+        if words and (more[0] in _CONTINUED or re.fullmatch(r"\d+", more[0])):
+            words += more
+            continue
+        if words:
+            yield Words(name, number, words)
+        number, words = at, more
+    if words:
+        yield Words(name, number, words)
+
+
+def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, str]], left: list[str]) -> dict[str, str]:
+    """What becomes of packets, where it is not what is usual: `conform-action transmit exceed-action drop`."""
+    out: dict[str, str] = {}
+    words = list(rest)
+    while words:
+        word = words.pop(0)
+        if word.endswith("-action") and words:
+            action = words.pop(0)
+            known = {"transmit": "pass", "drop": "drop"}.get(action)
+            if known is None and re.fullmatch(r"set-[a-z-]+-transmit", action):
+                # Whatever it sets, the packet is sent.
+                mark = words.pop(0) if words and not words[0].endswith("-action") else ""
+                known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
+                if known == "pass" and word in names:
+                    left.append(f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: it is sent without the mark")
+            if word in names and known is not None:
+                name, usual = names[word]
+                out |= {name: known} if known != usual else {}
+            else:
+                left.append(f"line {at.line}: `{word} {action[:40]}`")
+        elif not re.fullmatch(r"\d+", word) and word not in _UNITS:
+            left.append(f"line {at.line}: `{word[:40]}`")
+    return out
+
+
+_CLASSES = ["le", "va", "ef", *(f"cs{n}" for n in range(8)), *(f"af{a}{b}" for a in range(1, 5) for b in range(1, 4))]
+_OF_NUMBER = {"0": "cs0", "1": "le", "44": "va", "46": "ef"}
+_OF_NUMBER |= {str(8 * n): f"cs{n}" for n in range(8)}
+_OF_NUMBER |= {str(8 * a + 2 * b): f"af{a}{b}" for a in range(1, 5) for b in range(1, 4)}
+
+
+def _code_point(mark: str) -> str | None:
+    """Its name in a scenario.
+
+    >>> _code_point("af11"), _code_point("10"), _code_point("default"), _code_point("7")
+    ('af11', 'af11', 'cs0', None)
+    """
+    named = "cs0" if mark == "default" else mark
+    return named if named in _CLASSES else _OF_NUMBER.get(mark)
+
+
+_NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "description"}
+"""What names things and does nothing to packets."""
+
+_CONTINUED = {
+    "conform-action", "exceed-action", "violate-action", "bc", "be", "pir", "burst", "peak-burst", "peak-rate",
+    "transmit", "drop", "bytes", "packets", "average", "peak",
+}  # fmt: skip
+_UNITS = {"bps", "bytes", "cir", "rate", "bc", "be", "pir", "burst", "peak-burst", "peak-rate", "average", "peak",
+          "input", "output", "packets", "kbps", "mbps", "gbps", "kbytes", "mbytes"}  # fmt: skip
+_SCALES = {"kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "kbytes": 1e3, "mbytes": 1e6, "gbytes": 1e9}
+"""Units of IOS XR: `police rate 10 mbps burst 15 kbytes`."""
+_CIR = {
+    "conform-action": ("conform", "pass"),
+    "exceed-action": ("exceed", "drop"),
+    "violate-action": ("violate", "drop"),
+}
+_TRTCM = {"conform-action": ("green", "pass"), "exceed-action": ("yellow", "pass"), "violate-action": ("red", "drop")}
+_CAR = {"conform-action": ("conform", "pass"), "exceed-action": ("exceed", "drop")}
+
+
+def _numbers(at: Words, words: list[str]) -> list[float]:
+    """The numbers at the beginning."""
+    out = []
+    for word in words:
+        if not re.fullmatch(r"\d{1,13}", word):
+            break
+        out.append(float(word))
+    return out
+
+
+def _named(at: Words, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """`cir 2000000 bc 62500`, and the same by place: `2000000 62500 125000`."""
+    words = list(at.words[1:])
+    found: dict[str, float] = {}
+    order = list(names)
+    plain = _numbers(at, words)
+    found |= dict(zip(order, plain, strict=False))
+    rest = words[len(plain) :]
+    if plain:
+        found[order[min(len(plain), len(order)) - 1]] *= _unit(at, at.words[0], rest)
+    while rest:
+        word = rest.pop(0)
+        name = next((key for key, also in names.items() if word in also), None)
+        if name is not None:
+            if rest and rest[0] == "percent":
+                raise at.wrong("percent of which rate? A path needs bit/s", f"{word} 2000000")
+            if not rest or not re.fullmatch(r"\d{1,13}", rest[0]):
+                raise at.wrong(f"`{word}` needs a number", f"{word} 2000000")
+            found[name] = float(rest.pop(0)) * _unit(at, word, rest)
+            found |= dict(zip(order[order.index(name) + 1 :], _numbers(at, rest), strict=False))
+        elif word == "percent":
+            raise at.wrong("percent of which rate? A path needs bit/s", "police cir 2000000")
+    return found
+
+
+def _unit(at: Words, word: str, rest: list[str]) -> float:
+    if rest and rest[0] in {"ms", "us", "cells", "pps"}:
+        raise at.wrong(f"`{word}` in {rest[0]}: bursts are read in bytes and rates in bit/s", f"{word} 62500")
+    return _SCALES.get(rest[0], 1.0) if rest else 1.0
+
+
+def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -> float:
+    rate = found.get(name)
+    if not rate:
+        raise at.wrong("it has no rate", f"{at.words[0]} {'average ' if at.words[0] == 'shape' else 'cir '}2000000")
+    if rate < SLOW:
+        warned.append(
+            Warned(
+                at.line,
+                f"{rate:.0f} is {rate / 1e6:g} Mbit/s: routers count bits per second",
+                f"{10 * rate:.0f}, if {10 * rate / 1e6:g} Mbit/s is meant",
+            )
+        )
+    return rate
+
+
+def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
+    names = {"cir": ("cir", "rate"), "bc": ("bc", "burst"), "be": ("be", "peak-burst"), "pir": ("pir", "peak-rate")}
+    found = _named(at, names)
+    rate = _rate(at, found, "cir", warned)
+    bc = found.get("bc")
+    if bc is None:
+        bc = max(BC_POLICE, rate / 32)
+        assumed.append(f"a burst of {bc:.0f} bytes: the rate's of a quarter of a second")
+    _burst(at, rate, bc, "bc", warned)
+    if "pir" in found:
+        pbs = found.get("be", bc)
+        actions = _actions(at.words[1:], at, _TRTCM, left)
+        rates = {"cir": bits(rate), "pir": bits(max(rate, found["pir"]))}
+        return {"policer": {"kind": "trtcm", **rates, "cbs": size(bc), "pbs": size(pbs), "header": "0B", **actions}}
+    actions = _actions(at.words[1:], at, _CIR, left)
+    return {"policer": {"kind": "cir", "cir": bits(rate), "bc": size(bc), **_be(found), **actions}}
+
+
+def _be(found: dict[str, float]) -> dict[str, str]:
+    return {"be": size(found["be"])} if found.get("be") else {}
+
+
+def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -> None:
+    """Eight times too little or too much: bits and bytes."""
+    wait = 8 * bc / rate
+    if wait < 0.05:  # noqa: PLR2004 - s: a round trip of TCP
+        warned.append(
+            Warned(
+                at.line,
+                f"{word} {bc:.0f} bytes are {1000 * wait:.0f} ms of the rate: TCP loses what comes in a burst",
+                f"{word} {rate / 8 * 0.25:.0f} (a quarter of a second), bytes",
+            )
+        )
+
+
+def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
+    words = [w for w in at.words[1:] if w not in {"input", "output"}]
+    found = dict(zip(("cir", "bc", "be"), _numbers(at, words), strict=False))
+    rate = _rate(at, found, "cir", warned)
+    if "bc" not in found:
+        raise at.wrong(
+            "it has no burst", "rate-limit input 2000000 62500 125000 conform-action transmit exceed-action drop"
+        )
+    _burst(at, rate, found["bc"], "its normal burst:", warned)
+    return {
+        "policer": {
+            "kind": "car",
+            "cir": bits(rate),
+            "bc": size(found["bc"]),
+            **_be(found),
+            **_actions(at.words[1:], at, _CAR, left),
+        }
+    }
+
+
+def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
+    if len(at.words) < 2 or at.words[1] not in {"average", "peak"}:  # noqa: PLR2004 - shape and what
+        raise at.wrong("shape average or shape peak?", "shape average 2000000")
+    how = at.words[1]
+    _actions(at.words[2:], at, {}, left)
+    inner = Words(at.name, at.line, at.words[1:])
+    found = _named(inner, {"cir": ("cir",), "bc": ("bc",), "be": ("be",)})
+    rate = _rate(Words(at.name, at.line, ("shape", *at.words[2:])), found, "cir", warned)
+    bc = found.get("bc", rate * TC_S) / 8
+    be = found.get("be", rate * TC_S if how == "peak" else 0.0) / 8
+    if "bc" not in found:
+        assumed.append(f"bursts of {8 * bc:.0f} bits: {1000 * TC_S:.0f} ms of the rate")
+    elif bc < rate / 8 * 0.004:
+        warned.append(
+            Warned(at.line, f"bc {8 * bc:.0f} is in bits here, {8000 * bc / rate:.1f} ms of the rate",
+                   f"{64 * bc:.0f}, if bytes were meant")
+        )  # fmt: skip
+    if how == "peak":
+        peak = rate * (1 + be / bc) if bc else rate
+        warned.append(
+            Warned(
+                at.line,
+                f"shape peak sends CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, {peak / rate:g} times {rate / 1e6:g}",
+                f"shape average {rate:.0f}, if {rate / 1e6:g} Mbit/s are meant",
+            )
+        )
+    link = {"kind": f"shape_{how}", "bc": size(max(1514.0, bc))} | ({"be": size(be)} if be else {})
+    return {"rate": bits(rate), "link": link}
+
+
+def _queue_limit(at: Words, keys: Json) -> str:
+    if len(at.words) < 2 or not re.fullmatch(r"\d{1,9}", at.words[1]):  # noqa: PLR2004 - queue-limit and how much
+        raise at.wrong("how much?", "queue-limit 64 packets")
+    unit = at.words[2] if len(at.words) > 2 else "packets"  # noqa: PLR2004
+    number = max(1, int(at.words[1]))
+    return f"{number}B" if unit == "bytes" else f"{number}p"

@@ -1,0 +1,169 @@
+"""What `tc -j qdisc show` prints, with its own units: rates in bytes per second, times in s or µs by kind."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from narrows.advise.importers.disciplines import OPTIONS, unusual, value
+from narrows.advise.importers.layers import Layer, compose, refuse
+from narrows.advise.importers.reading import ConfigError, Json, Reading
+
+_CHOICES = {"diffserv", "flowmode", "ack-filter", "atm"}
+_ACKS = {"enabled": "ack-filter", "aggressive": "ack-filter-aggressive", "disabled": "no-ack-filter"}
+_PER_S = {"time": 1e-6, "seconds": 1.0, "milliseconds": 1e-3}
+
+_MOST = 10_000
+"""Disciplines of one host."""
+
+
+def read(text: str, name: str) -> Reading:
+    """Reads the JSON.
+
+    Raises:
+        ConfigError: If it is not what tc prints.
+    """
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise ConfigError(f"{name}: line {line}: not JSON: {error}") from error
+    rows = tree if isinstance(tree, list) else [tree]
+    if len(rows) > _MOST:
+        raise ConfigError(f"{name}: line 1: {len(rows)} disciplines are too many")
+    layers = []
+    left: list[str] = []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise ConfigError(f"{name}: entry {number}: an object is needed, as `tc -j qdisc show` prints it")
+        # `tc -j class` says class, `tc -j qdisc` kind.
+        kind = row.get("kind", row.get("class"))
+        if not isinstance(kind, str):
+            raise ConfigError(f"{name}: entry {number}: it has no kind\n    write: tc -j qdisc show dev eth0")
+        refuse(kind, f"{name}: entry {number}")
+        told = row.get("options", {})
+        options = told if isinstance(told, dict) else {}
+        parent = "root" if row.get("root") is True else str(row.get("parent", ""))
+        here = _Row(name, number, options | ({"rate": row["rate"]} if "rate" in row and "class" in row else {}))
+        layers.append(
+            Layer(
+                kind,
+                "class" in row,
+                "",
+                str(row.get("dev", "")),
+                parent,
+                str(row.get("handle", "")),
+                here.read(kind),
+                number,
+            )
+        )
+        left += here.left()
+    if not layers:
+        raise ConfigError(f"{name}: line 1: an empty list: no discipline")
+    return compose("tc -j", name, layers, left=left)
+
+
+class _Row:
+    """One object, its numbers taken with care."""
+
+    def __init__(self, name: str, number: int, options: dict[str, Any]) -> None:
+        self._name, self._number, self._options = name, number, options
+        self._read: set[str] = set()
+
+    def left(self) -> list[str]:
+        """What it says, is not off, and was not read."""
+        return [
+            f"entry {self._number}: `{key[:40]} {json.dumps(told)[:40]}`"
+            for key, told in self._options.items()
+            if key not in self._read and told not in (None, False, 0, "", [], {}, "0x0")
+        ]
+
+    def number(self, key: str, of: dict[str, Any] | None = None, most: float = 1e15) -> float | None:
+        if of is None:
+            self._read.add(key)
+        value = (self._options if of is None else of).get(key)
+        if value is None or isinstance(value, str | bool):
+            return None
+        try:
+            known = float(value)
+        except (TypeError, ValueError, OverflowError):
+            known = math.nan
+        if not math.isfinite(known) or not 0 <= known <= most:
+            raise ConfigError(f"{self._name}: entry {self._number}: {key}: a number from 0 on is needed")
+        return known
+
+    def part(self, key: str) -> dict[str, Any]:
+        self._read.add(key)
+        value = self._options.get(key)
+        return value if isinstance(value, dict) else {}
+
+    def rate(self, key: str, of: dict[str, Any] | None = None) -> float | None:
+        per_s = self.number(key, of, 1.25e11)
+        return None if not per_s else 8 * per_s
+
+    def read(self, kind: str) -> Json:
+        if kind == "netem":
+            return _known(self.netem())
+        if kind in {"tbf", "htb"}:
+            lat = self.number("lat", most=1e9)
+            self._read |= {"direct_packets_stat"}
+            return _known({
+                **{key: self.rate(key) for key in ("rate", "ceil", "peakrate")},
+                **{key: self.number(key, most=1e9) for key in ("burst", "limit", "mtu")},
+                "latency": lat and lat / 1e6,
+            })  # fmt: skip
+        if kind in {"pfifo", "bfifo"}:
+            limit = self.number("limit", most=1e9)
+            return _known({"limit": int(limit) if limit else None})
+        if kind not in OPTIONS:
+            return {}
+        rate = self.rate("bandwidth") if kind == "cake" else None
+        if kind == "cake":
+            self._read |= {"bandwidth", "raw"}
+        return _known({"rate": rate, "params": unusual(kind, self.params(kind))})
+
+    def params(self, kind: str) -> Json:
+        """Parameters of a discipline: times in µs, rates in bytes per second; flags as they are or by their word."""
+        out: Json = {}
+        for key in self._options:
+            # In JSON, cake names what its words choose.
+            word = self._options[key] if key in _CHOICES and kind == "cake" else key
+            option = OPTIONS[kind].get(_ACKS.get(word, word)) if isinstance(word, str) else None
+            if option is None:
+                continue
+            self._read.add(key)
+            if isinstance(option, tuple):
+                flag = self._options[key]
+                if flag is True or (isinstance(flag, str) and flag):
+                    out[option[0]] = option[1]
+                elif flag is False and option[1] is True:
+                    out[option[0]] = False
+                continue
+            number = self.rate(key) if option == "rate" else self.number(key, most=1e12)
+            if number is not None:
+                times = _PER_S.get(option, 1.0) if key != "timer_slack" else 1e-9
+                out[key] = value(option, number * times)
+        return out
+
+    def netem(self) -> Json:
+        delay, loss, limit = self.part("delay"), self.part("loss-random"), self.number("limit", most=1e9)
+        ge = self.part("loss-gemodel")
+        model = [self.number(key, ge, 1.0) for key in ("p", "r", "1-h", "1-k")]
+        parts = {name: self.number(name, self.part(name), 1.0) for name in ("corrupt", "duplicate", "reorder")}
+        probability, correlation = self.number("loss", loss, 1.0), self.number("correlation", loss, 1.0)
+        return {
+            "limit": int(limit) if limit else None,
+            "delay": self.number("delay", delay, 1000.0),
+            "jitter": self.number("jitter", delay, 1000.0),
+            "correlation": self.number("correlation", delay, 1.0),
+            "loss": probability and 100 * probability,
+            "loss_correlation": correlation,
+            "gemodel": [x for x in model if x is not None] or None,
+            "rate": self.rate("rate", self.part("rate")),
+            **{name: value and 100 * value for name, value in parts.items()},
+        }
+
+
+def _known(options: Json) -> Json:
+    return {name: value for name, value in options.items() if value is not None}

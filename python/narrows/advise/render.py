@@ -1,0 +1,262 @@
+"""The answer on one screen, and as a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.advise.asked import Place
+from narrows.advise.trial import Trial, scenario, side
+from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
+from narrows.render import tables
+from narrows.render.tables import Cell, significant
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from rich.console import Console
+
+DEADLINE = "the last round is missing."
+
+
+def headline(advice: Advice) -> str:
+    """What to do, in one line."""
+    if not advice.leave:
+        what = advice.choice.says if advice.choice.cc is None else f"{advice.choice.cc} instead of {_now(advice)}"
+        main = claim(advice.effects, advice.found.asked.cares)
+        why = "" if main is None else f": {main.says} {_amount(main.before)} to {_amount(main.after)} {main.unit}"
+        return f"Switch on {what}{why}."
+    best = advice.best
+    if len(advice.found.candidates) == 1:
+        return "Leave it as it is: the kernel can load nothing else for this role."
+    if best.present:
+        return "Leave it as it is: nothing that may be recommended was better."
+    gain = (advice.found.utility(best.key) or 0.0) / (advice.found.utility(advice.found.present) or 1.0) - 1
+    if gain <= 0:
+        return f"Leave it as it is: the best of the others, {best.key}, would be worse by {-100 * gain:.0f} %."
+    much = "only" if gain < WORTH else "in the mean, but not surely: chance, or what is not known, decides"
+    return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % {much}."
+
+
+def _amount(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _now(advice: Advice) -> str:
+    return advice.found.asked.now
+
+
+def path_line(place: Place) -> str:
+    """The path in a line.
+
+    >>> from narrows.advise.asked import stated
+    >>> from narrows.runs.scenario import Path
+    >>> path_line(stated(Path(rate="50Mbit", rtt="40ms", buffer="2bdp", loss="1%")))
+    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 2 BDP, 1 % lost by chance.'
+    >>> path_line(stated(Path(rate="50Mbit", rtt="40ms")))
+    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 1bdp or a buffer of 0.3bdp or a buffer of 4bdp.'
+    """
+    likeliest, *others = place.variants
+    parts = [f"{place.rate_mbit:g} Mbit/s", f"{place.rtt_ms:g} ms"]
+    if likeliest.why:
+        # Nothing is the likeliest: each of these may be.
+        parts.append(" or ".join(v.why for v in place.variants))
+        others = []
+    elif place.buffer_bdp is not None:
+        kilobytes = place.buffer_bdp * place.rate_mbit * place.rtt_ms / 8
+        parts.append(f"a buffer of {place.buffer_bdp:.3g} BDP" + (f" ({kilobytes:.3g} kB)" if place.inferred else ""))
+    if place.loss > 0:
+        parts.append(f"{100 * place.loss:.2g} % lost by chance")
+    also = f"; also tried: {', '.join(v.why for v in others)}" if others else ""
+    return f"Path ({place.source}): {', '.join(parts)}{also}."
+
+
+GOALS = {
+    "bulk": "bulk transfer",
+    "pages": "page loads",
+    "calls": "calls",
+    "fairness": "fairness to others",
+    "retransmissions": "few retransmissions",
+}
+"""What is cared for, in words."""
+
+
+def sentences(advice: Advice) -> list[str]:
+    """All that is not a table, a sentence each."""
+    found = advice.found
+    asked = found.asked
+    goals = " and ".join(GOALS[care] for care in asked.cares)
+    said = [f"Role: {asked.role}. Goal: {goals}. Kernel: {advice.has.says}."]
+    said += [f"Not known: {what}." for what in asked.place.open]
+    said += _fastest(advice)
+    said += [
+        f"Not recommended: {row.key}: {row.why_not}."
+        for row in advice.rows
+        if row.why_not and row.key != advice.fastest
+    ]
+    if advice.lacking:
+        modules = sorted({module for of in advice.lacking.values() for module in of})
+        said.append(
+            f"Not tried: {', '.join(advice.lacking)}. The kernel has no {' and no '.join(modules)}, and no package is "
+            f"known that brings {'it' if len(modules) == 1 else 'them'}; --kernel 6.12 simulates another host's kernel."
+        )
+    if advice.choice.needs:
+        said.append(f"The kernel needs a package for {advice.choice.key}: {advice.choice.needs}")
+    if advice.wakeups_per_s:
+        said.append(f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups a second for each flow.")
+    said += [f"This would be wrong {sentence}." for sentence in advice.wrong]
+    said += (
+        [f"For goodput alone, whatever it takes from others, the rule for such paths is: {advice.rule}"]
+        if advice.rule
+        else []
+    )
+    count = f"Rests on {len(found.trials)} simulations of {len(found.candidates)} candidates."
+    said.append(count + (f" Preliminary: {DEADLINE}" if advice.preliminary else ""))
+    if advice.inside:
+        near = advice.cases[0]
+        said.append(
+            f"Validated: the nearest case of Linux 6.12 is {near['case']}, at a distance of {near['distance']:.1f} "
+            f"({100 * near['agreement']:.0f} % of its figures agree)."
+        )
+    else:
+        said.append("Extrapolated: no case of Linux like this one is near enough; measure before and after.")
+    return said
+
+
+def _fastest(advice: Advice) -> list[str]:
+    """The fastest candidate beside the recommended one, where these are two."""
+    by = {row.key: row for row in advice.rows}
+    fast, chosen = by.get(advice.fastest), by.get(advice.choice.key)
+    if fast is None or chosen is None or fast.key == chosen.key:
+        return []
+    goodput = "goodput_mbit"
+    said = (
+        f"Fastest: {fast.key}, {significant(fast.figures[goodput])} Mbit/s, where {chosen.key} has "
+        f"{significant(chosen.figures[goodput])} Mbit/s."
+    )
+    why = fast.why_not
+    if not why:
+        mine, its = chosen.figures["utility"] or 0.0, fast.figures["utility"] or 0.0
+        why = (
+            f"by the goals its utility is {its:.3f}, that of {chosen.key} {mine:.3f}"
+            if its <= mine
+            else f"its gain by the goals, {100 * (its / (mine or 1.0) - 1):.1f} %, is not surely {100 * WORTH:.0f} %"
+        )
+    return [f"{said} It is not recommended: {why}."]
+
+
+def every(advice: Advice) -> tables.Table:
+    """Every candidate, with its figures and what it takes from others."""
+    sender = side(advice.found.asked) == "sender"
+    names = ["goodput_mbit", "p95_ms", "again_pct"]
+    heads = ["goodput Mbit/s", "p95 ms", "retransmitted %"]
+    if sender:
+        heads += ["of both, beside CUBIC %", "CUBIC keeps %", "times fair share"]
+    lines = []
+    for row in advice.rows:
+        cells = [", ".join(row.marks), *(significant(_digits(row.figures[name])) for name in names)]
+        if sender:
+            price = row.price
+            cells += [_whole(price.share_pct), _whole(price.kept_pct), _tenths(price.times_fair)]
+        utility = row.figures["utility"]
+        lines.append([
+            Cell(row.key),
+            *(Cell(text) for text in cells),
+            Cell("–" if utility is None else f"{utility:.3f}"),
+            Cell(str(row.runs)),
+        ])  # fmt: skip
+    return tables.Table("Candidates", ("candidate", ""), (*heads, "utility", "runs"), lines)
+
+
+def _said(row: Row) -> str:
+    """A candidate in a sentence.
+
+    >>> from narrows.advise.verdict import Price
+    >>> price = Price(share_pct=91.2, times_fair=3.1, kept_pct=99.6)
+    >>> figures = {"goodput_mbit": 18.29, "p95_ms": 120.4, "again_pct": 1.3, "utility": 0.956}
+    >>> _said(Row(key="bbr", marks=("fastest",), figures=figures, price=price, runs=4, why_not="", needs=""))
+    'bbr (fastest): 18.3 Mbit/s, p95 120 ms, 1.3 % retransmitted; CUBIC keeps 100 %.'
+    """
+    marks = f" ({', '.join(row.marks)})" if row.marks else ""
+    goodput, p95, again = (significant(_digits(row.figures[name])) for name in ("goodput_mbit", "p95_ms", "again_pct"))
+    kept = "" if row.price.kept_pct is None else f"; CUBIC keeps {row.price.kept_pct:.0f} %"
+    return f"{row.key}{marks}: {goodput} Mbit/s, p95 {p95} ms, {again} % retransmitted{kept}."
+
+
+def _digits(value: float | None) -> float | None:
+    """Three digits that count: seeds differ by more."""
+    return None if value is None else float(f"{value:.3g}")
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}"
+
+
+def _tenths(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def table(advice: Advice) -> tables.Table:
+    """What should change."""
+    name = advice.best.key
+    rows = [[Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))] for e in advice.effects]
+    head = ("as it is", f"with {name}", "change", "90 % interval")
+    return tables.Table("What it should change", ("",), head, rows)
+
+
+def _cells(of: Effect) -> list[str]:
+    interval = f"{_signed(of.low)} … {_signed(of.high)}"
+    return [significant(of.before), significant(of.after), _signed(of.change), interval]
+
+
+def _signed(value: float) -> str:
+    """A change, three digits that count.
+
+    >>> _signed(3.14159), _signed(-0.5), _signed(0.0)
+    ('+3.14', '-0.5', '0')
+    """
+    return f"{value:+.3g}" if value else "0"
+
+
+def show(advice: Advice, out: Console) -> None:
+    """Prints it."""
+    out.print(headline(advice), style="bold")
+    out.print(path_line(advice.found.asked.place), markup=False, soft_wrap=True)
+    from narrows.render.run import table as draw  # noqa: PLC0415
+
+    if advice.effects:
+        out.print()
+        draw(out, table(advice))
+    out.print("\nEvery candidate, the best for the goal first:")
+    draw(out, every(advice))
+    out.print()
+    for line in sentences(advice):
+        out.print(line, markup=False, soft_wrap=True)
+    if advice.commands:
+        out.print()
+        for command in advice.commands:
+            out.print(f"  {command}", markup=False, soft_wrap=True)
+
+
+def report(advice: Advice, file: str | PathLike[str]) -> None:
+    """Writes the page: the same path as it is and with the choice, side by side, and the answer above.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    from narrows.render.report import document, write  # noqa: PLC0415
+    from narrows.runs.run import run  # noqa: PLC0415
+
+    found = advice.found
+    asked = found.asked
+    setting = "alone" if side(asked) == "sender" else "mix"
+    several = [found.candidates[found.present], *([] if advice.best.present else [advice.best])]
+    runs = [
+        run(scenario(asked, one, Trial(one.key, setting, 0, asked.seed, 30)), sample_interval="pictures", verdicts=2000)
+        for one in several
+    ]
+    names = ["as it is", f"with {advice.best.key}"][: len(runs)]
+    rows = [f"{row[0].text}: {row[1].text} to {row[2].text} ({row[4].text})." for row in table(advice).rows]
+    rows += [_said(row) for row in advice.rows]
+    todo = [f"To do it: {'; '.join(advice.commands)}."] if advice.commands else []
+    told = " ".join([headline(advice), path_line(asked.place), *rows, *sentences(advice), *todo])
+    write(document(runs, names=names, title="narrows advise") | {"first": told}, file)

@@ -1,0 +1,191 @@
+"""When it would be wrong: the same choice on paths around this one, until it is not the better one any more.
+
+Beside that stands what the decision tree says of such paths in general, `data/tree.json` of `narrows study
+decision-tree`: rules over rate, round trip, buffer and random loss, of goodput alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+from narrows.advise.asked import Asked, place
+from narrows.advise.candidates import Candidate
+from narrows.advise.search import Found, surely
+from narrows.advise.trial import OF_CARE, RIVAL, Trial, play, side
+from narrows.errors import NarrowsError
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress
+from narrows.runs.scenario import Path
+
+TREE = FilePath(__file__).parents[1] / "data" / "tree.json"
+"""The rules of the decision tree."""
+
+CLEARLY = 0.05
+"""By so much of the utility the other one must be better, at the nearer end of the 90 % interval over the seeds."""
+
+SEEDS = 4
+"""Seeds of a path whose first seed has the other one ahead."""
+
+SECONDS = 30
+"""Of a trial."""
+
+MOST_MBIT = 200.0
+"""On faster paths trials are shorter in proportion."""
+
+BUFFERS = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
+RTTS = (0.25, 0.5, 2.0, 4.0)
+LOSSES = (0.0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+"""What is tried: times the buffer, times the round trip, and by chance."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A path beside this one."""
+
+    what: str
+    value: float
+    path: Path
+
+
+@cache
+def _rules() -> list[dict[str, Any]]:
+    if not TREE.exists():
+        return []
+    told = json.loads(TREE.read_text(encoding="utf-8"))
+    rules: list[dict[str, Any]] = told["rules"] if told.get("format") == "narrows-rules-1" else []
+    return rules
+
+
+def rule(asked: Asked) -> str:
+    """What the tree says of such a path, in its words; empty where it says nothing."""
+    where = asked.place
+    path = where.variants[0].path
+    if side(asked) != "sender" or where.buffer_bdp is None or path.policer is not None or path.hop is not None:
+        return ""
+    here = {"rate_mbit": where.rate_mbit, "rtt_ms": where.rtt_ms, "buffer_bdp": where.buffer_bdp,
+            "loss_pct": 100 * where.loss}  # fmt: skip
+    for one in _rules():
+        parts = [(here.get(part["feature"]), part) for part in one["when"]]
+        if all(v is not None and part.get("at_least", v) <= v < part.get("below", v + 1) for v, part in parts):
+            return str(one["words"])
+    return ""
+
+
+def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
+    """Where `other` would be clearly better than the choice, along each thing that may be otherwise.
+
+    A boundary is stated only where the other one is better there and on every path that was tried beyond it, on each
+    by more than chance: what one path shows and its neighbour does not is noise.
+    """
+    if choice.key == other.key:
+        return []
+    tried, flipped = _flips(asked, choice, other)
+    here = {"buffer": asked.place.buffer_bdp or 0.0, "loss": asked.place.loss, "round trip": asked.place.rtt_ms}
+    out = []
+    for what, say in _SAYS.items():
+        for beyond, word in ((True, "or more"), (False, "or less")):
+            side_ = [v for w, v in tried if w == what and (v > here[what]) is beyond and v != here[what]]
+            nearest = boundary(side_, {v for w, v in flipped if w == what}, beyond=beyond)
+            if nearest is not None:
+                known = f"here {say(here[what])}" if here[what] or what == "loss" else "not known here"
+                out.append(f"with {say(nearest)} {word} ({known}), {other.key} would be better")
+    return out
+
+
+def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
+    """The value nearest to the path from which on every value that was tried is flipped; None where there is none.
+
+    >>> boundary([2.0, 4.0, 8.0], {4.0, 8.0}, beyond=True)
+    4.0
+    >>> boundary([0.1, 0.2, 0.5], {0.5}, beyond=False) is None
+    True
+    """
+    nearest = None
+    for value in sorted(tried, reverse=beyond):
+        if value not in flipped:
+            break
+        nearest = value
+    return nearest
+
+
+_SAYS: dict[str, Callable[[float], str]] = {
+    "buffer": lambda bdp: f"a buffer of {bdp:.2g} BDP",
+    "loss": lambda share: f"{100 * share:.2g} % of loss",
+    "round trip": lambda ms: f"a round trip of {ms:.3g} ms",
+}
+
+
+def _steps(asked: Asked) -> list[_Step]:
+    likeliest = asked.place.variants[0].path
+    if likeliest.hop is not None or likeliest.trace is not None or likeliest.policer is not None:
+        return []
+    steps = [_Step("round trip", m * asked.place.rtt_ms, _with_rtt(asked, likeliest, m)) for m in RTTS]
+    bdp = asked.place.buffer_bdp
+    if bdp:
+        steps += [_Step("buffer", m * bdp, replace(likeliest, buffer=f"{m * bdp:.4g}bdp")) for m in BUFFERS]
+    if likeliest.loss is None or not isinstance(likeliest.loss, dict):
+        steps += [_Step("loss", p, replace(likeliest, loss=f"{100 * p:g}%")) for p in LOSSES if p != asked.place.loss]
+    return steps
+
+
+def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
+    """Another round trip, the buffer the same in bytes: it is the path that is longer."""
+    changed = replace(path, rtt=f"{times * asked.place.rtt_ms:.6g}ms")
+    bdp = asked.place.buffer_bdp
+    return changed if bdp is None else replace(changed, buffer=f"{bdp / times:.6g}bdp")
+
+
+def _flips(
+    asked: Asked, choice: Candidate, other: Candidate
+) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+    """What was tried, and where of these the other one is better by more than chance."""
+    of = side(asked)
+    settings = sorted({setting for care in asked.cares for setting in OF_CARE[of][care]})
+    seconds = max(5, round(SECONDS * min(1.0, MOST_MBIT / asked.place.rate_mbit)))
+    worlds: dict[int, Found] = {}
+    plans: list[_Step] = []
+    for step in _steps(asked):
+        try:
+            where = place([(step.path, "")], source="beside")
+        except NarrowsError:
+            continue  # Such a path there is not: a buffer of less than a packet.
+        # The choice is first: what `surely` compares the other one with.
+        worlds[len(plans)] = Found(replace(asked, place=where), {c.key: c for c in (choice, other)})
+        plans.append(step)
+    keys = [choice.key, other.key]
+    rivals = [RIVAL] if of == "sender" and "beside" in settings and RIVAL not in keys else []
+    reference = Candidate(key=RIVAL, says=RIVAL, cc=RIVAL)
+
+    def one(item: tuple[int, Trial], keep_on: Progress) -> None:
+        n, trial = item
+        world = worlds[n]
+        world.trials[trial] = play(world.asked, world.candidates.get(trial.key, reference), trial, keep_on)
+
+    def tried(where: Sequence[int], seeds: Sequence[int]) -> None:
+        todo = [
+            *(
+                (n, Trial(k, setting, 0, s, seconds))
+                for n in where
+                for s in seeds
+                for k in keys
+                for setting in settings
+            ),
+            *((n, Trial(rival, "beside", 0, s, seconds)) for n in where for s in seeds for rival in rivals),
+        ]
+        everywhere(todo, one, cost=lambda item: item[1].seconds)
+
+    def ahead(n: int) -> bool:
+        mine, its = worlds[n].utility(choice.key), worlds[n].utility(other.key)
+        return mine is not None and its is not None and its > (1 + CLEARLY) * mine
+
+    tried(range(len(plans)), [asked.seed])
+    perhaps = [n for n in range(len(plans)) if ahead(n)]
+    tried(perhaps, range(asked.seed + 1, asked.seed + SEEDS))
+    sure = [n for n in perhaps if surely(worlds[n], other.key) > CLEARLY]
+    return [(s.what, s.value) for s in plans], [(plans[n].what, plans[n].value) for n in sure]

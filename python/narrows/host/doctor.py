@@ -1,0 +1,50 @@
+"""What this machine can do for live runs: the host program looks and measures, here it is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from narrows.host import live
+from narrows.runs.run import Progress
+
+_MARKS = {"good": "good", "poor": "poor", "missing": "MISSING"}
+
+
+def examine(progress: Progress | None = None) -> dict[str, Any]:
+    """The examination; some seconds.
+
+    Raises:
+        EngineError: If this is not Linux.
+    """
+    found: dict[str, Any] = json.loads(live.ask("doctor", "--stream", progress=progress))
+    return found
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    r"""What was found, a line each, and under it the cure where there is one; the verdict comes last.
+
+    >>> tick = {"what": "tick", "grade": "good", "found": "250 Hz", "cure": ""}
+    >>> slow = {"what": "idle wake-up", "grade": "poor", "found": "p50 300 µs", "cure": "less sleep"}
+    >>> print("\n".join(lines({"findings": [tick, slow], "verdict": "live runs of any RTT"})))
+    good     tick          250 Hz
+    poor     idle wake-up  p50 300 µs
+                           better: less sleep
+    This machine can do live runs of any RTT.
+    """
+    wide = max(len(finding["what"]) for finding in found["findings"])
+    told = []
+    for finding in found["findings"]:
+        told.append(f"{_MARKS[finding['grade']]:<8} {finding['what']:<{wide}}  {finding['found']}")
+        if finding["cure"]:
+            told.append(f"{'':<8} {'':<{wide}}  better: {finding['cure']}")
+    return [*told, f"This machine can do {found['verdict']}."]
+
+
+def show(found: dict[str, Any]) -> None:
+    """Prints it for a person."""
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    out = console()
+    for line in lines(found):
+        out.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,208 @@
+"""The live engine: a program of its own, `narrows-host`, for it alone touches the host.
+
+It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds of the run and of
+its end), and at last `run J S`: so many bytes of JSON and of samples follow. It makes namespaces that die with it, and
+it dies with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from narrows import _core
+from narrows.errors import EngineError, reason
+
+HOST = Path(__file__).parents[1] / "bin" / "narrows-host"
+"""The program."""
+
+_STOPPED = 130
+"""Its exit code after Ctrl-C."""
+
+_STOP = signal.SIGTERM
+"""What tells it to end: a background job may ignore SIGINT, and what it starts with it."""
+
+_PATIENCE_S = 5
+"""How long it may take to end after Ctrl-C."""
+
+
+def run(
+    toml: str,
+    name: str,
+    *,
+    seed: int | None,
+    sample_interval: str | None,
+    verdicts: int,
+    record: str | None,
+    progress: Callable[[float, float], object] | None,
+    built: bool = False,
+) -> _core.Run:
+    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name any file."""
+    _core.check_toml(toml, name, built=built)
+    command = [str(HOST), "run", "-", "--name", name, "--stream", "--tied", "--verdicts", str(verdicts)]
+    if built:
+        command.append("--built")
+    if seed is not None:
+        command += ["--seed", str(seed)]
+    if sample_interval is not None:
+        command += ["--sample-interval", sample_interval]
+    if record is not None:
+        command += ["--record", record]
+    with _started(command) as child:
+        assert child.stdin is not None and child.stdout is not None  # noqa: PT018
+        child.stdin.write(toml.encode())
+        child.stdin.close()
+        answer = _listen(child.stdout, progress)
+        said = _end(child)
+    if answer is None:
+        raise EngineError(said or "the live engine ended without an answer")
+    return _core.run_elsewhere(*answer)
+
+
+def ask(*question: str, progress: Callable[[float, float], object] | None = None) -> str:
+    """What the program answers to a question (`machine`, `ready cubic bbr`, `doctor --stream`) that is not a run.
+
+    Raises:
+        EngineError: Its answer, when that is no.
+    """
+    answer = []
+    with _started([str(HOST), *question]) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if not _progressed(line, progress):
+                answer.append(line.decode())
+        _end(child)
+    return "".join(answer)
+
+
+def measure(arguments: Sequence[str], progress: Callable[[float, float], object] | None = None) -> tuple[str, str]:
+    """Measures a path; answers the measurement's JSON, and what the program said beside it.
+
+    Ctrl-C ends one that has begun in order: its JSON says so.
+
+    Raises:
+        EngineError: If there is none.
+        KeyboardInterrupt: If it was stopped before it had begun.
+    """
+    with _started([str(HOST), "measure", *arguments, "--stream", "--tied"]) as child:
+        assert child.stdout is not None
+        try:
+            answer = _measured(child.stdout, progress)
+        except KeyboardInterrupt:
+            # What was seen until now is worth having. A second one is not waited for.
+            child.send_signal(_STOP)
+            answer = _measured(child.stdout, None)
+        if answer is not None:
+            assert child.stderr is not None
+            said = child.stderr.read().decode(errors="replace").strip()
+            child.wait()
+            return answer, said.removesuffix("stopped").strip()
+        said = _end(child)
+    raise EngineError(said or "the measurement ended without an answer")
+
+
+def _measured(out: IO[bytes], progress: Callable[[float, float], object] | None) -> str | None:
+    for line in out:
+        if _progressed(line, progress):
+            continue
+        match line.split():
+            case [b"measurement", size]:
+                return out.read(int(size)).decode()
+    return None
+
+
+def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str:
+    """Tells the words of each line that the program tells meanwhile; answers its answer.
+
+    Ctrl-C ends what has begun in order: the answer says so.
+
+    Raises:
+        EngineError: If it ends without one.
+        KeyboardInterrupt: If it was stopped before it had begun.
+    """
+    with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
+        assert child.stdout is not None
+        for heard in (tell, lambda _: None, lambda _: None):
+            # As with `measure`, what was seen is worth having. After a second Ctrl-C the program awaits no more
+            # answers; a third is not waited for.
+            try:
+                answer = _told(child.stdout, arguments[0], heard)
+                break
+            except KeyboardInterrupt:
+                child.send_signal(_STOP)
+        else:
+            raise KeyboardInterrupt
+        if answer is not None:
+            child.wait()
+            return answer
+        said = _end(child)
+    raise EngineError(said or "the measurement ended without an answer")
+
+
+def _told(out: IO[bytes], name: str, tell: Callable[[list[str]], object]) -> str | None:
+    for line in out:
+        words = line.decode().split()
+        if words[0] == name:
+            return out.read(int(words[1])).decode()
+        tell(words)
+    return None
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at work; whatever ends this early ends it, too."""
+    if not sys.platform.startswith("linux"):
+        raise EngineError("the live engine needs Linux: its network namespaces and its TCP")
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+    with child:
+        try:
+            yield child
+        except BaseException:
+            child.send_signal(_STOP)
+            try:
+                child.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            raise
+
+
+def _end(child: subprocess.Popen[bytes]) -> str:
+    """Waits for its end; answers what it said beside its answer, and raises what it ended with."""
+    assert child.stderr is not None
+    said = child.stderr.read().decode(errors="replace").strip()
+    code = child.wait()
+    if code == _STOPPED:
+        raise KeyboardInterrupt
+    if code != 0:
+        raise EngineError(said or f"the live engine ended with {code}")
+    return said
+
+
+def _progressed(line: bytes, progress: Callable[[float, float], object] | None) -> bool:
+    """Is it a line of progress? It is told then."""
+    match line.split():
+        case [b"progress", now, end]:
+            if progress is not None:
+                progress(float(now), float(end))
+            return True
+    return False
+
+
+def _listen(out: IO[bytes], progress: Callable[[float, float], object] | None) -> tuple[str, bytes] | None:
+    """Tells the progress, and answers what the run came to; None when it came to nothing."""
+    for line in out:
+        if _progressed(line, progress):
+            continue
+        match line.split():
+            case [b"run", json, samples]:
+                return out.read(int(json)).decode(), out.read(int(samples))
+    return None

@@ -1,0 +1,496 @@
+"""`narrows measure`, `twin`, `convert`, `history`: paths as they are. What is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from narrows.errors import NarrowsError
+from narrows.render.terminal import echo
+from narrows.storage import output, untrusted_input
+
+if TYPE_CHECKING:
+    from narrows.measure.result import Measurement
+    from narrows.path_model import Twin
+
+_HERE = ""
+_WIDEST = 100
+
+_TESTS = (
+    "both", "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
+    "page_sequential", "ping",
+)  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value:
+        from narrows.render.plot import check  # noqa: PLC0415
+
+        check(value)
+    return value
+
+
+def _written(_context: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    from narrows.files import writer_of  # noqa: PLC0415
+
+    for file in value:
+        writer_of(file)
+    return value
+
+
+def _passed(command: F) -> F:
+    """The options that go to `narrows-host` as they are, which checks them."""
+    for name, help_ in reversed([
+        ("--port", "Of the far end; 5201 without. Example: --port 5555"),
+        ("--duration", "Of each load; 10s without. Example: --duration 30s"),
+        ("--idle", "Before it; 3s without. Example: --idle 10s"),
+        ("--streams", "Flows each way; the test's own number without. Example: --streams 4"),
+        ("--cc", "Congestion controls, in turn; without, cubic for both, else the hosts' own. Example: --cc bbr"),
+        ("--repeats", "Of each, A B A B. Example: --repeats 5"),
+        ("--dscp", "Code point of flows and pings. Example: --dscp EF"),
+        ("--pacing", "Of each flow at most. Example: --pacing 20Mbit"),
+        ("--max-data", "Payload of all loads, pages and pings at most; 2GB without. Example: --max-data 100MB"),
+        ("--ping-interval", "20ms without. Example: --ping-interval 10ms"),
+        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse"),
+        ("--speaks", "auto, narrows, iperf3 or http. Example: --speaks iperf3"),
+    ]):  # fmt: skip
+        command = click.option(name, help=help_)(command)
+    return command
+
+
+@click.command()
+@click.argument("host")
+@click.option(
+    "--test",
+    type=click.Choice(_TESTS),
+    default="both",
+    show_default=True,
+    help="What is sent; both: 12 flows of CUBIC down, then 12 up. Example: --test rrul",
+)
+@_passed
+@click.option("--ecn", is_flag=True, help="Say whether congestion is notified. Example: --ecn")
+@click.option("--insecure", is_flag=True, help="Do not check the certificate of an https:// URL. Example: --insecure")
+@click.option("--json", "as_json", is_flag=True, help="The measurement as JSON instead of words. Example: --json")
+@click.option(
+    "--out",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    callback=_written,
+    help="Write it: .json, .flent.gz, .csv, .jsonl, .hlog, .parquet; again for more. Example: --out today.flent.gz",
+)
+@click.option(
+    "--plot",
+    is_flag=False,
+    flag_value=_HERE,
+    metavar="[FILE]",
+    callback=_plot_file,
+    help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
+)
+@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page. Example: --report out.html")
+@click.option(
+    "--twin/--no-twin",
+    "with_twin",
+    default=True,
+    help="Infer the path's model, or not; the simulator needs some seconds for it. Example: --no-twin",
+)
+@click.option(
+    "--path", "path_file", type=click.Path(dir_okay=False), help="Write the twin as a [path]. Example: --path here.toml"
+)
+@click.option("--no-history", is_flag=True, help="Do not keep it. Example: --no-history")
+@click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json")
+def measure(  # noqa: PLR0917 - Click calls it by keyword
+    host: str,
+    test: str,
+    ecn: bool,
+    insecure: bool,
+    as_json: bool,
+    out: tuple[str, ...],
+    plot: str | None,
+    page: str | None,
+    with_twin: bool,
+    path_file: str | None,
+    no_history: bool,
+    quiet: bool,
+    **passed: str | None,
+) -> None:
+    """Measure the path to HOST, where `narrows serve`, `iperf3 -s` or a web server runs.
+
+    HOST may be a scenario file, too: what would a measurement of that path see?
+
+    Exit code 1: connectivity was lost during the measurement. Ctrl-C, SIGTERM and SIGHUP end it in order: what was
+    seen until then is kept and printed, and the exit code is 128 and the signal's number.
+
+    Example: narrows measure server.example --report today.html
+
+    Example: narrows measure https://server.example/large.iso
+
+    Example: narrows measure scenarios/asymmetric/down-and-up.toml
+    """
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.measure import run  # noqa: PLC0415
+
+    if path_file is not None and not with_twin:
+        raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
+    arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
+    output.check(*out, plot, page, path_file)
+    with _Bar(quiet=quiet, of="measurement") as bar:
+        if host.endswith(".toml"):
+            measured = run.simulated(host, passed, test=test, progress=bar)
+            said: list[str] = []
+            no_history = True
+        else:
+            try:
+                measured, said = run.measure(host, arguments, test=test, progress=bar)
+            except run.Interrupted as stop:
+                measured, said = stop.measured, stop.said
+    # What was measured is kept before anything that takes time, and before anything is printed: nobody may read it.
+    _write(measured, out)
+    scored = [] if no_history else _keep(measured, quiet=quiet)
+    try:
+        for line in said:
+            echo(line, err=True)
+        _told(
+            measured,
+            scored,
+            with_twin=with_twin,
+            path_file=path_file,
+            plot=plot,
+            page=page,
+            as_json=as_json,
+            quiet=quiet,
+        )
+    except OSError:
+        # Who stopped it by hanging up reads nothing any more.
+        if not measured.interrupted:
+            raise
+    if measured.interrupted:
+        # Kept and told; the exit code is the signal's all the same.
+        raise KeyboardInterrupt
+    from narrows.measure.summary import answer  # noqa: PLC0415
+
+    if answer(measured).connectivity_lost or measured.stopped_by == "lost":
+        click.get_current_context().exit(1)
+
+
+def _told(
+    measured: Measurement,
+    scored: Sequence[str],
+    *,
+    with_twin: bool,
+    path_file: str | None,
+    plot: str | None,
+    page: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """The path model, and everything that is shown."""
+    wanted = with_twin and not measured.interrupted and not (as_json and path_file is None)
+    model, problem = _twin(measured, quiet=quiet) if wanted else (None, None)
+    if path_file is not None and model is not None:
+        output.write(path_file, model.toml())
+    _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
+    if scored and not as_json and not quiet:
+        echo()
+        for line in scored:
+            echo(line)
+    if path_file is not None and problem is not None:
+        raise NarrowsError(f"{path_file}: not written: {problem}")
+
+
+def _write(measured: Measurement, out: Sequence[str]) -> None:
+    if out:
+        from narrows import files  # noqa: PLC0415
+
+        for file in out:
+            files.write(measured, file)
+
+
+def _keep(measured: Measurement, *, quiet: bool) -> list[str]:
+    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what became of those."""
+    from narrows.advise import forecasts  # noqa: PLC0415
+    from narrows.measure import history  # noqa: PLC0415
+
+    try:
+        if history.installed():
+            history.keep(measured)
+        return forecasts.sentences(forecasts.score_open(measured))
+    except NarrowsError as error:
+        # A full disk must not cost the measurement.
+        if not quiet:
+            with suppress(OSError):
+                echo(f"not kept in the history: {error}", err=True)
+    return []
+
+
+def _twin(measured: Measurement, *, quiet: bool) -> tuple[Twin | None, NarrowsError | None]:
+    """The twin, or why there is none."""
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.path_model import infer  # noqa: PLC0415
+
+    try:
+        with _Bar(quiet=quiet, of="the twin") as bar:
+            return infer(measured, progress=bar), None
+    except NarrowsError as error:
+        return None, error
+
+
+def _shown(
+    measured: Measurement, model: Twin | None, *, plot: str | None, page: str | None, as_json: bool, quiet: bool
+) -> None:
+    from narrows.measure import render as telling  # noqa: PLC0415
+
+    if plot:
+        from narrows.render.plot import draw_columns  # noqa: PLC0415
+
+        draw_columns([(measured.host, telling.pictures(measured))], plot)
+    if page is not None:
+        from narrows.render.report import write  # noqa: PLC0415
+
+        write(telling.document([measured], [measured.host or "measurement"], [model]), page)
+    if as_json:
+        echo(measured.text(), nl=False)
+    elif not quiet:
+        from narrows.render.sketch import draw  # noqa: PLC0415
+        from narrows.render.terminal import console  # noqa: PLC0415
+
+        screen = console()
+        telling.show(measured, screen, model)
+        if plot == _HERE:
+            for picture in telling.pictures(measured):
+                for line in draw(picture, min(screen.width, _WIDEST)):
+                    screen.print(line, no_wrap=True, overflow="crop")
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words. Example: --json | jq .down")
+@click.option(
+    "--path", "path_file", type=click.Path(dir_okay=False), help="Write the [path] here. Example: --path here.toml"
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Of the simulations. Example: --seed 7")
+@click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --path here.toml")
+def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
+    """Infer the path that a measurement FILE went over, as a [path] that `narrows run` takes.
+
+    FILE is narrows' JSON or a .flent.gz.
+
+    Example: narrows twin today.json --path here.toml
+    """
+    from narrows import files  # noqa: PLC0415
+    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.measure.render import twin_lines  # noqa: PLC0415
+    from narrows.path_model import infer  # noqa: PLC0415
+
+    measured = files.read(file)
+    with _Bar(quiet=quiet, of="simulations") as bar:
+        model = infer(measured, seed=seed, progress=bar)
+    if path_file is not None:
+        output.write(path_file, model.toml())
+    if as_json:
+        echo(json.dumps(model.json()))
+    elif not quiet:
+        for line in twin_lines(model):
+            echo(line)
+        if path_file is None:
+            echo(f"\n{model.toml()}", nl=False)
+
+
+@click.command()
+@click.argument("source", metavar="FROM", type=click.Path(dir_okay=False))
+@click.argument("target", metavar="TO", type=click.Path(dir_okay=False))
+def convert(source: str, target: str) -> None:
+    """Read a measurement and write it as another kind of file.
+
+    FROM is narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text; TO ends in .json, .flent.gz, .csv,
+    .jsonl, .hlog (HdrHistogram) or .parquet.
+
+    Example: narrows convert iperf3.json today.flent.gz
+    """
+    from narrows import files  # noqa: PLC0415
+
+    files.writer_of(target)
+    files.write(files.read(source), target)
+
+
+@click.command()
+@click.option("--host", help="Of this one only. Example: --host server.example")
+@click.option(
+    "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many. Example: --last 5"
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON object on each line. Example: --json | jq .grade")
+@click.option("--add", multiple=True, type=click.Path(dir_okay=False), help="Keep this file. Example: --add a.flent.gz")
+@click.option("--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json")
+@click.option("--out", type=click.Path(dir_okay=False), help="Where --get writes. Example: --get 3f2a --out a.flent.gz")
+def history(  # noqa: PLR0917 - Click calls it by keyword
+    host: str | None, last: int, as_json: bool, add: tuple[str, ...], get: str | None, out: str | None
+) -> None:
+    """Show the measurements that were kept, the newest first.
+
+    They are in one DuckDB file, $NARROWS_HISTORY or narrows/history.duckdb under ~/.local/share; `pip install
+    'narrows[history]'` brings DuckDB.
+
+    Example: narrows history --host server.example
+    """
+    from narrows import files  # noqa: PLC0415
+    from narrows.measure import history as kept  # noqa: PLC0415
+
+    if (get is None) != (out is None):
+        raise click.BadParameter("--get ID and --out FILE go together")
+    if get is not None and out is not None:
+        files.write(kept.get(get), out)
+        return
+    for file in add:
+        kept.keep(files.read(file))
+    if add:
+        return
+    rows = kept.rows(host=host, last=last)
+    if as_json:
+        for row in rows:
+            echo(json.dumps(row))
+        return
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.tables import Cell, Table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+    from narrows.render.words import number  # noqa: PLC0415
+
+    cells = [
+        [
+            *(Cell(str(row[name] or "")) for name in ("id", "started", "host", "test", "grade")),
+            *(Cell(number(row[name])) for name in _NUMBERS),
+        ]
+        for row in rows
+    ]
+    words = ("id", "started", "host", "test", "grade")
+    table(console(), Table("History", words, ("down", "up", "idle p50", "loaded p50", "loaded p95"), cells))
+
+
+_NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms")
+
+
+def compared(named: Sequence[str]) -> Iterator[Measurement]:
+    """The measurements of files, or of the history where there is no such file."""
+    from narrows import files  # noqa: PLC0415
+    from narrows.measure import history as kept  # noqa: PLC0415
+
+    for name in named:
+        yield files.read(name) if Path(name).exists() or not kept.installed() else kept.get(name)
+
+
+def are_measurements(named: Sequence[str]) -> bool:
+    """Is the first of these a measurement and not a scenario? A scenario is TOML, which begins otherwise."""
+    file = Path(named[0])
+    if file.suffix == ".toml":
+        return False
+    try:
+        begin = untrusted_input.head(file, 4096)
+    except OSError:
+        # Neither: an id of the history has no dot.
+        return not file.exists() and "." not in file.name and "/" not in named[0]
+    return begin.lstrip()[:1] == b"{" or begin[:2] == b"\x1f\x8b" or begin[:3] == b"BZh" or b" sec " in begin
+
+
+def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False) -> None:
+    """Compares each with the first."""
+    from narrows.compare import measurements  # noqa: PLC0415
+    from narrows.measure import render as telling  # noqa: PLC0415
+    from narrows.render.report import unique  # noqa: PLC0415
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    if len(named) < 2:  # noqa: PLR2004 - one is compared with another
+        raise click.BadParameter("name another: narrows compare before.json after.json")
+    if any(_is_latency(name) for name in named):
+        _compare_latencies(named, plot=plot, page=page, as_json=as_json)
+        return
+    several = list(compared(named))
+    names = unique([Path(name).name for name in named])
+    if plot:
+        from narrows.render.plot import draw_columns  # noqa: PLC0415
+
+        draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
+    found = [
+        (name, measurements.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)
+    ]
+    warned = {
+        name: measurements.warnings(several[0], one, (names[0], name))
+        for name, one in zip(names[1:], several[1:], strict=True)
+    }
+    said = [s for name, each in found for s in (*warned[name], *measurements.sentences(each, names[0], name))]
+    if page is not None:
+        from narrows.render.report import write  # noqa: PLC0415
+
+        made = telling.document(several, names, [None] * len(several))
+        write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
+    if as_json:
+        told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
+        echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+        return
+    out = console()
+    for name, each in found:
+        for line in warned[name]:
+            out.print(line, style="bold yellow", markup=False, soft_wrap=True)
+        for line in measurements.sentences(each, names[0], name):
+            out.print(line, markup=False, soft_wrap=True)
+        out.print()
+        if each:
+            table(out, measurements.table(each, names[0], name))
+            out.print()
+    if any(each for _, each in found):
+        out.print(measurements.caution(several), markup=False, soft_wrap=True)
+
+
+def _is_latency(name: str) -> bool:
+    """Is it a result of `narrows latency`? Its own reader checks the rest."""
+    try:
+        raw = untrusted_input.read(name, untrusted_input.MOST_DATA_BYTES)
+    except OSError:
+        return False
+    return re.search(rb'"kind"\s*:\s*"latency', raw) is not None
+
+
+def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool) -> None:
+    """Compares each result of `narrows latency` with the first."""
+    from narrows.compare import latency as judged  # noqa: PLC0415
+    from narrows.latency import result as telling  # noqa: PLC0415
+    from narrows.render.report import unique  # noqa: PLC0415
+    from narrows.render.run import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    several = [telling.read(name) for name in named]
+    hosts = [str(one.get("host") or "") for one in several]
+    # People think of hosts, unless there is one only.
+    names = hosts if all(hosts) and len(set(hosts)) == len(hosts) else unique([Path(name).name for name in named])
+    if plot == _HERE:
+        raise click.BadParameter("of latencies into a file: --plot out.png", param_hint="--plot")
+    if plot:
+        telling.plot(list(zip(names, several, strict=True)), plot)
+    found = [(name, one, judged.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)]
+    said = {name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found}
+    if page is not None:
+        from narrows.render.report import write  # noqa: PLC0415
+
+        made = telling.document(list(zip(names, several, strict=True)))
+        write(made | {"first": " ".join(line for lines in said.values() for line in lines)}, page)
+    if as_json:
+        told = {name: {d.key: d.json() for d in each} for name, _, each in found}
+        warned = {name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found}
+        echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+        return
+    out = console()
+    for name, _, each in found:
+        for at, line in enumerate(said[name]):
+            out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
+        out.print()
+        if each:
+            table(out, judged.table(each, (names[0], name)))
+            out.print()
+    out.print(judged.CAUTION, markup=False, soft_wrap=True)

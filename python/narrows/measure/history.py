@@ -1,0 +1,131 @@
+"""The local history of measurements: one DuckDB file, a row for each, the whole JSON beside its figures.
+
+DuckDB is an extra (`pip install 'narrows[history]'`): it is larger than narrows. Without it measurements are files.
+The file is `$NARROWS_HISTORY`, or `narrows/history.duckdb` under `$XDG_DATA_HOME` (`~/.local/share`); any DuckDB opens
+it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import NarrowsError, OutputError
+from narrows.measure.result import Json, Measurement
+from narrows.measure.summary import answer
+from narrows.storage.durable import retried
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COLUMNS = (
+    "id", "started", "host", "test", "down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms",
+    "increase_ms", "grade",
+)  # fmt: skip
+"""The figures of a row, beside `json`."""
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS measurements (
+    id VARCHAR PRIMARY KEY, started VARCHAR, host VARCHAR, test VARCHAR, down_mbit DOUBLE, up_mbit DOUBLE,
+    idle_p50_ms DOUBLE, loaded_p50_ms DOUBLE, loaded_p95_ms DOUBLE, increase_ms DOUBLE, grade VARCHAR, json VARCHAR
+)
+"""
+
+
+def file() -> Path:
+    """Where it is."""
+    told = os.environ.get("NARROWS_HISTORY")
+    if told:
+        return Path(told)
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(home) / "narrows/history.duckdb"
+
+
+def installed() -> bool:
+    """Is DuckDB there?"""
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    return find_spec("duckdb") is not None
+
+
+def keep(measured: Measurement) -> str:
+    """Keeps a measurement; answers its id. The same one is kept once.
+
+    Raises:
+        NarrowsError: If DuckDB is not installed.
+        OutputError: If it cannot be written.
+    """
+    said, text = answer(measured), measured.text()
+    name = measured.id or hashlib.sha256(text.encode()).hexdigest()[:16]
+    row = (
+        name,
+        measured.started,
+        measured.host,
+        measured.test,
+        said.rates_mbit.get("down"),
+        said.rates_mbit.get("up"),
+        said.idle.p50,
+        said.every.p50,
+        said.every.p95,
+        said.increase_ms,
+        said.grade,
+        text,
+    )
+    _ask(f"INSERT OR REPLACE INTO measurements VALUES ({', '.join('?' * len(row))})", row, write=True)
+    return name
+
+
+def rows(*, host: str | None = None, last: int = 20) -> list[Json]:
+    """The last ones, the newest first; of one host only where that is told.
+
+    Raises:
+        NarrowsError: If DuckDB is not installed, or there is no history.
+    """
+    where, values = ("WHERE host = ?", [host]) if host else ("", [])
+    found = _ask(
+        f"SELECT {', '.join(COLUMNS)} FROM measurements {where} ORDER BY started DESC, id LIMIT ?",
+        [*values, last],
+    )
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def get(name: str) -> Measurement:
+    """One of them, by its id or the only one whose id begins so.
+
+    Raises:
+        NarrowsError: If there is none, or several.
+    """
+    found = _ask("SELECT id, json FROM measurements WHERE starts_with(id, ?) ORDER BY id LIMIT 3", [name])
+    exact = [row for row in found if row[0] == name] or found
+    if len(exact) != 1:
+        many = "several measurements begin" if exact else "no measurement of the history begins"
+        raise NarrowsError(f"{many} with `{name}`\n    write: narrows history")
+    return Measurement.parse(exact[0][1], f"{file()}: {exact[0][0]}")
+
+
+def _ask(question: str, values: Sequence[object], *, write: bool = False) -> list[tuple[Any, ...]]:
+    try:
+        import duckdb  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise NarrowsError("the history needs DuckDB\n    write: pip install 'narrows[history]'") from error
+    where = file()
+    if not write and not where.exists():
+        raise NarrowsError(f"{where}: there is no history yet\n    write: narrows measure HOST")
+    try:
+        where.parent.mkdir(parents=True, exist_ok=True)
+        # DuckDB has one writer at a time, and no reader meanwhile; each of ours is done within milliseconds.
+        opened = retried(lambda: duckdb.connect(str(where), read_only=not write), _is_locked)
+        with closing(opened) as base:
+            if write:
+                base.execute(_TABLE)
+            return list(base.execute(question, list(values)).fetchall())
+    except (OSError, duckdb.Error) as error:
+        raise OutputError(f"{where}: {str(error).splitlines()[0]}") from error
+
+
+def _is_locked(error: Exception) -> bool:
+    """Whether another process has the file open."""
+    return "lock on file" in str(error)

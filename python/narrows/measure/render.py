@@ -1,0 +1,518 @@
+"""A measurement for people: sentences, tables, pictures, the page. Only shows; `answers` and `twin` compute."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from narrows import __version__
+from narrows.measure.result import DIRECTIONS, Flow, Json, Measurement, Spread
+from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
+from narrows.render.pictures import TIME, Line, Picture
+from narrows.render.tables import Cell, Table
+from narrows.render.words import listed, millis, number, percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from narrows.path_model import Known, Twin, Way
+
+_SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
+_MOST_FLOWS = 4
+"""So many of each way are drawn one by one."""
+
+_LATE_MS = 1.0
+_BUSY_PCT = 80.0
+
+
+def sentences(measured: Measurement) -> list[str]:
+    """The answer first, in words."""
+    said = answer(measured)
+    return [
+        *_ended(measured),
+        *_outages(said),
+        *_rates(said),
+        *_datagrams(measured),
+        *_latency(said),
+        *_voip(measured),
+        *_page(measured),
+        *_held_back(measured),
+    ]
+
+
+def _ended(measured: Measurement) -> list[str]:
+    """Why it is shorter than it was meant to be."""
+    after = max((phase.to_s for phase in measured.phases), default=0.0)
+    most = _tree(measured.json.get("asked")).get("max_data_bytes")
+    data = f" of {most / 1e6:.0f} MB" if isinstance(most, int | float) else ""
+    why = {
+        "user": "It was stopped",
+        "max_data": f"It had moved all its data (--max-data{data})",
+        "peer": "The far end ended it",
+        "lost": "The far end did not answer any more: it ended",
+    }.get(measured.stopped_by)
+    return [f"{why} after {number(after, 1)} s: what follows was seen until then."] if why else []
+
+
+def _outages(said: Answer) -> list[str]:
+    out = []
+    for outage in said.outages:
+        until = f"to {number(outage.to_s, 1)} s" if outage.ended else "to the end"
+        what = (
+            "No ping was answered, though data still arrived,"
+            if outage.data_arrived
+            else "Connectivity was lost: no ping was answered and no data arrived"
+        )
+        out.append(f"{what} from {number(outage.from_s, 1)} s {until}. There is no grade.")
+    return out
+
+
+def _datagrams(measured: Measurement) -> list[str]:
+    """What became of a load of datagrams."""
+    told = _tree(measured.json.get("udp_load"))
+    if not isinstance(sent := told.get("sent"), int):
+        return []
+    way = "up" if told.get("direction") == "up" else "down"
+    words = f"{sent:,} datagrams were sent {way} at {_mbit(told.get('sent_mbit'))}"
+    if isinstance(received := told.get("received"), int):
+        words += f"; {received:,} arrived at {_mbit(told.get('received_mbit'))}"
+    else:
+        words += "; how many arrived is not known"
+    loss = told.get("loss")
+    words += f"; {percent(float(loss))} were lost" if isinstance(loss, int | float) else ""
+    unsent = told.get("unsent")
+    rest = [f"{unsent:,} more had no room in this host's queue."] if isinstance(unsent, int) and unsent else []
+    return [f"{words}.", *rest]
+
+
+def _mbit(rate: object) -> str:
+    return f"{number(float(rate), 2)} Mbit/s" if isinstance(rate, int | float) else "an unknown rate"
+
+
+def _rates(said: Answer) -> list[str]:
+    told = [
+        f"{number(rate, 2)} Mbit/s {way}" for way in DIRECTIONS[::-1] if (rate := said.rates_mbit.get(way)) is not None
+    ]
+    return [f"Payload passed at {listed(told)}."] if told else []
+
+
+def _latency(said: Answer) -> list[str]:
+    out = []
+    if said.idle.p50 is not None:
+        out.append(f"Idle, a round trip took {_spread(said.idle)}.")
+    if len(said.loaded) > 1 and not said.together:
+        out += [f"With a load {way} it took {_spread(said.loaded[way])}." for way in DIRECTIONS[::-1]]
+    elif said.every.p50 is not None:
+        out.append(f"Under load it took {_spread(said.every)}.")
+    if said.increase_ms is not None and said.grade is None and said.too_few and not said.outages:
+        counts = "{} idle and {} under load".format(*said.too_few)
+        out.append(
+            f"There are too few pings for a grade: {counts} were answered, and {FEWEST_PINGS} of each are needed."
+        )
+    if said.increase_ms is not None and said.grade is not None:
+        trips = said.trips_per_minute
+        idle = f", idle {60_000 / said.idle.mean:.0f}" if said.idle.mean else ""
+        out += [
+            f"Load adds {millis(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' scale, of the mean "
+            f"increase down and up: {SCALE}).",
+            f"{number(trips, 0)} round trips, one after the other, fit into a minute under load{idle}.",
+        ]
+    for share, when in zip(said.lost, ("idle", "under load"), strict=True):
+        if share:
+            out.append(f"{percent(share)} of the pings were not answered {when}.")
+    return out
+
+
+def _spread(spread: Spread) -> str:
+    known = [f"{millis(spread.p50)} ms (median"]
+    known += [
+        f"{name} {millis(value)}" for name, value in (("p95", spread.p95), ("p99", spread.p99)) if value is not None
+    ]
+    known += [f"max {millis(spread.max)}"] if spread.max is not None else []
+    return ", ".join(known) + ")"
+
+
+def _tree(told: object) -> dict[str, Any]:
+    """What a stranger's file has there, if it is a tree."""
+    return told if isinstance(told, dict) else {}
+
+
+def _voip(measured: Measurement) -> list[str]:
+    """The worse of its two ways, for who hears badly is heard badly."""
+    told = _tree(measured.json.get("voip"))
+    scores = []
+    for phase, when in (("idle", "idle"), ("loaded", "under load")):
+        ways = [way.get("mos") for way in _tree(told.get(phase)).values() if isinstance(way, dict)]
+        known = [float(mos) for mos in ways if isinstance(mos, int | float)]
+        scores += [f"{min(known):.1f} {when}"] if known else []
+    return [f"A call would score {listed(scores)} (mean opinion, 1 to 4.4, by the E-model)."] if scores else []
+
+
+def _page(measured: Measurement) -> list[str]:
+    told = _tree(measured.json.get("page"))
+    out, failed, waited = [], 0, []
+    for phase, when in (("idle", "without load"), ("loaded", "under load")):
+        took = _tree(told.get(f"{phase}_s"))
+        if isinstance(took.get("p50"), int | float):
+            out.append(f"{millis(took['p50'] * 1e3)} ms {when}")
+        if isinstance(took.get("waiting_share"), int | float):
+            waited.append(f"{percent(took['waiting_share'])} {when}")
+        failed += took["failed"] if isinstance(took.get("failed"), int) else 0
+    lost = [f"{failed} of the pages did not come."] if failed else []
+    turns = ", one after the other," if told.get("connections") == 1 and told.get("objects") != 1 else ""
+    said = [f"A page of {told.get('objects')} objects{turns} loaded in {listed(out)} (median)."] if out else []
+    said += [f"Waiting for the first byte took {listed(waited)} of the time of its objects."] if waited else []
+    return [*said, *lost]
+
+
+def _held_back(measured: Measurement) -> list[str]:
+    """What the hosts and not the path limited: then the rate is theirs."""
+    out = []
+    for key, what in (("rwnd_limited_pct", "the receiver's window"), ("sndbuf_limited_pct", "the send buffer")):
+        held = [f.id for f in measured.flows if (f.figure(key) or 0) > _BUSY_PCT / 4]
+        if held:
+            out.append(
+                f"{listed(held[:4])} {'was' if len(held) == 1 else 'were'} held back by {what} and not by the path."
+            )
+    return out
+
+
+def own_error(measured: Measurement) -> str:
+    """What the instrument says of itself."""
+    if (measured.json.get("peer") or {}).get("speaks") == "simulator":
+        unused = (measured.json.get("asked") or {}).get("flows_left_out")
+        alone = " The scenario's own flows were left out: only its path was measured." if unused else ""
+        return f"A simulation: no packet went over a wire, and the instrument has no error.{alone}"
+    told = measured.json.get("own_error") or {}
+    late = told.get("lateness_ms") or {}
+    late = late if isinstance(late, dict) else {}
+    parts = []
+    if late.get("p99") is not None:
+        p50, p99, most = (number(late.get(name), 2) for name in ("p50", "p99", "max"))
+        parts.append(f"pings left {p50} ms late (p99 {p99}, max {most})")
+    if told.get("socket_drops") is not None:
+        drops = told["socket_drops"]
+        parts.append("its sockets dropped nothing" if not drops else f"its sockets dropped {drops} packets")
+    if told.get("cpu_pct") is not None:
+        parts.append(f"it used {number(told['cpu_pct'], 0)} % of a processor")
+    clock = told.get("clock")
+    if isinstance(clock, dict) and clock.get("kind"):
+        off = f"the clocks of both ends were compared to {number(clock.get('error_ms'), 2)} ms"
+        known = {"common": "both ends have one clock", "none": "the clocks of both ends were not compared"}
+        parts.append(known.get(str(clock["kind"]), off))
+    if not parts:
+        return "The measurement does not say how good its instrument was."
+    doubt = []
+    if (late.get("p99") or 0) > _LATE_MS:
+        doubt.append("latencies below a few ms mean little")
+    if (told.get("cpu_pct") or 0) > _BUSY_PCT:
+        doubt.append("the host may have been what was narrow")
+    text = f"Its own error: {', '.join(parts)}"
+    return f"{text}: {', and '.join(doubt)}." if doubt else f"{text}."
+
+
+def notes(measured: Measurement) -> list[str]:
+    """What the instrument said beside its figures, a sentence each."""
+    told = (measured.json.get("own_error") or {}).get("notes") or []
+    return [f"{note[:1].upper()}{note[1:]}." for note in told if isinstance(note, str) and note]
+
+
+def latencies(measured: Measurement) -> Table:
+    """A row for idle and for each load."""
+    said = answer(measured)
+    rows = [("idle", said.idle, "latency_ms.idle")]
+    if said.together or not said.loaded:
+        rows.append(("load both ways" if said.together else "load", said.every, "latency_ms.loaded"))
+    else:
+        rows += [
+            (f"load {way}", said.loaded[way], f"latency_ms.{way}") for way in DIRECTIONS[::-1] if way in said.loaded
+        ]
+    rows += [
+        (f"load {'both ways' if way == 'both' else way}, {cc}", spread, f"latency_by_cc_ms.{cc}.{way}")
+        for cc, ways in said.by_cc.items()
+        for way, spread in ways.items()
+    ]
+    cells = [
+        [Cell(name), *(Cell(millis(getattr(s, k)), f"{at}.{k}") for k in _SPREAD), Cell(str(s.n), f"{at}.n")]
+        for name, s, at in rows
+        if s.mean is not None
+    ]
+    return Table("Round trips", ("",), (*(f"{k} ms" for k in _SPREAD), "pings"), cells)
+
+
+def flows(measured: Measurement, most: int = 200) -> Table:
+    """A row per flow."""
+    rows = []
+    for i, flow in enumerate(measured.flows[:most]):
+        at = f"flows.{i}"
+        rtts = flow.told.get("rtt_ms") if isinstance(flow.told.get("rtt_ms"), dict) else {}
+        again = flow.figure("retransmits")
+        rows.append([
+            Cell(flow.id, f"{at}.id"),
+            Cell(flow.direction, f"{at}.direction"),
+            Cell(flow.cc or "–", f"{at}.cc"),
+            Cell(number(flow.goodput_mbit, 2), f"{at}.goodput_mbit"),
+            Cell(millis((rtts or {}).get("p50")), f"{at}.rtt_ms.p50"),
+            Cell(millis((rtts or {}).get("p95")), f"{at}.rtt_ms.p95"),
+            Cell("–" if again is None else f"{again:.0f}", f"{at}.retransmits"),
+            Cell(percent(flow.figure("retransmit_rate")), f"{at}.retransmit_rate"),
+        ])  # fmt: skip
+    return Table(
+        "Flows",
+        ("flow", "way", "cc"),
+        ("goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "sent again", "of sent"),
+        rows,
+    )
+
+
+def known(value: Known, unit: str, digits: int, scale: float = 1.0) -> str:
+    """A value with its interval.
+
+    >>> from narrows.path_model import Known
+    >>> known(Known(20.0, 19.5, 20.4), "Mbit/s", 1), known(Known(None, why="an AQM"), "kB", 0)
+    ('20.0 Mbit/s (19.5 to 20.4)', 'cannot tell: an AQM')
+    """
+    if value.value is None:
+        both = (("at least", value.low), ("at most", value.high))
+        ends = [f"{word} {number(end * scale, digits)} {unit}" for word, end in both if end]
+        return f"cannot tell{f' ({listed(ends)})' if ends else ''}: {value.why}"
+    text = f"{number(value.value * scale, digits)} {unit}"
+    if value.high is None:
+        least = f" (at least {number(value.low * scale, digits)})" if value.low is not None else ""
+        return f"{text}{least}{f': {value.why}' if value.why else ''}"
+    if value.low is None:
+        return text
+    return f"{text} ({number(value.low * scale, digits)} to {number(value.high * scale, digits)})"
+
+
+_KINDS = {
+    "drop-tail": "a buffer that drops what does not fit",
+    "policer": "a policer",
+    "aqm": "an AQM that keeps the queue short, one for all flows",
+    "fair": "fair queueing: each flow waits in its own queue",
+}
+
+
+def twin_lines(model: Twin) -> list[str]:
+    """The path model in words."""
+    out = [f"Base round trip: {known(model.rtt, 'ms', 2)}."]
+    for name, way in model.ways.items():
+        out += [f"{name}: {line}" for line in _way(way)]
+    out.append(f"Others' traffic: {_others(model)}.")
+    words = {"negotiated": "ECN is negotiated", "dscp_survives": "DSCP survives"}
+    for key, what in words.items():
+        told = model.marks.get(key)
+        out.append(f"{what}: {'cannot tell' if told is None else 'yes' if told else 'no'}.")
+    ce = model.marks.get("ce_rate")
+    out.append(f"CE marks: {'cannot tell' if ce is None else percent(ce) + ' of packets'}.")
+    return out
+
+
+def _others(model: Twin) -> str:
+    """Whether others' traffic shows, and of which way it cannot be told."""
+    if model.others:
+        return listed(list(dict.fromkeys(f"seen: {way.others.why}" for way in model.ways.values() if way.others.seen)))
+    unknown = {name: way.others.why for name, way in model.ways.items() if way.others.seen is None}
+    if not unknown:
+        return "none seen"
+    return f"cannot tell ({listed(list(unknown))}): {'; '.join(dict.fromkeys(unknown.values()))}"
+
+
+def _way(way: Way) -> list[str]:
+    varies = {None: "", True: "; it varies", False: "; it does not vary"}[way.varies]
+    out = [f"rate {known(way.rate, 'Mbit/s', 2)}{varies}."]
+    if way.rate.high is None and way.left.high is not None:
+        out.append(f"rate that was left to this load {known(way.left, 'Mbit/s', 2)}.")
+    if way.sure == "cannot tell":
+        return [*out, f"queue: cannot tell: {way.why}.", _loss(way)]
+    out.append(f"{_KINDS[way.family]} ({way.sure}{f': {way.why}' if way.why else ''}).")
+    if way.family == "drop-tail":
+        out.append(f"depth {known(way.depth, 'kB', 0, 1e-3)}.")
+    if way.family in ("aqm", "fair"):
+        out.append(f"it looks like {way.guess.kind}; its depth cannot be told: {way.depth.why}.")
+    if way.family == "policer":
+        out.append(f"burst {known(way.burst, 'kB', 0, 1e-3)}.")
+    return [*out, _loss(way)]
+
+
+def _loss(way: Way) -> str:
+    """Random loss in words: it is named only where the queue does not explain what was retransmitted."""
+    if way.loss.value is None:
+        most = f" (at most {percent(way.loss.high)})" if way.loss.high else ""
+        return f"random loss: cannot tell{most}: {way.loss.why}."
+    if way.loss.value:
+        ends = "" if way.loss.high is None else f" ({percent(way.loss.low)} to {percent(way.loss.high)})"
+        return f"random loss: about {percent(way.loss.value)}{ends}."
+    return "random loss: none seen."
+
+
+def pictures(measured: Measurement) -> list[Picture]:
+    """Throughput, round trips, windows, what was sent again, the distribution of latency; empty ones are left out."""
+    shown = [f for way in DIRECTIONS[::-1] for f in [f for f in measured.flows if f.direction == way][:_MOST_FLOWS]]
+    left = f" The first {_MOST_FLOWS} flows of each way are drawn." if len(shown) < len(measured.flows) else ""
+    throughput = Picture(
+        "throughput", "Throughput", TIME, "goodput (Mbit/s)",
+        f"Payload acknowledged of each flow since the sample before; dotted, all flows of a way together.{left}",
+        [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
+    )  # fmt: skip
+    rtt = Picture(
+        "rtt", "Round-trip time", TIME, "RTT (ms)",
+        f"Points, the pings; lines, the smoothed round-trip time that each sender sees.{left}",
+        [*_pings(measured), *(_column(i, f, "rtt_ms") for i, f in enumerate(shown))],
+    )  # fmt: skip
+    window = Picture(
+        "window", "Window", TIME, "packets", f"The congestion window of each flow.{left}",
+        [_column(i, f, "cwnd_packets") for i, f in enumerate(shown)],
+    )  # fmt: skip
+    losses = Picture(
+        "losses", "Retransmits", TIME, "packets, cumulative",
+        f"The retransmitted packets of each flow since its start.{left}",
+        [_column(i, f, "retransmits") for i, f in enumerate(shown)],
+    )  # fmt: skip
+    delay = Picture(
+        "delay", "Distribution of latency", "round trip (ms)", "share of pings",
+        "Which share of the pings took at most so long, idle and under load.",
+        list(_distributions(measured)),
+    )  # fmt: skip
+    every = (throughput, rtt, window, losses, delay)
+    for picture in every:
+        picture.lines[:] = [line for line in picture.lines if any(y is not None for y in line.y)]
+    return [picture for picture in every if picture.lines]
+
+
+def _column(place: int, flow: Flow, name: str) -> Line:
+    rows = [
+        (t, y) for t, y in zip(flow.columns.get("t_s", ()), flow.columns.get(name, ()), strict=False) if t is not None
+    ]
+    return Line(flow.id, place, "line", [t for t, _ in rows], [y for _, y in rows])
+
+
+def _goodput(place: int, flow: Flow) -> Line:
+    acked = flow.acked()
+    steps = [(t1, (b1 - b0) * 8e-6 / (t1 - t0)) for (t0, b0), (t1, b1) in itertools.pairwise(acked)]
+    return Line(flow.id, place, "line", [t for t, _ in steps], [rate for _, rate in steps])
+
+
+def _together(measured: Measurement) -> list[Line]:
+    out = []
+    for way in DIRECTIONS[::-1]:
+        flows = [f.acked() for f in measured.flows if f.direction == way]
+        if len(flows) < 2:  # noqa: PLR2004 - one is drawn already
+            continue
+        times: list[float] = []
+        rates: list[float | None] = []
+        for begin, end in measured.loads(way):
+            # Whole steps of about a second from the load's first sample to its last: none is partly empty.
+            inside = [t for acked in flows for t, _ in acked if begin <= t <= end]
+            if not inside or max(inside) <= min(inside):
+                continue
+            first, last = min(inside), max(inside)
+            count = max(1, round(last - first))
+            edges = [first + (last - first) * i / count for i in range(count + 1)]
+            for t0, t1 in itertools.pairwise(edges):
+                bits = 8e-6 * sum(_delivered(acked, t1) - _delivered(acked, t0) for acked in flows if acked)
+                times.append((t0 + t1) / 2)
+                rates.append(bits / (t1 - t0))
+            # Between two loads nothing is drawn.
+            times.append(last)
+            rates.append(None)
+        out.append(Line(f"all {way}", None, "dotted", times, rates))
+    return out
+
+
+def _delivered(acked: Sequence[tuple[float, float]], at: float) -> float:
+    """Bytes delivered until a time, interpolated between samples."""
+    place = bisect.bisect_right(acked, at, key=lambda row: row[0])
+    if place == 0:
+        return acked[0][1]
+    if place == len(acked):
+        return acked[-1][1]
+    (t0, b0), (t1, b1) = acked[place - 1], acked[place]
+    return b0 + (b1 - b0) * (at - t0) / (t1 - t0)
+
+
+def _pings(measured: Measurement) -> list[Line]:
+    out = []
+    for train in measured.pings:
+        rows = list(train.rtts())
+        out.append(Line(train.id or "pings", None, "points", [t for t, _ in rows], [rtt for _, rtt in rows]))
+    return out
+
+
+def _distributions(measured: Measurement) -> list[Line]:
+    out = []
+    styles: tuple[Any, ...] = ("dashed", "line", "dotted")
+    ways = [(f"load {way}", measured.loads(way)) for way in DIRECTIONS[::-1]]
+    if measured.together:
+        ways = [("load both ways", measured.loads())]
+    for style, (name, spans) in zip(styles, [("idle", measured.spans("idle")), *ways], strict=False):
+        values = sorted(rtt for rtt in measured.rtts(spans) if rtt is not None)
+        if values:
+            every = max(1, len(values) // 500)
+            kept = list(range(every - 1, len(values), every))
+            out.append(Line(name, None, style, [values[i] for i in kept], [(i + 1) / len(values) for i in kept]))
+    return out
+
+
+def show(measured: Measurement, out: Console, model: Twin | None = None) -> None:
+    """Prints it: the answer, tables, what the instrument says of itself, the path model."""
+    from narrows.render.run import table  # noqa: PLC0415
+
+    for at, sentence in enumerate(sentences(measured)):
+        out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
+    for shown in (latencies(measured), flows(measured)):
+        if shown.rows:
+            out.print()
+            table(out, shown)
+    out.print()
+    for line in (own_error(measured), *notes(measured)):
+        out.print(line, markup=False, soft_wrap=True)
+    if model is not None:
+        out.print()
+        for line in twin_lines(model):
+            out.print(line, markup=False, soft_wrap=True)
+
+
+def document(measured: Sequence[Measurement], names: Sequence[str], models: Sequence[Twin | None]) -> Json:
+    """What the report page shows of measurements."""
+    runs = [_run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)]
+    return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
+
+
+def _run(measured: Measurement, name: str, model: Twin | None) -> Json:
+    from narrows.render.report import drawn  # noqa: PLC0415 - which needs all that a page needs
+
+    toml = model.toml() if model else ""
+    told = measured.json
+    return {
+        "name": name,
+        "answer": sentences(measured),
+        "sure": [own_error(measured), *notes(measured), *(twin_lines(model) if model else [])],
+        "tables": [
+            {
+                "caption": t.caption,
+                "words": t.words,
+                "numbers": t.numbers,
+                "rows": [[[c.text, c.path] for c in r] for r in t.rows],
+            }
+            for t in (latencies(measured), flows(measured))
+        ],
+        "notes": [],
+        **drawn(pictures(measured)),
+        "verdicts": None,
+        "flows": [flow.id for flow in measured.flows],
+        "toml": toml,
+        "canonical": toml,
+        "command": "narrows run scenario.toml, with flows of your choice added",
+        "provenance": [
+            ["narrows", str(told.get("narrows") or __version__)],
+            ["host", measured.host],
+            ["test", measured.test],
+            ["started", measured.started],
+            ["kernel", str((told.get("host") or {}).get("kernel") or "")],
+        ],
+        "evidence": None,
+        "figures": answer(measured).json() | {"flows": [{"id": f.id, **f.told} for f in measured.flows[:200]]},
+    }

@@ -1,0 +1,201 @@
+"""Measuring a path: `narrows-host measure` does it, once for each way, and here it is made one measurement."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+
+from narrows.errors import EngineError, NarrowsError
+from narrows.host import live
+from narrows.measure.result import Direction, Json, Measurement
+
+BOTH = "both"
+"""The default test: many flows down, then many flows up, each way alone, as a twin needs it."""
+
+LOADER = "cubic"
+"""Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who fills buffers."""
+
+TESTS = (
+    BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
+    "page_sequential", "ping",
+)  # fmt: skip
+
+MOST_STREAMS = 128
+"""Each way."""
+
+Progress = Callable[[float, float], object]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after the load had begun: what was seen until then.
+
+    Attributes:
+        measured: The measurement so far.
+        said: What the instrument said beside it.
+    """
+
+    def __init__(self, measured: Measurement, said: list[str]) -> None:
+        """With what there is."""
+        super().__init__()
+        self.measured = measured
+        self.said = said
+
+
+def measure(
+    host: str, arguments: Sequence[str] = (), *, test: str = BOTH, progress: Progress | None = None
+) -> tuple[Measurement, list[str]]:
+    """Measures; answers what the instrument said beside it, too.
+
+    Args:
+        host: A name, an address, or the URL of something to download.
+        arguments: Options of `narrows-host measure`.
+        test: One of `TESTS`.
+        progress: Called now and then with the time and the end, in s; what it raises stops the measurement.
+
+    Raises:
+        EngineError: If it cannot be measured. If only the second of both ways cannot, that is said beside the first.
+        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
+    """
+    if test == BOTH and host.startswith(("http://", "https://")):
+        # A web server only gives, by a congestion control of its own.
+        test = "tcp_ndown"
+    parts = ("tcp_ndown", "tcp_nup") if test == BOTH else (test,)
+    if test == BOTH and "--cc" not in arguments:
+        arguments = [*arguments, "--cc", LOADER]
+    done: list[Measurement] = []
+    said: list[str] = []
+    for at, part in enumerate(parts):
+        tell = None if progress is None else _part(progress, at, len(parts))
+        try:
+            text, beside = live.measure([host, "--test", part, *_limited(arguments, done, len(parts))], tell)
+        except EngineError as error:
+            if not done:
+                raise
+            said.append(f"{part} was not measured: {error}")
+            break
+        except KeyboardInterrupt:
+            # The next part had not begun: those before it are whole.
+            if not done:
+                raise
+            done[-1].json.setdefault("data", {})["stopped_by"] = "user"
+            break
+        done.append(Measurement.parse(text, "the measurement"))
+        said += [beside] if beside else []
+        if done[-1].stopped_by in {"user", "lost"}:
+            break
+    measured = joined(done, test)
+    if done[-1].interrupted:
+        raise Interrupted(measured, said)
+    return measured, said
+
+
+def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) -> list[str]:
+    """The arguments of the next part, which shares `--max-data` with those before it and those to come."""
+    words = [*arguments, "--parts", str(parts - len(done))] if parts > len(done) + 1 else list(arguments)
+    most = (done[0].json.get("asked") or {}).get("max_data_bytes") if done else None
+    if most is not None:
+        moved = sum(int((one.json.get("data") or {}).get("moved_bytes") or 0) for one in done)
+        words += ["--max-data", f"{max(1, most - moved)}B"]
+    return words
+
+
+def simulated(
+    file: str, passed: Mapping[str, str | None], *, test: str = BOTH, progress: Progress | None = None
+) -> Measurement:
+    """Measures the path of a scenario in the simulator, as if this were its near end.
+
+    Raises:
+        NarrowsError: If it is no scenario, or an option is for real paths only.
+    """
+    from narrows.measure.simulated import Plan  # noqa: PLC0415
+    from narrows.measure.simulated import measure as play  # noqa: PLC0415
+    from narrows.runs.scenario import load  # noqa: PLC0415 - a real path needs neither
+
+    odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
+    if odd or test != BOTH:
+        name = odd[0].replace("_", "-") if odd else "test"
+        raise NarrowsError(
+            f"--{name} is for a host, not for a scenario\n    write: narrows measure {file} with --streams or --cc only"
+        )
+    scenario = load(file)
+    path = scenario.path
+    if path is None:
+        raise NarrowsError(f"{file}: a measurement needs a [path], and this scenario has none")
+    ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
+    streams = passed.get("streams") or "12"
+    if not streams.isdecimal() or not 1 <= int(streams) <= MOST_STREAMS:
+        raise NarrowsError(f"--streams {streams}: a number from 1 to {MOST_STREAMS}")
+    plan = Plan(cc=passed.get("cc") or "cubic", streams=int(streams), ways=ways)
+    measured = play(path, plan, progress=progress)
+    asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
+    return Measurement.of(measured.json | {"asked": asked})
+
+
+def _part(progress: Progress, at: int, of: int) -> Progress:
+    return lambda now, end: progress(at * end + now, of * end)
+
+
+def joined(parts: Sequence[Measurement], test: str) -> Measurement:
+    """One after the other on one time axis; what is told once is the first one's."""
+    whole: Json = copy.deepcopy(parts[0].json)
+    if len(parts) > 1:
+        whole["asked"] = (whole.get("asked") or {}) | {"test": test}
+    end = _end(parts[0])
+    for part in parts[1:]:
+        more = copy.deepcopy(part.json)
+        for phase in more.get("phases") or []:
+            phase["from_s"] += end
+            phase["to_s"] += end
+        for flow in more.get("flows") or []:
+            flow["from_s"] += end
+            flow["to_s"] += end
+            _shift(flow, end)
+        for train in more.get("pings") or []:
+            _shift(train, end)
+        for key in ("phases", "flows", "pings"):
+            whole[key] = [*(whole.get(key) or []), *(more.get(key) or [])]
+        _add(whole, more)
+        end += _end(part)
+    return summarized(Measurement.of(whole))
+
+
+def summarized(measured: Measurement) -> Measurement:
+    """With the latencies that every command shows in its JSON, too."""
+    measured.json["latency_ms"] = (measured.json.get("latency_ms") or {}) | measured.latency_json()
+    return measured
+
+
+def _end(measured: Measurement) -> float:
+    times = [p.to_s for p in measured.phases] + [f.to_s for f in measured.flows]
+    return max([*times, *(t for train in measured.pings for t, _ in train.rtts())], default=0.0)
+
+
+def _shift(row: Json, by: float) -> None:
+    at = row["columns"].index("t_s") if "t_s" in (row.get("columns") or []) else None
+    for sample in row.get("samples") or []:
+        if at is not None and sample[at] is not None:
+            sample[at] = round(sample[at] + by, 6)
+
+
+def _add(whole: Json, more: Json) -> None:
+    """Data add up, and of errors the worst counts."""
+    data, also = whole.get("data"), more.get("data")
+    if data and also:
+        for key in ("planned_bytes", "moved_bytes"):
+            data[key] = (data.get(key) or 0) + (also.get(key) or 0)
+        most = (whole.get("asked") or {}).get("max_data_bytes")
+        if most:
+            # What the first did not move of its share the second may.
+            data["planned_bytes"] = min(data["planned_bytes"], most)
+        if data.get("stopped_by") == "duration" or also.get("stopped_by") in {"user", "lost"}:
+            data["stopped_by"] = also.get("stopped_by")
+    error, worse = whole.get("own_error"), more.get("own_error")
+    if error and worse:
+        late, later = error.get("lateness_ms") or {}, worse.get("lateness_ms") or {}
+        error["lateness_ms"] = {k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")}
+        said = [*(error.get("notes") or []), *(worse.get("notes") or [])]
+        error["notes"] = list(dict.fromkeys(said))
+        if error.get("leaving_ms") is not None and worse.get("leaving_ms") is not None:
+            error["leaving_ms"] = max(error["leaving_ms"], worse["leaving_ms"])
+        for key in ("socket_drops", "cpu_pct"):
+            error[key] = max(error.get(key) or 0, worse.get(key) or 0)

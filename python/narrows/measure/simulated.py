@@ -1,0 +1,211 @@
+"""A measurement of a path that the simulator plays: the near end's view, and nothing that it could not see.
+
+The near end has its pings, and of each flow what the sender's `TCP_INFO` tells: bytes acknowledged, window, smoothed
+RTT, packets sent again (of flows that go down the far end sends these along). Queues, drops and the path's parameters
+stay behind.
+
+First nothing is sent, then flows go down, then, after a pause, flows go up: each way is loaded alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from narrows import __version__
+from narrows.measure.result import DIRECTIONS, Column, Direction, Json, Measurement, Phase, Pings, Spread, short
+from narrows.measure.result import Flow as Flow_
+from narrows.runs.run import run
+from narrows.runs.scenario import Flow, Path, Ping, Scenario
+
+_MSS = 1448
+_ROUNDING_S = 1e-9
+_SAMPLED = ("delivered_bytes", "cwnd_packets", "rtt_ms", "retransmits", "pacing_mbit")
+_COLUMNS = ("acked_bytes", "cwnd_packets", "rtt_ms", "retransmits", "pacing_mbit")
+"""What the simulator calls them, and what `TCP_INFO` does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How a path is measured.
+
+    Attributes:
+        cc: The congestion control that loads it.
+        streams: So many flows each way.
+        idle_s: Before the first load, in s.
+        load_s: Of each load, in s.
+        pause_s: Between the loads and after the last, in s.
+        ping_ms: Between two pings, in ms.
+        sample_ms: Between two samples of a flow, in ms.
+        ways: Which ways are loaded, in this order.
+        at_once: All ways are loaded at the same time instead of one after the other.
+    """
+
+    cc: str = "cubic"
+    streams: int = 4
+    idle_s: float = 3.0
+    load_s: float = 10.0
+    pause_s: float = 2.0
+    ping_ms: float = 20.0
+    sample_ms: float = 100.0
+    ways: tuple[Direction, ...] = DIRECTIONS[::-1]
+    at_once: bool = False
+
+    def times(self) -> dict[Direction, tuple[float, float]]:
+        """From when to when each way is loaded."""
+        out: dict[Direction, tuple[float, float]] = {}
+        at = self.idle_s
+        for way in self.ways:
+            out[way] = (at, at + self.load_s)
+            at += 0.0 if self.at_once else self.load_s + self.pause_s
+        return out
+
+    def end_s(self) -> float:
+        """When all is over."""
+        return self.idle_s + (1 if self.at_once else len(self.ways)) * (self.load_s + self.pause_s)
+
+
+def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) -> Scenario:
+    """The scenario that the simulator runs; `beside` are flows of others, which the measurement does not see."""
+    flows = [
+        Flow(plan.cc, id=f"{way}{n}", direction=way, start=f"{begin}s", stop=f"{end}s")
+        for way, (begin, end) in plan.times().items()
+        for n in range(plan.streams)
+    ]
+    return Scenario(
+        path,
+        flows=[*flows, *beside],
+        probes=[Ping(interval=f"{plan.ping_ms:g}ms")],
+        duration=f"{plan.end_s()}s",
+        warmup="0s",
+        seed=seed,
+        start_jitter="50ms",
+    )
+
+
+def measure(
+    path: Path,
+    plan: Plan | None = None,
+    *,
+    seed: int = 1,
+    beside: Sequence[Flow] = (),
+    progress: Callable[[float, float], object] | None = None,
+) -> Measurement:
+    """Measures a path in the simulator.
+
+    >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=Path(rate="5Mbit", buffer="50kB"))
+    >>> seen = measure(path, Plan(load_s=3.0))
+    >>> round(seen.rate_mbit("down")), seen.latency("idle").min < 21
+    (18, True)
+
+    Raises:
+        ScenarioError: If the path is not right.
+    """
+    seen = watch(path, plan or Plan(), seed=seed, beside=beside, progress=progress)
+    return Measurement.of(_tree(seen, plan or Plan()) | {"latency_ms": seen.latency_json()})
+
+
+def watch(
+    path: Path,
+    plan: Plan,
+    *,
+    seed: int,
+    beside: Sequence[Flow] = (),
+    progress: Callable[[float, float], object] | None = None,
+) -> Measurement:
+    """The same without its JSON, for callers that simulate many paths."""
+    done = run(
+        scenario(path, plan, seed=seed, beside=beside), sample_interval=f"{plan.sample_ms:g}ms", progress=progress
+    )
+    times = plan.times()
+    samples = done.samples
+    t_s, *values = (samples[name].to_pylist() for name in ("t_s", *_SAMPLED))
+    rows: dict[str, list[int]] = {}
+    for at, name in enumerate(samples["flow"].cast("string").to_pylist()):
+        rows.setdefault(name, []).append(at)
+    flows = []
+    own = {f"{way}{n}" for way in times for n in range(plan.streams)}
+    for told in done.flows:
+        if told["id"] not in own:
+            continue
+        way: Direction = "up" if told["id"].startswith("up") else "down"
+        begin, end = times[way]
+        mine = [at for at in rows.get(told["id"], ()) if t_s[at] <= end + _ROUNDING_S]
+        columns: dict[str, Column] = {"t_s": [begin, *(t_s[at] for at in mine)]}
+        for name, zero, column in zip(_COLUMNS, (0, None, None, 0, None), values, strict=True):
+            columns[name] = [zero, *(column[at] for at in mine)]
+        acked = columns["acked_bytes"][-1] or 0
+        about = {
+            "bytes": acked,
+            "goodput_mbit": short(acked * 8e-6 / (end - begin)),
+            "retransmits": told["retransmits"],
+            "retransmit_rate": told["run_retransmit_rate"],
+            "mss_bytes": _MSS,
+        }
+        flows.append(Flow_(told["id"], way, "tcp", told["cc"], begin, end, about, columns))
+    sent, rtts = (done.pings[name].to_pylist() for name in ("t_s", "rtt_ms"))
+    answered = sum(rtt is not None for rtt in rtts)
+    pings = Pings("ping0", "udp", None, plan.ping_ms, len(rtts), answered, {"t_s": sent, "rtt_ms": rtts})
+    phases = [Phase("idle", 0.0, plan.idle_s)]
+    for begin, end in dict.fromkeys(times.values()):
+        phases += [Phase("loaded", begin, end, plan.cc), Phase("recovery", end, end + plan.pause_s)]
+    return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, [pings])
+
+
+def _tree(seen: Measurement, plan: Plan) -> Json:
+    return {
+        "measurement": 1,
+        "narrows": __version__,
+        "id": "",
+        "started": "",
+        "asked": {
+            "host": "simulated",
+            "test": "simulated",
+            "streams": plan.streams,
+            "cc": [plan.cc],
+            "duration_s": plan.load_s,
+            "idle_s": plan.idle_s,
+        },
+        "peer": {"address": "simulated", "speaks": "simulator"},
+        "phases": [{"name": p.name, "from_s": p.from_s, "to_s": p.to_s, "cc": p.cc} for p in seen.phases],
+        "flows": [_flow(flow) for flow in seen.flows],
+        "pings": [
+            {
+                "id": train.id,
+                "protocol": train.protocol,
+                "dscp": None,
+                "interval_ms": train.interval_ms,
+                "sent": train.sent,
+                "received": train.received,
+                "columns": list(train.columns),
+                "samples": _rows(train.columns),
+            }
+            for train in seen.pings
+        ],
+    }
+
+
+def _rows(columns: Mapping[str, Column]) -> list[list[float | None]]:
+    return [[short(value) for value in row] for row in zip(*columns.values(), strict=True)]
+
+
+def _flow(flow: Flow_) -> Json:
+    spread = Spread.of(flow.columns["rtt_ms"]).json()
+    return {
+        "id": flow.id,
+        "direction": flow.direction,
+        "protocol": flow.protocol,
+        "cc": flow.cc,
+        "dscp": "BE",
+        "ecn": None,
+        "from_s": flow.from_s,
+        "to_s": flow.to_s,
+        **flow.told,
+        "rtt_ms": {k: spread[k] for k in ("min", "mean", "p50", "p95", "p99")},
+        "columns": list(flow.columns),
+        # Counts stay whole, however large.
+        "samples": [
+            [value if name == "acked_bytes" else short(value) for name, value in zip(flow.columns, row, strict=True)]
+            for row in zip(*flow.columns.values(), strict=True)
+        ],
+    }

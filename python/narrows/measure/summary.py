@@ -1,0 +1,216 @@
+"""What a measurement answers: rates, latency idle and loaded, the increase, a grade, round trips per minute.
+
+Sources: the grade is DSLReports' (dslreports.com/faq/17930): the mean of what latency increases under download and
+under upload; LibreQoS and 8x8 use the same thresholds. Round trips per minute are what
+draft-ietf-ippm-responsiveness counts, 60 s over a round trip under load, but of pings of their own beside the load
+and not of HTTP requests upon it: the two are not the same number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
+
+Span = tuple[float, float]
+
+GRADES: tuple[tuple[float, str], ...] = ((5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D"))
+"""Below so many ms of increase, this grade; F beyond."""
+
+MINUTE_MS = 60_000
+
+FEWEST_PINGS = 20
+"""A grade needs so many answered pings, idle and under load: ten on each side of their median."""
+
+SILENT_S, SILENT_PINGS = 2.0, 5
+"""Connectivity is lost where no ping is answered for so long, and so many in a row are not."""
+
+AWAITED_S = 1.0
+"""After the last ping, answers are awaited for so long."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A time during which no ping was answered.
+
+    Attributes:
+        from_s: When the first unanswered ping was sent, in s.
+        to_s: When the next answered one was sent, in s; the end of the measurement where there is none.
+        ended: Whether pings were answered again afterwards.
+        data_arrived: Whether a flow still delivered data: then it is the pings that were not answered.
+    """
+
+    from_s: float
+    to_s: float
+    ended: bool
+    data_arrived: bool
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "from_s": short(self.from_s),
+            "to_s": short(self.to_s),
+            "ended": self.ended,
+            "data_arrived": self.data_arrived,
+        }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The figures that come first; None where that was not measured.
+
+    Attributes:
+        rates_mbit: By direction, payload.
+        idle: Round trips while nothing else went on.
+        loaded: By direction, round trips under its load.
+        every: Round trips under any load.
+        lost: Share of pings not answered, idle and loaded.
+        together: Both directions were loaded at the same time: they have one distribution.
+        by_cc: By congestion control, and by direction (`both` for both at once), where several took turns.
+        outages: Times without any answered ping.
+    """
+
+    rates_mbit: dict[Direction, float]
+    idle: Spread
+    loaded: dict[Direction, Spread]
+    every: Spread
+    lost: tuple[float | None, float | None]
+    together: bool = False
+    by_cc: dict[str, dict[str, Spread]] = field(default_factory=dict)
+    outages: tuple[Outage, ...] = ()
+
+    @property
+    def connectivity_lost(self) -> bool:
+        """Neither pings nor data got through for a while."""
+        return any(not outage.data_arrived for outage in self.outages)
+
+    @property
+    def too_few(self) -> tuple[int, int] | None:
+        """How many pings were answered, idle and under load, where that is too few for a grade."""
+        # A count of zero beside a mean was not told.
+        counts = (self.idle.n, min((s.n for s in self.loaded.values()), default=self.every.n))
+        return counts if any(0 < n < FEWEST_PINGS for n in counts) else None
+
+    @property
+    def increase_ms(self) -> float | None:
+        """What a round trip takes longer under load: the mean over the directions of the difference of the means."""
+        if self.idle.mean is None:
+            return None
+        more = [s.mean - self.idle.mean for s in self.loaded.values() if s.mean is not None]
+        if not more and self.every.mean is not None:
+            more = [self.every.mean - self.idle.mean]
+        return max(0.0, sum(more) / len(more)) if more else None
+
+    @property
+    def grade(self) -> str | None:
+        """On DSLReports' scale; None where too few pings were answered, or none for a while."""
+        more = self.increase_ms
+        return None if more is None or self.outages or self.too_few else grade(more)
+
+    @property
+    def trips_per_minute(self) -> float | None:
+        """So many round trips, one after the other, fit into a minute under load, by their mean."""
+        return MINUTE_MS / self.every.mean if self.every.mean else None
+
+    def json(self) -> Json:
+        """For programs; units in the names."""
+        return {
+            "rates_mbit": {way: short(rate) for way, rate in self.rates_mbit.items()},
+            "latency_ms": {
+                "idle": self.idle.json(),
+                "loaded": self.every.json(),
+                **{way: spread.json() for way, spread in self.loaded.items()},
+            },
+            "latency_by_cc_ms": {
+                cc: {way: spread.json() for way, spread in ways.items()} for cc, ways in self.by_cc.items()
+            },
+            "increase_ms": short(self.increase_ms),
+            "grade": self.grade,
+            "grade_scale": SCALE,
+            "trips_per_minute": short(self.trips_per_minute),
+            "pings_lost": {"idle": short(self.lost[0]), "loaded": short(self.lost[1])},
+            "outages": [outage.json() for outage in self.outages],
+        }
+
+
+def grade(increase_ms: float) -> str:
+    """The grade of an increase.
+
+    >>> grade(4.9), grade(5), grade(199), grade(400)
+    ('A+', 'A', 'C', 'F')
+    """
+    return next((name for below, name in GRADES if increase_ms < below), "F")
+
+
+SCALE = ", ".join(f"{name} below {below:g} ms" for below, name in GRADES) + ", F from there on"
+"""The scale as it is printed with every grade."""
+
+
+def answer(measured: Measurement) -> Answer:
+    """What it comes to."""
+    rates = {way: rate for way in DIRECTIONS if (rate := measured.rate_mbit(way)) is not None}
+    loaded = {way: s for way in DIRECTIONS if measured.loads(way) and (s := measured.under_load(way)).n}
+    idle_spans = measured.spans("idle")
+    return Answer(
+        rates,
+        measured.latency("idle"),
+        loaded,
+        measured.latency("loaded"),
+        (_lost(measured.rtts(idle_spans)), _lost(measured.rtts(measured.loads(), settle_s=SETTLE_S))),
+        measured.together,
+        _by_cc(measured),
+        tuple(outages(measured)),
+    )
+
+
+def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
+    names = list(dict.fromkeys(f.cc for f in measured.flows if f.cc is not None))
+    if len(names) < 2:  # noqa: PLR2004 - one has no turns
+        return {}
+    out: dict[str, dict[str, Spread]] = {}
+    for cc in names:
+        ways: tuple[Direction | None, ...] = (None,) if measured.together else DIRECTIONS[::-1]
+        spreads = {way or "both": measured.under_load(way, cc) for way in ways if measured.loads(way, cc)}
+        out[cc] = {way: spread for way, spread in spreads.items() if spread.n}
+    return out
+
+
+def outages(measured: Measurement) -> list[Outage]:
+    """Times of `SILENT_S` and more during which no ping of any train was answered.
+
+    Pings whose answers may have come after the end of the measurement do not count: answers are awaited for a second,
+    and one may take twice as long as the slowest so far.
+    """
+    every = [list(train.rtts()) for train in measured.pings]
+    # Pings that nobody ever answered say nothing of a time.
+    trains = [rows for rows in every if any(rtt is not None for _, rtt in rows)]
+    sent = sorted((row for rows in trains for row in rows), key=lambda row: row[0])
+    slowest_s = max((rtt for _, rtt in sent if rtt is not None), default=0.0) / 1e3
+    answered = [at for at, (_, rtt) in enumerate(sent) if rtt is not None]
+    out = []
+    for before, after in itertools.pairwise([-1, *answered, len(sent)]):
+        first, ended = before + 1, after < len(sent)
+        if after - first < SILENT_PINGS:
+            continue
+        begin = sent[first][0]
+        end = sent[after][0] if ended else sent[-1][0]
+        certain = end if ended else end - max(0.0, 2 * slowest_s - AWAITED_S)
+        if certain - begin >= SILENT_S:
+            out.append(Outage(begin, end, ended, _arrived(measured, (begin, end))))
+    if measured.stopped_by == "lost" and all(outage.ended for outage in out):
+        # The far end was lost before so many pings could be.
+        last = max((phase.to_s for phase in measured.phases), default=0.0)
+        out.append(Outage(last, last, ended=False, data_arrived=False))
+    return out
+
+
+def _arrived(measured: Measurement, span: Span) -> bool:
+    """Whether flows delivered data in the middle half of a span: its edges are known to one ping only."""
+    quarter = (span[1] - span[0]) / 4
+    counts = [[n for t, n in flow.acked() if span[0] + quarter <= t <= span[1] - quarter] for flow in measured.flows]
+    return any(inside[-1] > inside[0] for inside in counts if inside)
+
+
+def _lost(rtts: list[float | None]) -> float | None:
+    return sum(rtt is None for rtt in rtts) / len(rtts) if rtts else None

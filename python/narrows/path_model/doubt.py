@@ -1,0 +1,76 @@
+"""How well a guess explains a measurement: the guess is simulated again with other seeds.
+
+The simulations differ from each other by chance alone. The measurement should differ from them no more than they do
+from each other; where it differs more, the guess does not explain it. The same simulations say how exactly such a load
+shows a rate: by the spread of the rates that they show for one hop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from statistics import fmean, stdev
+
+from narrows.path_model.features import Signs
+from narrows.path_model.fit import Guess, distance
+
+PLAYS = 4
+"""Simulations of the best guess with other seeds."""
+
+TIMES, BEYOND = 2.0, 0.5
+"""A guess explains a measurement that is at most so many times as far from its simulations as these are from each
+other, and at most so much more: real hosts differ from simulated ones by some of it."""
+
+
+FLOOR = 0.2
+"""Added to what chance does before anything is divided by it."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """How far a measurement is from what a guess shows.
+
+    Attributes:
+        apart: The mean distance between the measurement and the simulations.
+        chance: The mean distance between two simulations.
+        ratio: The measured rate over the mean of the simulated rates.
+        error: The standard error of the logarithm of that ratio.
+    """
+
+    apart: float
+    chance: float
+    ratio: float
+    error: float
+
+    @property
+    def misfit(self) -> bool:
+        """Whether the measurement is farther away than chance explains."""
+        return self.apart > TIMES * self.chance + BEYOND
+
+    @property
+    def unlike(self) -> float:
+        """The distance in units of what chance does."""
+        return self.apart / (self.chance + FLOOR)
+
+    @property
+    def why(self) -> str:
+        """The reason, for a misfit."""
+        return (
+            f"no path that was tried shows what was measured: the nearest differs by {self.apart:.2g}, "
+            f"two simulations of it by {self.chance:.2g}"
+        )
+
+
+def doubt(seen: Signs, plays: Sequence[Signs], guess: Guess) -> Doubt | None:
+    """Compares a measurement with simulations of a guess; None where there are too few."""
+    if len(plays) < 2:  # noqa: PLR2004 - a spread needs two
+        return None
+    rates = [math.log(shown.rate_mbit) for shown in plays]
+    return Doubt(
+        fmean(distance(seen, shown, guess, forgiving=True) for shown in plays),
+        fmean(distance(a, b, guess, forgiving=True) for a, b in permutations(plays, 2)),
+        math.exp(math.log(seen.rate_mbit) - fmean(rates)),
+        stdev(rates) * math.sqrt(1 + 1 / len(rates)),
+    )

@@ -1,0 +1,274 @@
+"""What a load shows of the way that it goes: the statistics that a path is inferred from.
+
+All of them can be had from a real measurement and from a simulated one by the same code; nothing here knows a path.
+Delays are what pings and flows take beyond the idle round trip. Rates count whole frames, as buffers and links do.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from narrows.measure.result import Direction, Flow, Measurement, Spread
+
+SETTLE = 0.2
+"""The first part of a load, left out of what is steady."""
+
+HEADERS = 66
+"""Of a frame: Ethernet's 14 bytes, IPv4's 20, TCP's 20 with 12 of timestamps."""
+
+FRAME = 1514
+PING_BYTES = 106
+"""A ping's frame: 64 bytes of payload."""
+
+LEAST_PINGS = 20
+ROW_BYTES = 115
+"""What a row of the far end's samples takes on the wire: 16 numbers and what stands between them, and its share of
+headers. Twelve flows with a row each 100 ms make 0.11 Mbit/s: what was missing on every emulated path, slow or fast."""
+
+MOST_PACKETS, LEAST_LOAD_S = 500_000, 2.0
+"""So many packets of a load are looked at, for the search repeats it some sixty times; and so many seconds at least."""
+
+BUSY_S, LEAST_BUSY_S = 0.4, 1.0
+"""A window of a queue that never empties, and how long such windows must be together."""
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Of one way under load.
+
+    Attributes:
+        span: From when to when, s.
+        idle_ms: The idle round trip.
+        rate_mbit: Whole frames delivered over the steady part, all flows together.
+        top_mbit: The most over a fifth of a second.
+        busy_mbit: While every ping found a queue; None if that never lasted.
+        spread: Of the rates of such windows: from the tenth to the ninetieth percentile, over the median.
+        wait_ms: What pings waited in the steady part: quantiles 10, 50, 95.
+        peak_ms: What all but a few of the pings waited at most, the start included.
+        late_peak_ms: The same of the steady part.
+        flow_wait_ms: What flows waited by their smoothed RTT: the median over all samples.
+        again: Packets sent again over packets delivered, steady part.
+        early_again: The same of the whole load.
+        burst_bytes: What passed beyond the steady rate, at most, between any two moments of the part before.
+        packets: Delivered in the steady part.
+        pings_lost: Share of pings in the steady part without an answer.
+        pings: So many were sent in it.
+        noise_ms: What an idle path and a late instrument add to round trips: to the median, the 95th percentile, the
+            peak.
+    """
+
+    span: tuple[float, float]
+    idle_ms: float
+    rate_mbit: float
+    top_mbit: float
+    busy_mbit: float | None
+    spread: float | None
+    wait_ms: tuple[float, float, float]
+    peak_ms: float
+    late_peak_ms: float
+    flow_wait_ms: float | None
+    again: float | None
+    early_again: float | None
+    burst_bytes: float
+    packets: float
+    pings_lost: float
+    pings: int
+    noise_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+def idle_ms(measured: Measurement) -> float | None:
+    """The round trip of an empty path: the least of the idle ones, or of all where nothing was idle."""
+    idle = Spread.of(measured.rtts(measured.spans("idle")))
+    if idle.min is not None:
+        return idle.min
+    every = [rtt for train in measured.pings for _, rtt in train.rtts()]
+    flows = [rtt for flow in measured.flows for rtt in flow.columns.get("min_rtt_ms", [])]
+    return Spread.of([*every, *flows]).min
+
+
+def longest(measured: Measurement, way: Direction) -> tuple[float, float] | None:
+    """The longest load of this way, of which no more is looked at than can be simulated often."""
+    spans = measured.loaded(way)
+    if not spans:
+        return None
+    begin, end = max(spans, key=lambda span: span[1] - span[0])
+    rate = measured.rate_mbit(way) or 0.0
+    most = MOST_PACKETS * FRAME * 8e-6 / rate if rate > 0 else math.inf
+    return begin, min(end, begin + max(LEAST_LOAD_S, most))
+
+
+def signs(measured: Measurement, way: Direction) -> Signs | None:
+    """What the load of this way shows; None where it was not loaded, or not watched."""
+    span = longest(measured, way)
+    base = idle_ms(measured)
+    if span is None or base is None:
+        return None
+    begin, end = span
+    steady = begin + SETTLE * (end - begin)
+    flows = [f for f in measured.flows if f.direction == way and f.protocol == "tcp" and begin <= f.from_s < end]
+    total = _sum([_frames(f) for f in flows], begin, end)
+    waits = [(t, rtt) for p in measured.pings for t, rtt in p.rtts() if begin <= t < end]
+    known = [(t, max(0.0, rtt - base)) for t, rtt in waits if rtt is not None]
+    late = [(t, w) for t, w in known if t >= steady]
+    if len(total) < 3 or len(late) < LEAST_PINGS:  # noqa: PLR2004 - a start, a middle, an end
+        return None
+    # What passed after the last sample is not known.
+    last = total[-1][0]
+    passed = _at(total, last) - _at(total, steady)
+    if passed <= 0 or last <= steady:
+        return None
+    own = _own_mbit(measured, way, flows, steady, last)
+    rate = passed * 8e-6 / (last - steady) + own
+    ordered = sorted(w for _, w in late)
+    asked = [rtt for t, rtt in waits if t >= steady]
+    rtts = [
+        rtt - base
+        for f in flows
+        for t, rtt in zip(f.columns.get("t_s", ()), f.columns.get("rtt_ms", ()), strict=False)
+        if t is not None and rtt is not None and steady <= t <= end
+    ]
+    again, early = (_again(flows, start, last) for start in (steady, begin))
+    packets = passed / FRAME
+    return Signs(
+        (begin, end),
+        base,
+        rate,
+        _top(total, 0.2),
+        *_busy(total, late, last, own),
+        (_q(ordered, 0.1), _q(ordered, 0.5), _q(ordered, 0.95)),
+        _q(sorted(w for _, w in known), 0.995),
+        _q(ordered, 0.995),
+        _q(sorted(rtts), 0.5) if rtts else None,
+        None if again is None else again / packets,
+        None if early is None else early * FRAME / max(FRAME, total[-1][1] - _at(total, begin)),
+        _burst(total, (rate - own) / 8e-6, steady),
+        packets,
+        sum(rtt is None for rtt in asked) / len(asked),
+        len(asked),
+        noise_ms(measured, base),
+    )
+
+
+def noise_ms(measured: Measurement, base: float) -> tuple[float, float, float]:
+    """What round trips have beyond the least one while nothing loads the path, and by how much pings left late.
+
+    A host that is late with its pings is as late with what comes back: a peak of a few late pings is no queue.
+    """
+    idle = sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
+    late = (measured.json.get("own_error") or {}).get("lateness_ms")
+    most = late.get("max") if isinstance(late, dict) else None
+    most = float(most) if isinstance(most, int | float) and math.isfinite(most) else 0.0
+    if not idle:
+        return 0.0, 0.0, most
+    return _q(idle, 0.5), _q(idle, 0.95), max(most, _q(idle, 0.995))
+
+
+def _q(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _frames(flow: Flow) -> list[tuple[float, float]]:
+    """Bytes of whole frames delivered so far."""
+    size = flow.segment_bytes
+    return [(t, acked * (size + HEADERS) / size) for t, acked in flow.acked()]
+
+
+def _at(points: Points, t: float) -> float:
+    """The value at a time, on the line between two samples; the last one beyond the end."""
+    at = bisect_right(points, t, key=lambda point: point[0])
+    if at == 0:
+        return 0.0
+    if at == len(points):
+        return points[-1][1]
+    (t0, v0), (t1, v1) = points[at - 1], points[at]
+    return v0 + (v1 - v0) * (t - t0) / (t1 - t0)
+
+
+def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float, float]]:
+    """All flows together, at the times of the one with the most samples."""
+    flows = [points for points in flows if points]
+    if not flows:
+        return []
+    times = [t for t, _ in max(flows, key=len) if begin <= t <= end]
+    total = [0.0] * len(times)
+    for points in flows:
+        # Both are in the order of time: one walk through each flow.
+        at, last = 0, len(points)
+        for i, t in enumerate(times):
+            while at < last and points[at][0] <= t:
+                at += 1
+            if at == last:
+                total[i] += points[-1][1]
+            elif at:
+                (t0, v0), (t1, v1) = points[at - 1], points[at]
+                total[i] += v0 + (v1 - v0) * (t - t0) / (t1 - t0)
+    return list(zip(times, total, strict=True))
+
+
+def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
+    """Packets sent again in this time."""
+    out, known = 0.0, False
+    for flow in flows:
+        points = [
+            (t, n)
+            for t, n in zip(flow.columns.get("t_s", ()), flow.columns.get("retransmits", ()), strict=False)
+            if t is not None and n is not None
+        ]
+        if points:
+            known = True
+            out += max(0.0, _at(points, end) - _at(points, begin))
+    return out if known else None
+
+
+def _top(total: Points, window_s: float) -> float:
+    """The most that passed in so much time, Mbit/s."""
+    best = 0.0
+    for t, v in total:
+        if t + window_s > total[-1][0]:
+            break
+        best = max(best, _at(total, t + window_s) - v)
+    return best * 8e-6 / window_s
+
+
+def _own_mbit(measured: Measurement, way: Direction, flows: Sequence[Flow], begin: float, end: float) -> float:
+    """What the measurement itself sends beside the flows: the far end tells of its flows while they run."""
+    if way == "up" or (measured.json.get("peer") or {}).get("speaks") != "narrows":
+        return 0.0
+    rows = sum(t is not None and begin <= t < end for f in flows for t in f.columns.get("t_s", ()))
+    return ROW_BYTES * rows * 8e-6 / (end - begin)
+
+
+def _busy(total: Points, waits: Points, end: float, own_mbit: float) -> tuple[float | None, float | None]:
+    """The rate while a queue never emptied, the median over windows in which every ping waited; and its spread.
+
+    The median, for what waits behind a hole is acknowledged late: a dip, and then a peak.
+    """
+    ordered = sorted(w for _, w in waits)
+    floor = max(1.0, 0.2 * _q(ordered, 0.5))
+    windows = int((end - waits[0][0]) / BUSY_S)
+    least = [math.inf] * windows
+    for t, wait in waits:
+        at = min(windows - 1, int((t - waits[0][0]) / BUSY_S))
+        least[at] = min(least[at], wait)
+    begins = [waits[0][0] + i * BUSY_S for i, wait in enumerate(least) if floor <= wait < math.inf]
+    if len(begins) * BUSY_S < LEAST_BUSY_S:
+        return None, None
+    rates = sorted((_at(total, b + BUSY_S) - _at(total, b)) * 8e-6 / BUSY_S for b in begins)
+    middle = _q(rates, 0.5) + own_mbit
+    return middle, (_q(rates, 0.9) - _q(rates, 0.1)) / middle if middle > 0 else None
+
+
+def _burst(total: Points, bytes_per_s: float, until: float) -> float:
+    """The most that passed beyond a steady rate between two moments, up to a third one."""
+    least, most = math.inf, 0.0
+    for t, v in total:
+        if t <= until:
+            beyond = v - bytes_per_s * t
+            least = min(least, beyond)
+            most = max(most, beyond - least)
+    return most

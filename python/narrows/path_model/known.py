@@ -1,0 +1,68 @@
+"""A value with its interval, built so that the value cannot lie outside.
+
+A quantity of the path model is a value and an interval, a value with one open end, an interval without a value, or
+unknown with the reason. Numbers that are not finite count as not known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from narrows.measure.result import Json, short
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value and its interval; the interval always contains the value.
+
+    An end that contradicts the value is moved to the value, so that no combination of estimates can produce an
+    interval beside it.
+
+    >>> Known(19.26, 19.43, 28.09).low
+    19.26
+
+    Attributes:
+        value: The most likely value; None where it cannot be told.
+        low: The lower end of the interval.
+        high: The upper end of the interval; None where there is none.
+        why: Why the value cannot be told, or not better.
+        unit: The scale of its relative errors.
+        grain: The scale of the errors of this measurement; the calibration says how many add to the unit.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+    unit: float = 0.0
+    grain: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Drops numbers that are not finite, and widens the interval until it contains the value."""
+        value, low, high = (
+            v if v is not None and math.isfinite(v) else None for v in (self.value, self.low, self.high)
+        )
+        if low is not None and high is not None and low > high:
+            low, high = high, low
+        if value is not None:
+            low = low if low is None else min(low, value)
+            high = high if high is None else max(high, value)
+        for name, number in (("value", value), ("low", low), ("high", high)):
+            object.__setattr__(self, name, number)
+
+    def holds(self, true: float) -> bool:
+        """Whether the interval contains this value; an open end contains everything beyond.
+
+        >>> Known(None, 3.0).holds(4.0), Known(None, 3.0).holds(2.0)
+        (True, False)
+        """
+        return (self.low is None or self.low <= true) and (self.high is None or true <= self.high)
+
+    def json(self) -> Json:
+        """The JSON object."""
+        return {"value": short(self.value), "low": short(self.low), "high": short(self.high), "why": self.why}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

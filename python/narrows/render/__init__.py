@@ -1,0 +1,1 @@
+"""Presentation: tables, sentences, pictures, the report page and the terminal. Figures are computed elsewhere."""

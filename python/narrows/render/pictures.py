@@ -1,0 +1,237 @@
+"""What there is to see of a run: the same pictures for Matplotlib, the terminal and the report page.
+
+Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one probe; every axis says
+its unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from narrows.runs.run import Run
+
+MOST_FLOWS = 24
+"""So many flows are drawn: eight colours, three kinds of line."""
+
+Style = Literal["line", "dashed", "dotted", "points"]
+"""How a line is drawn."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve; y is None where nothing was measured.
+
+    Attributes:
+        label: What it is.
+        flow: Whose colour it has: a place among the flows, or None for what is everybody's.
+        style: How it is drawn.
+        x: In the picture's unit, rising.
+        y: Likewise.
+    """
+
+    label: str
+    flow: int | None
+    style: Style
+    x: Sequence[float]
+    y: Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One pair of axes.
+
+    Attributes:
+        key: Its name for programs.
+        title: Its name for people.
+        x: What the x axis is, with its unit; time for all but one.
+        y: What the y axis is, with its unit.
+        about: What is to be seen, for who reads before looking and for who cannot look.
+        lines: What is drawn.
+    """
+
+    key: str
+    title: str
+    x: str
+    y: str
+    about: str
+    lines: list[Line] = field(default_factory=list)
+
+
+TIME = "time (s)"
+"""The x axis of everything that happens in time."""
+
+KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
+"""The pictures of every run, in the order in which they are shown."""
+
+EVERY = (*KEYS, "work")
+"""And, where a flow has an application that waits, what it waits for."""
+
+
+def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
+    """Every picture of a run, in the order of `EVERY`; those without a line are left out. `also` may name `pacing`.
+
+    Raises:
+        NarrowsError: If the run took no samples.
+    """
+    from narrows.errors import NarrowsError  # noqa: PLC0415
+
+    if run.queue_samples.num_rows == 0:
+        raise NarrowsError('there are no samples to draw: run with another sample_interval than "off"')
+    flows = list(_flows(run))
+    queues, drawn = _queues(run), _drawn(run)
+    throughput = Picture(
+        "throughput", "Throughput", TIME, "goodput (Mbit/s)",
+        f"Payload acknowledged of each flow, over the last tenth of a second (of a run of less than a second, a "
+        f"hundredth of that) or since the sample before; dotted, the rate of the path. What waited "
+        f"behind a lost packet counts when that is repaired: hence dips, and peaks above the rate.{drawn}",
+        [*_column(flows, "goodput_mbit"), *_rate(run)],
+    )  # fmt: skip
+    rtt = Picture(
+        "rtt", "Round-trip time", TIME, "RTT (ms)",
+        f"The smoothed round-trip time that each sender sees, none while nothing is connected; points, the "
+        f"pings.{drawn}",
+        [*_pings(run), *map(_measured, _column(flows, "rtt_ms"))],
+    )  # fmt: skip
+    window = Picture(
+        "window", "Window and packets in flight", TIME, "packets",
+        f"The congestion window of each flow, and dashed what it has in flight.{drawn}",
+        [
+            *_column(flows, "cwnd_packets", " cwnd"),
+            *_column(flows, "in_flight_packets", " in flight", "dashed"),
+        ],
+    )  # fmt: skip
+    queue = Picture(
+        "queue", "Queue", TIME, "backlog (kB)", "What waits at the bottleneck.",
+        [
+            Line(name, None, "line", _list(rows, "t_s"), [b / 1000 for b in _list(rows, "backlog_bytes")])
+            for name, rows in queues
+        ],
+    )  # fmt: skip
+    losses = Picture(
+        "losses", "Losses and marks", TIME, "packets, cumulative",
+        f"What the queue has dropped and marked, and what each sender has sent again, since the start.{drawn}",
+        [
+            *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q, rows in queues),
+            *(Line(f"{q}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for q, rows in queues),
+            *_column(flows, "retransmits", " sent again", "dashed"),
+        ],
+    )  # fmt: skip
+    delay = Picture(
+        "delay", "Distribution of delay", "delay (ms)", "share of packets",
+        "Which share of the packets waited at most so long in the queue, and which share of the pings took at most so "
+        "long, after the warm-up.",
+        list(_delays(run, [name for name, _ in queues])),
+    )  # fmt: skip
+    work = Picture(
+        "work", "What applications wait for", "time (ms)", "share",
+        "Which share of the pages, answers, transfers or datagrams of each flow with an application took at most so "
+        "long.",
+        list(_works(run)),
+    )  # fmt: skip
+    pacing = Picture(
+        "pacing", "Pacing", TIME, "rate (Mbit/s)",
+        "The rate at which each sender lets packets go, or sizes its bursts where it is not paced; dotted, the rate "
+        f"of the path.{drawn}",
+        [*_column(flows, "pacing_mbit"), *_rate(run)],
+    )  # fmt: skip
+    every = [throughput, rtt, window, queue, losses, delay, work, *([pacing] if "pacing" in also else [])]
+    return [picture for picture in every if any(line.x for line in picture.lines)]
+
+
+def _list(rows: pa.Table, column: str) -> list[Any]:
+    values: list[Any] = rows[column].to_pylist()
+    return values
+
+
+def _drawn(run: Run) -> str:
+    flows = len(run.flows)
+    return "" if flows <= MOST_FLOWS else f" The first {MOST_FLOWS} of {flows} flows are drawn."
+
+
+def _flows(run: Run) -> Iterator[tuple[int, str, pa.Table]]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    flow = run.samples["flow"].cast("string")
+    for place, figures in enumerate(run.flows[:MOST_FLOWS]):
+        yield place, figures["id"], run.samples.filter(pc.equal(flow, figures["id"]))
+
+
+def _column(
+    flows: list[tuple[int, str, pa.Table]], name: str, suffix: str = "", style: Style = "line"
+) -> Iterator[Line]:
+    for place, id_, rows in flows:
+        yield Line(id_ + suffix, place, style, _list(rows, "t_s"), _list(rows, name))
+
+
+def _measured(line: Line) -> Line:
+    """A round-trip time of zero is one that nobody has measured yet."""
+    return replace(line, y=[y or None for y in line.y])
+
+
+def _queues(run: Run) -> list[tuple[str, pa.Table]]:
+    """Every queue by its name; where there is only one, it needs none."""
+    rows = run.queue_samples
+    names = [queue["name"] for queue in run.json["queues"]]
+    if len(names) == 1:
+        return [("queue", rows)]
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    which = rows["queue"].cast("string")
+    return [(name, rows.filter(pc.equal(which, name))) for name in names]
+
+
+def _rate(run: Run) -> Iterator[Line]:
+    times = _list(run.queue_samples, "t_s")
+    path = run.json["path"]
+    rate = path["rate_mbit"]
+    yield Line(
+        "mean rate of the path" if path["varies"] else "rate of the path",
+        None,
+        "dotted",
+        [times[0], times[-1]],
+        [rate, rate],
+    )
+
+
+def _pings(run: Run) -> Iterator[Line]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    for number in range(len(run.json["probes"])):
+        rows = run.pings.filter(pc.equal(run.pings["probe"], number))
+        yield Line(f"ping{number}", None, "points", _list(rows, "t_s"), _list(rows, "rtt_ms"))
+
+
+def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    of = run.delays["of"].cast("string")
+    for kind, style in (("queue", "line"), ("probe", "dashed")):
+        here = run.delays.filter(pc.equal(of, kind))
+        for number in pc.unique(here["number"]).to_pylist():
+            rows = here.filter(pc.equal(here["number"], number))
+            if kind == "probe":
+                label = f"ping{number} RTT"
+            else:
+                label = f"wait in {queues[number] if number < len(queues) else f'queue {number}'}"
+            yield Line(label, None, style, _list(rows, "delay_ms"), _list(rows, "share"))  # type: ignore[arg-type]
+
+
+_WAITS_FOR = {"web": "pages", "rpc": "answers", "poisson": "transfers"}
+
+
+def _works(run: Run) -> Iterator[Line]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    here = run.delays.filter(pc.equal(run.delays["of"].cast("string"), "workload"))
+    for place in pc.unique(here["number"]).to_pylist():
+        rows = here.filter(pc.equal(here["number"], place))
+        flow = run.flows[place]
+        label = f"{flow['id']}: {_WAITS_FOR.get(flow['workload']['kind'], 'datagrams')}"
+        waits = _list(rows, "delay_ms")
+        # From nobody's share on: one page alone is a line, too.
+        yield Line(label, place, "line", waits[:1] + waits, [0.0, *_list(rows, "share")])

@@ -1,0 +1,257 @@
+"""The report: one page that needs nothing but itself.
+
+The page is built from `web/` and lies in the package; what is made here is the document that it shows. Every number in
+it is the run's own, and its words and tables are those of the command.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from narrows import __version__, _core
+from narrows.errors import NarrowsError
+from narrows.render import tables, words
+from narrows.render.pictures import TIME, Picture, pictures
+from narrows.render.terminal import printable
+from narrows.storage import output
+
+if TYPE_CHECKING:
+    from narrows.runs.run import Run
+
+TEMPLATE = FilePath(__file__).parents[1] / "pages" / "report.html"
+"""The page without a document; `make web` builds it."""
+
+MOST_VERDICTS = 20_000
+"""So many packets are told one by one: 300 kB of the page."""
+
+MOST_POINTS = 1500
+"""So many points of a line are drawn; of more, every second, third or nth."""
+
+_DATA = '<script id="document" type="application/json">null</script>'
+_TITLE = "<title>narrows</title>"
+_WITHOUT = "<noscript></noscript>"
+
+Json = dict[str, Any]
+
+
+def compare_report(
+    runs: Sequence[Run],
+    file: str | PathLike[str],
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> None:
+    """Writes one page about runs, side by side.
+
+    >>> import narrows as nw, tempfile, pathlib
+    >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+    >>> two = [nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="2s"), verdicts=1000) for cc in ("cubic", "bbr")]
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     nw.compare_report(two, pathlib.Path(there) / "two.html", names=["CUBIC", "BBR"])
+
+    Args:
+        runs: What to show; `run(..., verdicts=20_000)` has packets that were dropped, marked or lost one by one.
+        file: Where to write it.
+        names: Of the runs; their scenarios' titles by default.
+        title: Of the page; the names by default.
+
+    Raises:
+        NarrowsError: If a run took no samples.
+        OutputError: If the file cannot be written.
+    """
+    if not runs:
+        raise NarrowsError("compare_report needs a run")
+    write(document(runs, names=names, title=title), file)
+
+
+def write(made: Json, file: str | PathLike[str]) -> None:
+    """Writes the page of a document; see `compare_report`."""
+    output.write(file, page(made))
+
+
+def page(made: Json) -> str:
+    """The page as text; control characters in names and messages are shown as in the terminal."""
+    made = _printable(made)
+    told = "".join(f"<p>{html.escape(text)}</p>" for run in made["runs"] for text in [*run["answer"], *run["sure"]])
+    # In a script element only `<` can end the data; within JSON strings it may be written so.
+    data = json.dumps(made, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    parts = {
+        _DATA: _DATA.replace("null", data),
+        _TITLE: f"<title>{html.escape(made['title'])}</title>",
+        _WITHOUT: f"<noscript>{told}<p>The pictures need JavaScript.</p></noscript>",
+    }
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for place, part in parts.items():
+        before, _, after = text.partition(place)
+        text = before + part + after
+    return text
+
+
+def _printable(made: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(made, str):
+        return printable(made)
+    if isinstance(made, dict):
+        return {printable(name): _printable(value) for name, value in made.items()}
+    return [_printable(value) for value in made] if isinstance(made, list | tuple) else made
+
+
+def document(
+    runs: Sequence[Run], *, names: Sequence[str] | None = None, title: str | None = None, also: Sequence[str] = ()
+) -> Json:
+    """What a page shows; `also` names pictures beside the usual ones."""
+    called = unique(list(names) if names is not None else [name(run) for run in runs])
+    shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
+    first = words.comparison([(at, run.json) for at, run in zip(called, runs, strict=True)]) if len(runs) > 1 else ""
+    return {"narrows": __version__, "title": title or " · ".join(called), "first": _together(first), "runs": shown}
+
+
+def _together(text: str) -> str:
+    r"""A number and its unit stay on one line.
+
+    >>> _together("90 % of 40 Mbit/s")
+    '90\xa0% of 40\xa0Mbit/s'
+    """
+    return re.sub(r"(?<=\d) (?=(?:%|[kM]bit/s|ms|s|kB)(?!\w))", "\N{NO-BREAK SPACE}", text)
+
+
+def name(run: Run) -> str:
+    """What people call a run: its title, or who sent in it."""
+    return run.json["scenario"].get("title") or words.who(run.flows)
+
+
+def unique(names: list[str]) -> list[str]:
+    """Names that are told apart.
+
+    >>> unique(["a", "b", "a"])
+    ['a (1)', 'b', 'a (2)']
+    """
+    often, seen = Counter(names), Counter[str]()
+    out = []
+    for one in names:
+        seen[one] += 1
+        out.append(f"{one} ({seen[one]})" if often[one] > 1 else one)
+    return out
+
+
+def _run(run: Run, called: str, also: Sequence[str]) -> Json:
+    figures = run.json
+    flows = figures["flows"]
+    left_out = f" The first {tables.MOST_ROWS} of {len(flows)} flows." if len(flows) > tables.MOST_ROWS else ""
+    return {
+        "name": called,
+        "answer": [_together(text) for text in words.answer(figures)],
+        "sure": [_together(text) for text in words.how_sure(figures)],
+        "tables": [
+            _table(tables.flows(figures, tables.MOST_ROWS), left_out),
+            _table(tables.waits(figures), ""),
+            *([_table(tables.stations(figures, tables.MOST_ROWS), "")] if tables.has_stations(figures) else []),
+            *([_table(tables.workloads(figures, tables.MOST_ROWS), "")] if tables.has_workloads(figures) else []),
+        ],
+        "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"]
+        if words.are_comparable(figures)
+        else [],
+        **drawn(pictures(run, also)),
+        "verdicts": _verdicts(run),
+        "flows": [flow["id"] for flow in flows],
+        "toml": run.toml,
+        "canonical": _core.scenario_to_toml(figures["scenario"], run.files),
+        "command": f"narrows run scenario.toml --seed {figures['seed']}",
+        "provenance": _provenance(figures),
+        "evidence": _evidence(figures),
+        # The series is what the pictures show better.
+        "figures": figures
+        | {"flows": [{k: v for k, v in f.items() if k != "series"} for f in flows[: tables.MOST_ROWS]]},
+    }
+
+
+def _table(table: tables.Table, note: str) -> Json:
+    return {
+        "caption": table.caption + note,
+        "words": table.words,
+        "numbers": table.numbers,
+        "rows": [[[cell.text, cell.path] for cell in row] for row in table.rows],
+    }
+
+
+def drawn(shown: list[Picture]) -> Json:
+    """The pictures; equal x axes are stored once."""
+    xs: dict[tuple[float, ...], int] = {}
+    out = []
+    for picture in shown:
+        lines = []
+        for line in picture.lines:
+            every = -(-len(line.x) // MOST_POINTS) if line.x else 1
+            x = tuple(_short(v) for v in line.x[::every])
+            place = xs.setdefault(x, len(xs))
+            y = [None if v is None else _short(v) for v in line.y[::every]]
+            lines.append({"label": line.label, "flow": line.flow, "style": line.style, "x": place, "y": y})
+        about = picture.about
+        thinned = max((len(line.x) for line in picture.lines), default=0)
+        if thinned > MOST_POINTS:
+            about += f" One in {-(-thinned // MOST_POINTS)} of {thinned} points is drawn."
+        named = {"key": picture.key, "title": picture.title, "x": picture.x, "y": picture.y, "about": about}
+        out.append(named | {"time": picture.x == TIME, "lines": lines})
+    return {"pictures": out, "xs": [list(x) for x in xs]}
+
+
+def _short(value: float) -> float:
+    """Six significant digits, as the JSON of a run has them; more cannot be seen."""
+    return value if isinstance(value, int) else float(f"{value:.6g}")
+
+
+def _verdicts(run: Run) -> Json | None:
+    if not run.verdicts_asked:
+        return None
+    rows = run.verdicts.slice(0, MOST_VERDICTS)
+    left_out = run.verdicts_left_out + run.verdicts.num_rows - rows.num_rows
+    columns: Json = {"left_out": left_out}
+    for column in ("flow", "verdict", "why"):
+        chunk = rows[column].combine_chunks()
+        # A chunked array of no chunks has no dictionary.
+        columns[column] = chunk.indices.to_pylist() if len(chunk) else []
+        columns[f"{column}_names"] = chunk.dictionary.to_pylist() if len(chunk) else []
+    columns["t_s"] = [round(t, 6) for t in rows["t_s"].to_pylist()]
+    columns["waited_ms"] = [None if w is None else round(w, 3) for w in rows["waited_ms"].to_pylist()]
+    return columns
+
+
+def _provenance(figures: Json) -> list[list[str]]:
+    told = figures["provenance"]
+    host = told["host"]
+    return [
+        ["narrows", told["version"]],
+        ["engine", figures["engine"]],
+        ["seed", str(told["seed"])],
+        ["scenario (SHA-256)", told["scenario_sha256"]],
+        ["run on", f"{host['platform']}, Python {host['python']}"],
+        ["started", told["started"]],
+        ["took", f"{told['wall_s']:.2f} s, of CPU {told['cpu_s']:.2f} s"],
+    ]
+
+
+def _evidence(figures: Json) -> Json | None:
+    cases = figures["provenance"]["evidence"]
+    if not cases:
+        return None
+    rows = [
+        [
+            [case["case"], f"provenance.evidence.{i}.case"],
+            [", ".join(case["cc"]), ""],
+            [f"{case['rate_mbit']:g}", f"provenance.evidence.{i}.rate_mbit"],
+            [f"{case['rtt_ms']:g}", f"provenance.evidence.{i}.rtt_ms"],
+            [words.number(case["buffer_bdp"], 2), f"provenance.evidence.{i}.buffer_bdp"],
+            [words.percent(case["loss"]), f"provenance.evidence.{i}.loss"],
+            [words.percent(case["agreement"]), f"provenance.evidence.{i}.agreement"],
+            [words.number(case["distance"], 2), f"provenance.evidence.{i}.distance"],
+        ]
+        for i, case in enumerate(cases)
+    ]
+    head = ("rate Mbit/s", "RTT ms", "buffer BDP", "loss", "figures that agree", "distance")
+    return {"caption": "Nearest runs of Linux 6.12", "words": ("case", "flows"), "numbers": head, "rows": rows}

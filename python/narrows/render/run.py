@@ -1,0 +1,70 @@
+"""A run in a person's words and tables, in a terminal. Only shows: every figure was computed in the core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from narrows.render import tables
+from narrows.render.terminal import console
+from narrows.render.words import are_comparable, number, sentence
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Figures = dict[str, Any]
+
+
+def table(out: Console, shown: tables.Table) -> None:
+    """Prints a table."""
+    lines = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
+    for name in shown.words:
+        lines.add_column(name)
+    for column in shown.numbers:
+        lines.add_column(column, justify="right")
+    for row in shown.rows:
+        lines.add_row(*(cell.text for cell in row))
+    out.print(lines)
+
+
+def confession(instruments: Figures) -> str:
+    """What a run over real packets says of its own error.
+
+    >>> late = {"p50": 11.2, "p99": 64.4}
+    >>> confession({"lateness_us": late, "rate_error": {"mean": -0.0004}, "trusted": True, "why": []})
+    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.04 %: to be trusted.'
+    >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": False, "why": ["a", "b"]})
+    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.00 %: NOT to be trusted: a; b.'
+    """
+    late, off = instruments["lateness_us"], number(100 * abs(instruments["rate_error"]["mean"]), 2)
+    verdict = "to be trusted" if instruments["trusted"] else f"NOT to be trusted: {'; '.join(instruments['why'])}"
+    return f"Packets left {late['p50']:.0f} µs late (p99 {late['p99']:.0f} µs), the rate was off by {off} %: {verdict}."
+
+
+def show(figures: Figures, stream: TextIO | None = None) -> None:
+    """Prints a run: a sentence, a row per flow, the queue, the probes."""
+    out = console(stream)
+    out.print(sentence(figures), style="bold")
+    for notice in figures.get("notices", []):
+        out.print(f"Note: {notice}", style="yellow")
+    most = tables.MOST_ROWS
+    if figures["flows"]:
+        out.print()
+        table(out, tables.flows(figures, most))
+        if len(figures["flows"]) > most:
+            out.print(f"The first {most} of {len(figures['flows'])} flows; --json and --out have all of them.")
+    out.print()
+    table(out, tables.waits(figures))
+    if tables.has_stations(figures):
+        out.print()
+        table(out, tables.stations(figures, most))
+    if tables.has_workloads(figures):
+        out.print()
+        table(out, tables.workloads(figures, most))
+    if are_comparable(figures):
+        jain = number(figures["fairness"]["jain"], 3)
+        out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")
+    if "instruments" in figures:
+        out.print(f"\n{confession(figures['instruments'])}")

@@ -1,0 +1,106 @@
+"""Pictures of a run in a terminal: Braille dots, eight to a character. Needs no Matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from narrows.render.pictures import EVERY, Line, Picture, pictures
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from narrows.runs.run import Run
+
+HEIGHT = 7
+"""Of a picture, in lines of text."""
+
+_LEFT = 9
+_LEAST_WIDTH = 30
+_COLOURS = ("blue", "red", "green", "magenta", "yellow", "cyan", "bright_blue", "bright_red")
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Of a Braille character, by row and column."""
+
+
+def sketch(run: Run, width: int, only: Sequence[str] = EVERY) -> list[Text]:
+    """The pictures of a run as lines of text, at most `width` characters wide."""
+    return [line for picture in pictures(run) if picture.key in only for line in draw(picture, width)]
+
+
+def draw(picture: Picture, width: int, start: float = 0, end: float | None = None) -> list[Text]:
+    """One picture from `start` to `end` of its x axis: its title, its y axis, dots, its x axis, who is who."""
+    from rich.text import Text  # noqa: PLC0415
+
+    columns = max(_LEAST_WIDTH, width - _LEFT - 1)
+    lines = [line for line in picture.lines if any(y is not None for y in line.y)]
+    right = end if end is not None else max((line.x[-1] for line in lines), default=1.0) or 1.0
+    shown = [(line, *_points(line, start, right)) for line in lines]
+    top = max((y for _, _, ys in shown for y in ys), default=1.0) or 1.0
+    dots = [[0] * columns for _ in range(HEIGHT)]
+    whose = [[""] * columns for _ in range(HEIGHT)]
+    for line, xs, ys in shown:
+        colour = _colour(line)
+        for column, row in _raster(
+            [(x - start) / (right - start) for x in xs],
+            [y / top for y in ys],
+            2 * columns,
+            4 * HEIGHT,
+            joined=line.style != "points",
+        ):
+            dots[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
+            whose[row // 4][column // 2] = colour
+    out = [Text(f"{picture.title}: {picture.y}", style="bold")]
+    for at in range(HEIGHT):
+        label = {0: f"{top:.4g}", HEIGHT - 1: "0"}.get(at, "")
+        text = Text(f"{label:>{_LEFT - 2}} ┤")
+        for cell, colour in zip(dots[at], whose[at], strict=True):
+            text.append(chr(0x2800 + cell) if cell else " ", style=colour)
+        out.append(text)
+    axis = f"{start:<{columns - 8}g}{f'{right:.4g}':>8}"
+    out.append(Text(" " * _LEFT + axis))
+    out.append(Text(" " * _LEFT + picture.x + "   ").append_text(_legend(lines)))
+    out.append(Text(""))
+    return out
+
+
+def _colour(line: Line) -> str:
+    return "" if line.flow is None else _COLOURS[line.flow % len(_COLOURS)]
+
+
+def _legend(lines: Sequence[Line]) -> Text:
+    from rich.text import Text  # noqa: PLC0415
+
+    signs = {"line": "─", "dashed": "╌", "dotted": "┈", "points": "·"}
+    parts = [Text(f"{signs[line.style]} {line.label}", style=_colour(line)) for line in lines]
+    return Text("  ").join(parts)
+
+
+def _points(line: Line, start: float, end: float) -> tuple[list[float], list[float]]:
+    # What holds all along is told by its ends.
+    x, y = (line.x, line.y) if len(line.x) > 2 else ([start, end], [line.y[0], line.y[0]])  # noqa: PLR2004
+    known = [(x, y) for x, y in zip(x, y, strict=True) if y is not None and start <= x <= end]
+    return [x for x, _ in known], [y for _, y in known]
+
+
+def _raster(xs: list[float], ys: list[float], width: int, height: int, *, joined: bool) -> set[tuple[int, int]]:
+    """The dots of a curve within 0 to 1: in each column from the least to the greatest value, so nothing is lost."""
+    spans: dict[int, tuple[float, float]] = {}
+    for x, y in zip(xs, ys, strict=True):
+        column = min(width - 1, int(x * width))
+        low, high = spans.get(column, (y, y))
+        spans[column] = (min(low, y), max(high, y))
+
+    def row(y: float) -> int:
+        return height - 1 - min(height - 1, max(0, int(y * height)))
+
+    dots = {(column, r) for column, (low, high) in spans.items() for r in range(row(high), row(low) + 1)}
+    if joined and xs:
+        # Between two samples that are columns apart the line goes straight.
+        ordered = sorted(zip(xs, ys, strict=True))
+        for (x, y), (x2, y2) in pairwise(ordered):
+            a, b = (min(width - 1, int(v * width)) for v in (x, x2))
+            for c in range(a, b):
+                ends = sorted(row(y + (y2 - y) * (k - a) / (b - a)) for k in (c, c + 1))
+                dots |= {(c, r) for r in range(ends[0], ends[1] + 1)}
+    return dots

@@ -1,0 +1,183 @@
+"""The tables of a run: what the command prints and the report shows are the same cells.
+
+A cell knows which figures it shows, by their place in the JSON (`flows.0.goodput_mbit`), so that a test can compare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from narrows.render.words import number, percent, seconds
+
+Figures = dict[str, Any]
+
+MOST_ROWS = 200
+"""Of more flows, stations or workloads a person is shown the first."""
+
+_WAITS = ("mean", "p50", "p95", "p99")
+
+
+class Cell(NamedTuple):
+    """What is shown, and where in the JSON it comes from; words of our own come from nowhere."""
+
+    text: str
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of words first, then columns of numbers."""
+
+    caption: str
+    words: tuple[str, ...]
+    numbers: tuple[str, ...]
+    rows: list[list[Cell]]
+
+
+def flows(figures: Figures, most: int | None = None) -> Table:
+    """A row per flow, of the first `most`."""
+    sized = any("size" in flow for flow in figures["scenario"].get("flow", []))
+    rows = []
+    for i, flow in enumerate(figures["flows"][:most]):
+        at = f"flows.{i}"
+        row = [
+            Cell(flow["id"], f"{at}.id"),
+            Cell(flow["cc"], f"{at}.cc"),
+            Cell(number(flow["goodput_mbit"], 2), f"{at}.goodput_mbit"),
+            Cell(number(flow["rtt_ms"]["mean"]), f"{at}.rtt_ms.mean"),
+            Cell(number(flow["rtt_ms"]["p95"]), f"{at}.rtt_ms.p95"),
+            Cell(str(flow.get("summary_retransmits", flow["retransmits"])), f"{at}.summary_retransmits"),
+            Cell(percent(flow["retransmit_rate"]), f"{at}.retransmit_rate"),
+            Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
+        ]
+        if sized:
+            row.append(Cell(seconds(flow["fct_s"]), f"{at}.fct_s"))
+        rows.append(row)
+    head = ["goodput Mbit/s", "RTT mean ms", "RTT p95 ms", "sent again", "of sent", "cwnd packets"]
+    return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
+
+
+def waits(figures: Figures) -> Table:
+    """A row per queue and per class or band of one, and a row per probe; the last column is a sentence."""
+    rows = []
+    queues = figures["queues"]
+    for i, queue in enumerate(queues):
+        at = f"queues.{i}"
+        # Of the whole run, unlike the rest of the row: what slow start lost is lost.
+        counts = Cell(f"{queue['drops']} dropped, {queue['marks']} marked in the whole run", f"{at}.drops {at}.marks")
+        name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
+        rows.append([Cell(name), *_waiting(queue, at), counts])
+        # A band that nobody used says nothing, and stations have a table of their own.
+        classes = [] if has_stations(figures) else queue.get("classes", [])
+        used = ((k, c) for k, c in enumerate(classes) if c["delay_ms"]["mean"] is not None)
+        rows += [
+            [
+                Cell(f"  {part['name']}", f"{at}.classes.{k}.name"),
+                *_waiting(part, f"{at}.classes.{k}"),
+                _counted(part, f"{at}.classes.{k}"),
+            ]
+            for k, part in used
+        ]
+    for i, probe in enumerate(figures["probes"]):
+        answered = Cell(f"{probe['received']} of {probe['sent']} answered", f"probes.{i}.received probes.{i}.sent")
+        rows.append([Cell(f"{probe['kind']} RTT"), *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"), Cell(""), answered])
+    return Table("Waiting", ("",), (*(f"{which} ms" for which in _WAITS), "packets", ""), rows)
+
+
+def _counted(part: Figures, at: str) -> Cell:
+    """What a class has counted, where it counts."""
+    if "borrowed" not in part:
+        return Cell("")
+    words = f"{part['drops']} dropped, {part['borrowed']} of {part['sent_packets']} borrowed"
+    return Cell(words, f"{at}.drops {at}.borrowed {at}.sent_packets")
+
+
+def _waiting(queue: Figures, at: str) -> list[Cell]:
+    """How long packets wait, and how many on average."""
+    mean = Cell(number(queue["backlog_packets"]["mean"]), f"{at}.backlog_packets.mean")
+    return [*_spread(queue["delay_ms"], f"{at}.delay_ms"), mean]
+
+
+def _spread(figures: Figures, at: str) -> list[Cell]:
+    return [Cell(number(figures[which]), f"{at}.{which}") for which in _WAITS]
+
+
+def has_stations(figures: Figures) -> bool:
+    """Is it a Wi-Fi?"""
+    return "stations" in figures
+
+
+def stations(figures: Figures, most: int | None = None) -> Table:
+    """A row per station, of the first `most`; delays are those of packets to it, and half of them."""
+    rows = []
+    shown = figures["stations"][:most]
+    levels = [level for level in shown[0]["delay_ms"] if shown[0]["delay_ms"][level] is not None]
+    for i, station in enumerate(shown):
+        at = f"stations.{i}"
+        rows.append([
+            Cell(station["name"], f"{at}.name"),
+            Cell(number(station["goodput_mbit"], 2), f"{at}.goodput_mbit"),
+            Cell(percent(station["airtime_share"]), f"{at}.airtime_share"),
+            Cell(number(station["aggregate"]["frames"]), f"{at}.aggregate.frames"),
+            Cell(number(station["aggregate"]["bytes"], 0), f"{at}.aggregate.bytes"),
+            Cell(str(station["retries"]), f"{at}.retries"),
+            *(Cell(number(station["delay_ms"][x]["p50"]), f"{at}.delay_ms.{x}.p50") for x in levels),
+        ])  # fmt: skip
+    head = ("goodput Mbit/s", "of the time", "frames at once", "bytes at once", "sent again")
+    return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
+
+
+def has_workloads(figures: Figures) -> bool:
+    """Has a flow an application of its own?"""
+    return any("workload" in flow for flow in figures["flows"])
+
+
+def workloads(figures: Figures, most: int | None = None) -> Table:
+    """A row per figure of each application, of the first `most` flows."""
+    rows = []
+    for i, flow in enumerate(figures["flows"][:most]):
+        if "workload" in flow:
+            rows += _seen(flow["id"], flow["workload"], f"flows.{i}.workload")
+    return Table("Applications", ("flow", "what"), ("value or mean", *_WAITS[1:]), rows)
+
+
+def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
+    """The figures of one application, or of one class of what it did; what nothing fell into says nothing."""
+    rows = []
+    for name, value in seen.items():
+        path, what = f"{at}.{name}", f"{of}{_said(name)}"
+        if name == "kind":
+            continue
+        if isinstance(value, dict) and set(value) == set(_WAITS):
+            spread = [Cell(significant(value[which]), f"{path}.{which}") for which in _WAITS]
+            if value["mean"] is not None:
+                rows.append([Cell(who), Cell(what, ""), *spread])
+        elif isinstance(value, dict):
+            for part, its in value.items():
+                rows += _seen(who, its, f"{path}.{part}", f"{_said(part)}: ") if its.get("completed", 1) else []
+        else:
+            share = name == "loss" or name.endswith("share")
+            text = percent(value) if share else significant(value)
+            rows.append([Cell(who), Cell(what, ""), Cell(text, path), *(Cell("") for _ in _WAITS[1:])])
+    return rows
+
+
+def _said(name: str) -> str:
+    """The name of a figure in words, its unit as people write it.
+
+    >>> _said("page_load_s"), _said("received_mbit"), _said("to_10kB")
+    ('page load s', 'received Mbit/s', 'to 10kB')
+    """
+    return name.replace("_", " ").replace("mbit", "Mbit/s")
+
+
+def significant(value: float | None) -> str:
+    """A count as it is, another number with four digits that count.
+
+    >>> significant(62), significant(231.84), significant(0.04567), significant(None), significant(12345.6)
+    ('62', '231.8', '0.04567', '–', '12346')
+    """
+    if value is None:
+        return "–"
+    return str(value) if isinstance(value, int) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"  # noqa: PLR2004

@@ -1,0 +1,425 @@
+"""An experiment that others published, run again: its cells, their figures, and what counts as agreement.
+
+One flow of Linux 4.15 or 5.15, CUBIC or BBR, or of BBRv2 on 5.13.12, for 60 s over 8 rates, 8 round-trip times and 2
+buffers: figure 5 of Cao et al. (IMC 2019) as Datta and Fund measured it anew (IMC 2023).
+`docs/explanation/published-experiments.md` tells what differs and why.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from statistics import fmean, median_low
+from typing import TYPE_CHECKING, Any
+
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress, run
+from narrows.runs.scenario import Flow, Host, Path, Scenario
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DATA = "data/datta-fund-2023-{}-{}.csv"
+TITLE = "BBR or CUBIC? One flow for 60 s (Cao et al., IMC 2019, as repeated by Datta and Fund, IMC 2023)"
+
+KERNEL = "4.15"
+"""The Linux that Cao et al. had, whose maps `narrows demo` shows."""
+
+LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15", "5.13.12": "linux-5.15"}
+"""The Linuxes that maps were published of, and which of ours the hosts are then like."""
+
+MAPS = {"4.15": ("cubic", "bbr"), "5.15": ("cubic", "bbr"), "5.13.12": ("bbr2",)}
+"""The congestion controls whose maps are stored, of each of them: BBRv2 was published with a kernel of its own."""
+
+TICK_HZ = 250
+"""The tick of the hosts: generic kernels of Ubuntu, of which these are, were built with CONFIG_HZ=250."""
+
+TEST_S = 60
+"""How long iperf3 sent, in seconds."""
+
+DEEP_TOLERANCE = 0.1
+"""Where the buffer holds a bandwidth-delay product the path's rate decides: a tenth, and every cell must keep it."""
+
+SHALLOW_TOLERANCE = 0.35
+SHALLOW_FACTOR = 1.6
+SHALLOW_SHARE = 0.8
+"""Elsewhere the first losses decide and trials of one cell differ widely: 35 % or this factor, in 80 % of cells."""
+
+BBR_TOLERANCE, BBR_SHARE = 0.05, 0.9
+"""BBR's goodput hardly varies from trial to trial: a twentieth, in 90 % of the cells."""
+
+AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
+"""What BBR sends again: within this factor in 70 % of the cells, and none where none was published."""
+
+BBR2_TOLERANCE, BBR2_SHARE = 0.1, 0.8
+BBR2_AGAIN_FACTOR = 2
+"""BBRv2's goodput: a tenth, in 80 % of the cells of a buffer; what it sends again: within this factor, in 70 %."""
+
+GAIN_FROM, GAIN_SHARE = 0.1, 0.85
+"""A gain of BBR over CUBIC of a tenth or more, either way, must have the published sign in 85 % of those cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One square of the published maps.
+
+    Attributes:
+        kernel: The Linux of its hosts, a key of `LIKE`.
+        cc: The congestion control.
+        buffer_kib: Of the bottleneck, in tc's kb.
+        rate_mbit: Of the bottleneck.
+        rtt_ms: Without a queue.
+        trials: So many were averaged.
+        goodput_mbit: The mean of their goodputs.
+        goodput_mbit_sd: Their standard deviation.
+        goodput_mbit_min: The least of them.
+        goodput_mbit_max: The most of them.
+        retransmits: The median of their retransmitted segments.
+    """
+
+    kernel: str = KERNEL
+    cc: str = "cubic"
+    buffer_kib: int
+    rate_mbit: int
+    rtt_ms: int
+    trials: int
+    goodput_mbit: float
+    goodput_mbit_sd: float
+    goodput_mbit_min: float
+    goodput_mbit_max: float
+    retransmits: int
+
+    @property
+    def buffer_bdp(self) -> float:
+        """The buffer in bandwidth-delay products."""
+        return self.buffer_kib * 1024 * 8 / (self.rate_mbit * self.rtt_ms * 1000)
+
+    @property
+    def deep(self) -> bool:
+        """Does the buffer hold a bandwidth-delay product?"""
+        return self.buffer_bdp >= 1
+
+    def agrees(self, goodput_mbit: float) -> bool:
+        """Is that near enough to what was published?"""
+        off = abs(goodput_mbit - self.goodput_mbit) / self.goodput_mbit
+        if self.cc == "bbr":
+            return off <= BBR_TOLERANCE
+        if self.cc == "bbr2":
+            return off <= BBR2_TOLERANCE
+        if self.deep:
+            return off <= DEEP_TOLERANCE
+        least = self.goodput_mbit / SHALLOW_FACTOR
+        return off <= SHALLOW_TOLERANCE or least <= goodput_mbit <= self.goodput_mbit * SHALLOW_FACTOR
+
+    @property
+    def again_factor(self) -> float:
+        """How far apart counts of segments sent again may be."""
+        return BBR2_AGAIN_FACTOR if self.cc == "bbr2" else AGAIN_FACTOR
+
+    def scenario(self, *, like: str | None = None) -> Scenario:
+        """The cell as it was set up: all the delay on the way back, buffers of the hosts that never limit.
+
+        It lasts longer than the test, so that what iperf3's receiver still counts can be read off; see `received_mbit`.
+        The flow begins anywhere within a tick of the hosts' clocks, of which no trial knew. The hosts are `like` this
+        release of Linux, or what `LIKE` says.
+        """
+        waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
+        return Scenario(
+            Path(
+                rate=f"{self.rate_mbit}Mbit",
+                rtt=f"{self.rtt_ms}ms",
+                delay_forward="0s",
+                buffer=f"{self.buffer_kib}KiB",
+                queue="fifo",
+                link={"kind": "htb", "burst": "1600B"},
+                offload=True,
+            ),
+            title=f"{self.cc.upper()}, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
+            flows=[Flow(self.cc)],
+            host=Host(like=like or LIKE[self.kernel], hz=TICK_HZ, rmem="200MB…200MB"),
+            duration=f"{math.ceil(TEST_S + 2 * self.rtt_ms / 1000 + waiting_s) + 1}s",
+            warmup="0s",
+            start_jitter=f"{1000 // TICK_HZ}ms",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A cell with what the simulation makes of it.
+
+    Attributes:
+        cell: What was published.
+        goodput_mbit: As iperf3's receiver would tell it.
+        retransmits: Segments sent again.
+        rtt_ms: The mean of the smoothed RTT.
+    """
+
+    cell: Cell
+    goodput_mbit: float
+    retransmits: int
+    rtt_ms: float
+
+    @property
+    def agrees(self) -> bool:
+        """Is it near enough to what was published?"""
+        return self.cell.agrees(self.goodput_mbit)
+
+    @property
+    def sends_again_as_often(self) -> bool:
+        """Is the number of segments sent again within its factor? Zero is within a factor of zero only."""
+        ours, theirs = self.retransmits, self.cell.retransmits
+        if not ours or not theirs:
+            return ours == theirs
+        return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        cell = self.cell
+        return {
+            "kernel": cell.kernel,
+            "cc": cell.cc,
+            "buffer_bytes": cell.buffer_kib * 1024,
+            "buffer_bdp": round(cell.buffer_bdp, 4),
+            "rate_mbit": cell.rate_mbit,
+            "rtt_ms": cell.rtt_ms,
+            "goodput_mbit": round(self.goodput_mbit, 2),
+            "retransmits": self.retransmits,
+            "srtt_ms_mean": self.rtt_ms,
+            "published": {
+                "goodput_mbit": cell.goodput_mbit,
+                "goodput_mbit_sd": cell.goodput_mbit_sd,
+                "goodput_mbit_min": cell.goodput_mbit_min,
+                "goodput_mbit_max": cell.goodput_mbit_max,
+                "retransmits_median": cell.retransmits,
+                "trials": cell.trials,
+            },
+            "agrees": self.agrees,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """BBR beside CUBIC in one cell.
+
+    Attributes:
+        bbr: Its result.
+        cubic: And its rival's.
+    """
+
+    bbr: Result
+    cubic: Result
+
+    @property
+    def ours(self) -> float:
+        """What BBR gains, as a part of CUBIC's goodput."""
+        return self.bbr.goodput_mbit / max(self.cubic.goodput_mbit, 1e-9) - 1
+
+    @property
+    def published(self) -> float:
+        """The same, as it was published."""
+        return self.bbr.cell.goodput_mbit / self.cubic.cell.goodput_mbit - 1
+
+    @property
+    def clear(self) -> bool:
+        """Is one of them clearly ahead, here or in what was published?"""
+        return max(abs(self.ours), abs(self.published)) >= GAIN_FROM
+
+    @property
+    def agrees(self) -> bool:
+        """Is the one ahead that was clearly ahead when it was published?"""
+        return abs(self.published) < GAIN_FROM or (self.ours > 0) == (self.published > 0)
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        cell = self.bbr.cell
+        return {
+            "buffer_bytes": cell.buffer_kib * 1024,
+            "rate_mbit": cell.rate_mbit,
+            "rtt_ms": cell.rtt_ms,
+            "gain_pct": round(100 * self.ours, 2),
+            "published_gain_pct": round(100 * self.published, 2),
+            "agrees": self.agrees,
+        }
+
+
+def gains(results: Sequence[Result]) -> list[Gain]:
+    """A gain for every cell that has a result of both, of the same Linux."""
+
+    def place(cell: Cell) -> tuple[str, int, int, int]:
+        return cell.kernel, cell.buffer_kib, cell.rate_mbit, cell.rtt_ms
+
+    cubic = {place(r.cell): r for r in results if r.cell.cc == "cubic"}
+    bbr = [r for r in results if r.cell.cc == "bbr" and place(r.cell) in cubic]
+    return [Gain(bbr=r, cubic=cubic[place(r.cell)]) for r in bbr]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Criterion:
+    """What must hold, and whether it does.
+
+    Attributes:
+        name: In a person's words.
+        cells: So many it is about.
+        agree: So many of them agree.
+        share: The least part of them that must.
+    """
+
+    name: str
+    cells: int
+    agree: int
+    share: float
+
+    @property
+    def needed(self) -> int:
+        """So many cells must agree."""
+        return math.ceil(self.share * self.cells)
+
+    @property
+    def met(self) -> bool:
+        """Do enough cells agree?"""
+        return self.agree >= self.needed
+
+    def json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"name": self.name, "cells": self.cells, "agree": self.agree, "needed": self.needed, "met": self.met}
+
+
+def criteria(results: Sequence[Result]) -> list[Criterion]:
+    """Those of this experiment, as far as there are results."""
+    cubic = [r for r in results if r.cell.cc == "cubic"]
+    bbr = [r for r in results if r.cell.cc == "bbr"]
+    clear = [g for g in gains(results) if abs(g.published) >= GAIN_FROM]
+    judged = [
+        (
+            "sign of BBR's gain over CUBIC, where it is 10 % or more, right",
+            [g.agrees for g in clear],
+            GAIN_SHARE,
+        ),
+        ("BBR's goodput within 5 %", [r.agrees for r in bbr], BBR_SHARE),
+        (
+            "BBR's retransmissions within a factor of 1.5, none where none were,",
+            [r.sends_again_as_often for r in bbr],
+            AGAIN_SHARE,
+        ),
+        (
+            "CUBIC's goodput with a buffer of one BDP or more within 10 %",
+            [r.agrees for r in cubic if r.cell.deep],
+            1.0,
+        ),
+        (
+            "CUBIC's goodput with a smaller buffer within 35 % or a factor of 1.6",
+            [r.agrees for r in cubic if not r.cell.deep],
+            SHALLOW_SHARE,
+        ),
+    ]
+    for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
+        bbr2 = [r for r in results if (r.cell.cc, r.cell.buffer_kib) == ("bbr2", buffer_kib)]
+        judged += [
+            (f"BBRv2's goodput with a buffer of {buffer_kib} KB within 10 %", [r.agrees for r in bbr2], BBR2_SHARE),
+            (
+                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2, none where none were,",
+                [r.sends_again_as_often for r in bbr2],
+                AGAIN_SHARE,
+            ),
+        ]
+    return [Criterion(name=name, cells=len(good), agree=sum(good), share=share) for name, good, share in judged if good]
+
+
+def cells(cc: str = "cubic", kernel: str = KERNEL) -> list[Cell]:
+    """Every cell of a congestion control that `MAPS` has of a Linux, by buffer, rate and RTT.
+
+    >>> len(cells()), cells("bbr", "5.15")[0].rate_mbit
+    (128, 10)
+    """
+    text = resources.files("narrows").joinpath(DATA.format(cc, kernel)).read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return [
+        Cell(
+            kernel=kernel,
+            cc=cc,
+            buffer_kib=int(row["buffer_kib"]),
+            rate_mbit=int(row["rate_mbit"]),
+            rtt_ms=int(row["rtt_ms"]),
+            trials=int(row["trials"]),
+            goodput_mbit=float(row["goodput_mbit_mean"]),
+            goodput_mbit_sd=float(row["goodput_mbit_sd"]),
+            goodput_mbit_min=float(row["goodput_mbit_min"]),
+            goodput_mbit_max=float(row["goodput_mbit_max"]),
+            retransmits=int(row["retransmits_median"]),
+        )
+        for row in rows
+    ]
+
+
+def third(every: Sequence[Cell]) -> list[Cell]:
+    """A third of the cells, along diagonals: every rate, RTT and buffer takes part."""
+    rates = sorted({c.rate_mbit for c in every})
+    rtts = sorted({c.rtt_ms for c in every})
+    buffers = sorted({c.buffer_kib for c in every})
+    return [
+        c for c in every if (rates.index(c.rate_mbit) + rtts.index(c.rtt_ms) + buffers.index(c.buffer_kib)) % 3 == 0
+    ]
+
+
+def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
+    """Goodput as iperf3's receiver tells it, from rows of time (s), bytes acknowledged, window and smoothed RTT (ms).
+
+    The test begins when the connection is there, one RTT after the SYN. When its 60 s are over, the sender's farewell
+    queues behind everything that was sent; all of that is still counted, and divided by 60 s. It has been acknowledged
+    one RTT, queue included, after the end: with 10 MB of buffer at 10 Mbit/s that is 8 s of transfer more.
+    """
+    end_s = TEST_S + rtt_ms / 1000
+    srtt_ms = next(row[3] for row in series if row[0] >= end_s)
+    counted_s = end_s + srtt_ms / 1000
+    before = next(row for row in reversed(series) if row[0] <= counted_s)
+    after = next((row for row in series if row[0] > counted_s), before)
+    share = 0.0 if after is before else (counted_s - before[0]) / (after[0] - before[0])
+    return (before[1] + share * (after[1] - before[1])) * 8 / TEST_S / 1e6
+
+
+def sent_again(samples: pa.Table, rtt_ms: float) -> int:
+    """Segments sent again by the end of the test, as iperf3's sender tells it."""
+    end_s = TEST_S + rtt_ms / 1000
+    told = zip(samples["t_s"].to_pylist(), samples["retransmits"].to_pylist(), strict=True)
+    return int(max(n for t_s, n in told if t_s <= end_s))
+
+
+def reproduce(
+    todo: Sequence[Cell],
+    done: Callable[[Cell], object] = lambda _: None,
+    *,
+    like: str | None = None,
+    trials: int = 1,
+    jobs: int | None = None,
+) -> list[Result]:
+    """Runs the cells on every core; `done` is told each when one of its trials is finished. Ctrl-C stops all of them.
+
+    Of several trials goodput and RTT are the mean, and the segments sent again the median, as they were published; the
+    first has seed 1, the next 2.
+    """
+
+    def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:
+        cell, seed = job
+        run_ = run(cell.scenario(like=like), seed=seed, sample_interval="1s", progress=keep_on)
+        flow = run_.flows[0]
+        goodput = received_mbit(flow["series"], cell.rtt_ms)
+        return goodput, sent_again(run_.samples, cell.rtt_ms), flow["sampled_rtt_ms"]["mean"]
+
+    everyone = [(cell, seed) for cell in todo for seed in range(1, trials + 1)]
+    found = everywhere(
+        everyone,
+        one,
+        cost=lambda job: job[0].rate_mbit * 1e6 + job[0].buffer_kib,
+        done=lambda job: done(job[0]),
+        jobs=jobs,
+    )
+    results = []
+    for i, cell in enumerate(todo):
+        goodputs, again, rtts = zip(*found[i * trials : (i + 1) * trials], strict=True)
+        results.append(
+            Result(cell=cell, goodput_mbit=fmean(goodputs), retransmits=median_low(again), rtt_ms=round(fmean(rtts), 3))
+        )
+    return results

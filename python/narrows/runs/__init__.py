@@ -1,0 +1,1 @@
+"""Scenarios, their runs by an engine, and results."""

@@ -1,0 +1,53 @@
+"""Many runs on every core, and one Ctrl-C for all of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+from narrows.runs.run import Progress
+
+Item = TypeVar("Item", bound=Hashable)
+Result = TypeVar("Result")
+
+
+def everywhere(
+    todo: Sequence[Item],
+    one: Callable[[Item, Progress], Result],
+    *,
+    cost: Callable[[Item], float],
+    done: Callable[[Item], object] = lambda _: None,
+    jobs: int | None = None,
+) -> list[Result]:
+    """What `one` answers to each item, in their order; `done` is told each that is finished.
+
+    `one` passes its second argument on as the `progress` of its run: only the main thread hears Ctrl-C, and the others
+    are stopped there. Rust leaves the interpreter alone while it runs, so threads suffice. The dearest by `cost` go
+    first, so that no core is left alone with one at the end.
+
+    >>> everywhere([3, 1, 2], lambda item, keep_on: 2 * item, cost=float)
+    [6, 2, 4]
+    """
+    stop = threading.Event()
+
+    def keep_on(_now_s: float, _end_s: float) -> None:
+        # Rust asks here several times a second.
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(max_workers=jobs or len(os.sched_getaffinity(0))) as pool:
+        dearest = sorted(todo, key=cost, reverse=True)
+        waiting = {pool.submit(one, item, keep_on): item for item in dearest}
+        try:
+            for future in as_completed(waiting):
+                future.result()
+                done(waiting[future])
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    by_item = {item: future.result() for future, item in waiting.items()}
+    return [by_item[item] for item in todo]

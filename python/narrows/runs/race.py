@@ -1,0 +1,415 @@
+"""Every congestion control on one path: alone, beside CUBIC, and against a late comer of its own kind.
+
+Three simulations each, with several seeds. *Alone*: one flow. *Beside CUBIC*: one flow of it and one of CUBIC from the
+beginning. *Late comer*: a second flow of the same kind starts after a quarter of the time; when it has had four fifths
+of half the rate over one second, it has its fair share, and Jain's index is that of the last quarter.
+
+A figure is the mean over the seeds, with Student's 95 % confidence interval of that mean. Flows beside each other start
+within an eighth of the time instead of one round trip (5 s at most): flows that start together always meet in the same
+way, and an interval over such runs is too narrow. One CUBIC flow beside another one has a share that varies by 14 % of
+itself from run to run where starts differ by a round trip, and by 24 % where they differ by 5 s.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from os import PathLike
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.render import tables
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress, Run, run
+from narrows.runs.scenario import Flow, Path, Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RIVAL = "cubic"
+"""Who everyone is put beside."""
+
+FAIR = 0.8
+"""The part of an equal share that counts as fair."""
+
+LATE = 4
+"""The late comer starts after one of so many parts of the time, and the last of them is what Jain's index is of."""
+
+SETTINGS = ("alone", "beside", "late")
+
+SEEDS = 5
+"""Seeds of each simulation unless another number is asked for."""
+
+APART, APART_MOST_S = 8, 5.0
+"""Flows beside each other start within one of so many parts of the time, and within so many seconds."""
+
+_LARGEST_SEED = 2**64 - 1
+
+T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
+        2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04)  # fmt: skip
+"""Student's t that 95 % lie within, by degrees of freedom; 1.96 for more."""
+
+FIGURES = ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain", "fair_after_s")
+"""The figures of a congestion control that differ from seed to seed."""
+
+LIMITS: dict[str, float] = {"sent_again_pct": 100.0, "share_pct": 100.0, "jain": 1.0}
+"""The most that a figure can be; none is below 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lap:
+    """What one congestion control came to: means over the seeds.
+
+    Attributes:
+        cc: Its name.
+        family: What moves it.
+        goodput_mbit: Alone, Mbit/s.
+        delay_p95_ms: Of the queue, alone.
+        sent_again_pct: Of the bytes sent, alone.
+        share_pct: Of the goodput of both, beside CUBIC; 50 is fair.
+        jain: Among its own in the last quarter; 1 is fair.
+        fair_after_s: From the late comer's start to its fair share, over the seeds where it had it; None when it never
+            had it.
+        fair_in: The number of seeds where the late comer had its fair share.
+        seeds: How many seeds there were.
+        intervals: The 95 % confidence interval of each mean, by its name; of one seed there is none.
+    """
+
+    cc: str
+    family: str
+    goodput_mbit: float
+    delay_p95_ms: float
+    sent_again_pct: float
+    share_pct: float
+    jain: float
+    fair_after_s: float | None
+    fair_in: int = 0
+    seeds: int = 1
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def half(self, name: str) -> float | None:
+        """Half the width of a figure's interval; None where there is none."""
+        return None if name not in self.intervals else (self.intervals[name][1] - self.intervals[name][0]) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """All of them, and who could not take part: its name and what it needs.
+
+    >>> laps = race(Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "cubic"], duration_s=8, seeds=2).laps
+    >>> [lap.cc for lap in laps]
+    ['reno', 'cubic']
+    """
+
+    path: dict[str, Any]
+    duration_s: int
+    seed: int
+    laps: list[Lap]
+    left_out: dict[str, str]
+    seeds: int = 1
+
+    def json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "path": self.path,
+            "duration_s": self.duration_s,
+            "seed": self.seed,
+            "seeds": self.seeds,
+            "laps": [asdict(lap) for lap in self.laps],
+            "left_out": self.left_out,
+        }
+
+
+def race(
+    path: Path,
+    *,
+    only: Sequence[str] | None = None,
+    duration_s: int = 40,
+    seed: int = 1,
+    seeds: int = SEEDS,
+    progress: Progress | None = None,
+) -> Race:
+    """Runs it.
+
+    Args:
+        path: Where.
+        only: These, in this order; all by default.
+        duration_s: Of each simulation.
+        seed: The first one of all of them.
+        seeds: How many, from that one on.
+        progress: Called with how many simulations are done and how many there are.
+
+    Raises:
+        NarrowsError: If there is no such congestion control, or if there are no seeds.
+        ScenarioError: If the path is not right.
+    """
+    kinds = {kind["name"]: kind for kind in json.loads(_core.list_json())["cc"]}
+    unknown = [name for name in only or () if name not in kinds]
+    if unknown:
+        raise NarrowsError(f"no congestion control is called `{unknown[0]}`; known: {', '.join(kinds)}")
+    if seeds < 1 or seed + seeds - 1 > _LARGEST_SEED:
+        raise NarrowsError(f"seed = {seed}, seeds = {seeds}: seeds are whole numbers from 0 to {_LARGEST_SEED}")
+    names = list(only) if only is not None else list(kinds)
+    # Every mistake of the path before many simulations, told once.
+    run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
+    left_out = {}
+    for name in list(names):
+        try:
+            _core.scenario_to_toml(_scenario(path, name, "alone", duration_s, seed).tree())
+        except NarrowsError:
+            left_out[name] = ", ".join(kinds[name]["needs"])
+            names.remove(name)
+    each = range(seed, seed + seeds)
+    todo = [(name, setting, one_seed) for name in names for setting in SETTINGS for one_seed in each]
+    finished = 0
+
+    def one(item: tuple[str, str, int], keep_on: Progress) -> Run:
+        name, setting, one_seed = item
+        return run(_scenario(path, name, setting, duration_s, one_seed), sample_interval="off", progress=keep_on)
+
+    def done(_item: tuple[str, str, int]) -> None:
+        nonlocal finished
+        finished += 1
+        if progress is not None:
+            progress(finished, len(todo))
+
+    runs = dict(zip(todo, everywhere(todo, one, cost=lambda item: len(item[1]), done=done), strict=True))
+    laps = [
+        _mean([
+            _lap(kinds[name], *(runs[name, setting, nth].json for setting in SETTINGS), duration_s=duration_s)
+            for nth in each
+        ])
+        for name in names
+    ]  # fmt: skip
+    return Race(
+        path=_scenario(path, RIVAL, "alone", 1, seed).tree()["path"],
+        duration_s=duration_s,
+        seed=seed,
+        laps=laps,
+        left_out=left_out,
+        seeds=seeds,
+    )
+
+
+def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> Scenario:
+    flows = [Flow(cc, id="it")]
+    if setting == "beside":
+        flows.append(Flow(RIVAL, id="rival"))
+    elif setting == "late":
+        flows.append(Flow(cc, id="late", start=f"{duration_s * 1000 // LATE}ms"))
+    apart = f"{min(APART_MOST_S, duration_s / APART):g}s" if setting == "beside" else None
+    return Scenario(path, flows=flows, duration=f"{duration_s}s", seed=seed, start_jitter=apart)
+
+
+def _lap(
+    kind: dict[str, Any], alone: dict[str, Any], beside: dict[str, Any], late: dict[str, Any], *, duration_s: int
+) -> Lap:
+    it, rival = (flow["goodput_mbit"] for flow in beside["flows"])
+    rates = [_rates(flow["series"]) for flow in late["flows"]]
+    total = alone["flows"][0]["goodput_mbit"]
+    start = duration_s // LATE
+    fair = (second for second, mbit in rates[1] if mbit >= FAIR * total / 2)
+    ends = [sum(mbit for second, mbit in of if second > duration_s - start) for of in rates]
+    squares = sum(end * end for end in ends)
+    first = next(fair, None)
+    return Lap(
+        cc=kind["name"],
+        family=kind["family"],
+        goodput_mbit=total,
+        delay_p95_ms=alone["queue"]["delay_ms"]["p95"],
+        sent_again_pct=100 * alone["flows"][0]["retransmit_rate"],
+        share_pct=100 * it / (it + rival) if it + rival else 0.0,
+        jain=sum(ends) ** 2 / (2 * squares) if squares else 0.0,
+        fair_after_s=None if first is None else first - duration_s / LATE,
+    )
+
+
+def _mean(laps: Sequence[Lap]) -> Lap:
+    """The mean of several seeds, with its intervals."""
+    by_name = {name: [value for lap in laps if (value := getattr(lap, name)) is not None] for name in FIGURES}
+    means: dict[str, Any] = {name: fmean(values) if values else None for name, values in by_name.items()}
+    intervals = {
+        name: found for name, values in by_name.items() if (found := interval(values, LIMITS.get(name))) is not None
+    }
+    return replace(laps[0], **means, fair_in=len(by_name["fair_after_s"]), seeds=len(laps), intervals=intervals)
+
+
+def interval(values: Sequence[float], most: float | None = None) -> tuple[float, float] | None:
+    """Student's 95 % confidence interval of the mean, from 0 to `most`; None of fewer than two values.
+
+    >>> interval([1.0, 2.0, 3.0])
+    (0.0, 4.482...)
+    >>> interval([2.0]) is None
+    True
+    """
+    if len(values) < 2:  # noqa: PLR2004 - one has no spread
+        return None
+    middle, free = fmean(values), len(values) - 1
+    half = (T_95[free - 1] if free <= len(T_95) else 1.96) * stdev(values) / math.sqrt(len(values))
+    high = middle + half
+    return max(0.0, middle - half), high if most is None else min(high, most)
+
+
+def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """Mbit/s acknowledged in the second that ends then."""
+    points = [(0.0, 0.0), *((point[0], point[1]) for point in series)]
+    pairs = pairwise(points)
+    return [(now, 8e-6 * (bytes_ - before) / (now - then)) for (then, before), (now, bytes_) in pairs if now > then]
+
+
+_COLUMNS: tuple[tuple[str, str, int], ...] = (
+    ("goodput Mbit/s", "goodput_mbit", 2),
+    ("queue p95 ms", "delay_p95_ms", 1),
+    ("retransmitted %", "sent_again_pct", 2),
+    ("beside CUBIC %", "share_pct", 0),
+    ("Jain with itself", "jain", 2),
+    ("fair after s", "fair_after_s", 0),
+)
+"""What is shown, the figure, and the most decimal places."""
+
+
+def told(lap: Lap, name: str, most: int) -> str:
+    """A figure with half the width of its interval, to the digits that the interval leaves.
+
+    >>> lap = Lap(cc="a", family="loss", goodput_mbit=47.81234, delay_p95_ms=3, sent_again_pct=0, share_pct=42.4,
+    ...           jain=1, fair_after_s=None, seeds=5,
+    ...           intervals={"goodput_mbit": (47.81, 47.8147), "share_pct": (35.9, 48.9)})
+    >>> told(lap, "goodput_mbit", 2), told(lap, "share_pct", 0), told(lap, "fair_after_s", 0)
+    ('47.81', '42 ± 6', '-')
+    """
+    value, half = getattr(lap, name), lap.half(name)
+    if value is None:
+        return "-"
+    text = f"{value:.{most}f}"
+    if half is not None and half >= 0.5 * 10.0**-most:
+        digits = min(most, max(0, -math.floor(math.log10(half))))
+        text = f"{value:.{digits}f} ± {half:.{digits}f}"
+    return f"{text} ({lap.fair_in} of {lap.seeds})" if name == "fair_after_s" and lap.fair_in < lap.seeds else text
+
+
+def table(found: Race) -> tables.Table:
+    """A row for each."""
+    rows = [
+        [tables.Cell(word) for word in (lap.cc, lap.family, *(told(lap, name, most) for _, name, most in _COLUMNS))]
+        for lap in found.laps
+    ]
+    return tables.Table("The race", ("cc", "family"), tuple(head for head, _, _ in _COLUMNS), rows)
+
+
+def sentence(found: Race) -> str:
+    """Who was where, in one line; a place that several share within their intervals names them all.
+
+    >>> lap = dict(family="loss", goodput_mbit=9.5, sent_again_pct=0, jain=1, fair_after_s=1)
+    >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30, share_pct=61, **lap)]
+    >>> sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}))
+    'Least delay: a (p95 3.0 ms); least share beside CUBIC: a (20 %); most: b (61 %).'
+    """
+    if not found.laps:
+        return "Nobody could take part."
+    quick, also_quick = _ends(found.laps, "delay_p95_ms", sign=1)
+    meek, also_meek = _ends(found.laps, "share_pct", sign=1)
+    bold, also_bold = _ends(found.laps, "share_pct", sign=-1)
+    return (
+        f"Least delay: {quick.cc} (p95 {told(quick, 'delay_p95_ms', 1)} ms{also_quick}); least share beside CUBIC: "
+        f"{meek.cc} ({told(meek, 'share_pct', 0)} %{also_meek}); most: {bold.cc} "
+        f"({told(bold, 'share_pct', 0)} %{also_bold})."
+    )
+
+
+def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
+    """Which has the least of a figure, with the sign -1 the most; and the others whose intervals overlap its own."""
+
+    def ends(lap: Lap) -> tuple[float, float]:
+        value = float(getattr(lap, name))
+        return lap.intervals.get(name, (value, value))
+
+    first = min(laps, key=lambda lap: float(sign * getattr(lap, name)))
+    low, high = ends(first)
+    others = [
+        lap.cc for lap in laps if lap is not first and lap.seeds > 1 and ends(lap)[0] <= high and low <= ends(lap)[1]
+    ]
+    return first, f"; within the intervals also {', '.join(others)}" if others else ""
+
+
+def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
+    """Names beside their points: each at the nearest place, around and farther away, where no other name is."""
+    # The layout decides where points lie; only then is it known what is near.
+    figure.draw_without_rendering()
+    scale = figure.dpi / 72
+    dots = points.transData.transform([(lap.delay_p95_ms, lap.goodput_mbit) for lap in laps]) / scale
+    right = points.bbox.x1 / scale
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in dots]
+    for lap, (x, y) in sorted(zip(laps, dots, strict=True), key=lambda item: -item[1][1]):
+        wide, high = 4.2 * len(lap.cc), 8.0
+        ring = ((side, up) for up in sorted(range(-160, 168, 4), key=abs) for side in (4, -4 - wide))
+        box = next(
+            (
+                (x + side, y + up - high / 2, x + side + wide, y + up + high / 2)
+                for side, up in ring
+                if x + side + wide <= right
+                and not any(
+                    x + side < x1 and x0 < x + side + wide and y + up - high / 2 < y1 and y0 < y + up + high / 2
+                    for x0, y0, x1, y1 in taken
+                )
+            ),
+            (x + 4, y, x + 4 + wide, y + high),
+        )
+        taken.append(box)
+        at = (box[0] - x, (box[1] + box[3]) / 2 - y)
+        far = abs(at[1]) > high
+        line = {"arrowstyle": "-", "color": "#b3b3b3", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3} if far else None
+        points.annotate(
+            lap.cc, (lap.delay_p95_ms, lap.goodput_mbit), at, textcoords="offset points", fontsize=7, va="center",
+            arrowprops=line,
+        )  # fmt: skip
+
+
+def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
+    """Draws it: goodput over delay, and the share beside CUBIC.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed, or nobody took part.
+        OutputError: If the file cannot be written.
+    """
+    from narrows.render.plot import COLOURS, check, matplotlib, write  # noqa: PLC0415 - which is an extra
+
+    if not found.laps:
+        raise NarrowsError("nobody could take part: there is nothing to draw")
+    mpl = matplotlib()
+    from matplotlib.figure import Figure as New  # noqa: PLC0415
+
+    format_ = check(file) if file is not None else None
+    families = sorted({lap.family for lap in found.laps})
+    colour = dict(zip(families, COLOURS, strict=False))
+    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9}):
+        figure = New(figsize=(11, max(4.0, 0.28 * len(found.laps) + 1.5)), layout="constrained")
+        points, bars = figure.subplots(1, 2)
+        for family in families:
+            own = [lap for lap in found.laps if lap.family == family]
+            xs, ys = [lap.delay_p95_ms for lap in own], [lap.goodput_mbit for lap in own]
+            points.plot(xs, ys, "o", color=colour[family], label=family)
+        points.set_xlabel("queue delay p95, ms")
+        points.set_ylabel("goodput alone, Mbit/s")
+        points.legend(frameon=False)
+        order = sorted(found.laps, key=lambda lap: lap.share_pct)
+        shares = [(lap.share_pct, *lap.intervals.get("share_pct", (lap.share_pct, lap.share_pct))) for lap in order]
+        bars.barh(
+            [lap.cc for lap in order],
+            [share for share, _, _ in shares],
+            xerr=[[share - low for share, low, _ in shares], [high - share for share, _, high in shares]],
+            color=[colour[lap.family] for lap in order],
+            error_kw={"elinewidth": 0.8, "ecolor": "#4d4d4d"},
+        )
+        bars.axvline(50, color="#4d4d4d", linestyle=":")
+        bars.set_xlim(0, 100)
+        bars.set_xlabel("share beside CUBIC, %; 50 is fair; lines: 95 % intervals")
+        _label(figure, points, found.laps)
+        if file is not None:
+            write(figure, file, format_)
+    return figure

@@ -1,0 +1,357 @@
+"""Running a scenario, and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from narrows import _core
+from narrows.errors import EngineError, OutputError, reason
+from narrows.runs.scenario import Scenario, name_of, read
+from narrows.storage import provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+    from narrows.render.plot import Look
+
+Engine = Literal["sim", "live"]
+"""Who runs a scenario: the simulator, or this machine's own TCP over real packets."""
+
+ENGINES: tuple[str, ...] = get_args(Engine)
+
+Progress = Callable[[float, float], object]
+"""Called now and then with the virtual time and the scenario's duration, in seconds."""
+
+_TABLES = ("samples", "queue_samples", "class_samples", "pings")
+"""What is saved."""
+
+_ALL = (*_TABLES, "delays", "verdicts")
+_SPREADS = {
+    "rtt_ms": "rtt_{}_ms",
+    "sampled_rtt_ms": "sampled_rtt_{}_ms",
+    "cwnd_packets": "cwnd_{}_packets",
+    "limits": "{}",
+}
+
+
+class Run:
+    """What an engine saw: figures, columns of samples, provenance.
+
+    The figures are plain Python values; the tables are Arrow's, made from the engine's memory without a copy. A run
+    pickles, so that it can come back from another process.
+
+    >>> from narrows import Flow, Path, Scenario, run
+    >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+    >>> one = run(Scenario(path, flows=[Flow("cubic")], duration="2s", seed=7))
+    >>> [flow["id"] for flow in one.flows]
+    ['cubic0']
+    >>> one.summary().num_rows
+    1
+    """
+
+    def __init__(
+        self,
+        *,
+        figures: dict[str, Any],
+        toml: str,
+        tables: _core.Run | dict[str, pa.Table],
+        verdicts: tuple[int, int] = (0, 0),
+        files: Mapping[str, str] | None = None,
+    ) -> None:
+        """Made by `run`; there is no reason to make one by hand."""
+        self._figures = figures
+        self._toml = toml
+        self._source = tables
+        self._tables: dict[str, pa.Table] = {}
+        self._verdicts = verdicts
+        self._files = dict(files or {})
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The whole summary, as `narrows run --json` prints it."""
+        return self._figures
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        """The figures of each flow, in the order of the scenario."""
+        return cast("list[dict[str, Any]]", self._figures["flows"])
+
+    @property
+    def workloads(self) -> list[dict[str, Any]]:
+        """What the applications of flows with a workload saw, with the `id` of the flow."""
+        return [{"id": flow["id"], **flow["workload"]} for flow in self.flows if "workload" in flow]
+
+    @property
+    def stations(self) -> list[dict[str, Any]]:
+        """The figures of each station of a Wi-Fi, in the order of the scenario; none of a path."""
+        return cast("list[dict[str, Any]]", self._figures.get("stations", []))
+
+    @property
+    def toml(self) -> str:
+        """The scenario as it was given; `json` has it with every default filled in."""
+        return self._toml
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that the scenario names (`trace`), by that name, as they were read."""
+        return self._files
+
+    def summary(self) -> pa.Table:
+        """A row per flow; `to_pandas()` and `polars.from_arrow` make a data frame of it."""
+        import pyarrow as pa  # noqa: PLC0415 - `narrows run` answers before this would be loaded
+
+        rows = []
+        for flow in self.flows:
+            row: dict[str, Any] = {}
+            for name, value in flow.items():
+                if name in _SPREADS:
+                    row |= {_SPREADS[name].format(which): x for which, x in value.items()}
+                elif name not in ("series", "workload"):
+                    row[name] = value
+            rows.append(row)
+        # Types by name and not by value, so that the summaries of many runs go into one table.
+        words, counts = ("id", "cc"), ("retransmits", "summary_retransmits")
+        names = rows[0] if rows else ()
+        types = [pa.string() if n in words else pa.int64() if n in counts else pa.float64() for n in names]
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
+
+    @property
+    def samples(self) -> pa.Table:
+        """The flows over time, a row per flow and sample."""
+        return self._table("samples")
+
+    @property
+    def queue_samples(self) -> pa.Table:
+        """The queues over time, a row per queue and sample."""
+        return self._table("queue_samples")
+
+    @property
+    def class_samples(self) -> pa.Table:
+        """The classes or bands of queues that have some, a row per class and sample."""
+        return self._table("class_samples")
+
+    @property
+    def pings(self) -> pa.Table:
+        """Every ping that was sent."""
+        return self._table("pings")
+
+    @property
+    def delays(self) -> pa.Table:
+        """The distribution of delay: which `share` of packets, pings or a workload's times had at most `delay_ms`."""
+        return self._table("delays")
+
+    @property
+    def verdicts(self) -> pa.Table:
+        """Packets that were dropped, marked or lost, one by one; empty unless `run` was told `verdicts`."""
+        return self._table("verdicts")
+
+    @property
+    def verdicts_asked(self) -> int:
+        """So many rows of `verdicts` were asked for."""
+        return self._verdicts[0]
+
+    @property
+    def verdicts_left_out(self) -> int:
+        """So many packets more than were asked for."""
+        return self._verdicts[1]
+
+    def plot(
+        self, file: str | PathLike[str] | None = None, *, only: Sequence[str] | None = None, look: Look = "screen"
+    ) -> Figure:
+        """Draws throughput, round-trip times, windows, the queue, losses and the distribution of delay.
+
+        Args:
+            file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only answered.
+            only: Which pictures: throughput, rtt, window, queue, losses, delay; all by default.
+            look: `"screen"` in colour, `"print"` in black and white.
+
+        Raises:
+            NarrowsError: If Matplotlib is not installed (`narrows[plot]`), or the run took no samples.
+            OutputError: If the file cannot be written.
+        """
+        from narrows.render.pictures import EVERY  # noqa: PLC0415
+        from narrows.render.plot import plot  # noqa: PLC0415
+
+        return plot(self, file, only=EVERY if only is None else only, look=look)
+
+    def report(self, file: str | PathLike[str]) -> None:
+        """Writes a page that answers, shows the pictures and tells how sure all that is; it needs nothing but itself.
+
+        `run(..., verdicts=20_000)` lets it show packets that were dropped, marked or lost one by one, and
+        `sample_interval="pictures"` suits it.
+
+        Raises:
+            NarrowsError: If the run took no samples.
+            OutputError: If the file cannot be written.
+        """
+        from narrows.render.report import compare_report  # noqa: PLC0415
+
+        compare_report([self], file)
+
+    def _table(self, name: str) -> pa.Table:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if name not in self._tables:
+            source = self._source
+            self._tables[name] = source[name] if isinstance(source, dict) else pa.table(source.table(name))
+        return self._tables[name]
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Writes `run.json`, `scenario.toml` and a Parquet file per table; all of them or none.
+
+        Files that the scenario names are copied beside it, and it names the copies.
+
+        Raises:
+            OutputError: If they cannot be written.
+        """
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        target = FilePath(directory)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = FilePath(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            try:
+                (part / "run.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")
+                toml = self._toml
+                for name, text in self._files.items():
+                    copy = _copy_of(name, {file.name for file in part.iterdir()})
+                    (part / copy).write_text(text, encoding="utf-8", newline="")
+                    toml = toml.replace(json.dumps(name, ensure_ascii=False), json.dumps(copy, ensure_ascii=False))
+                (part / "scenario.toml").write_text(toml, encoding="utf-8")
+                for name in _TABLES:
+                    # A file and not its name: Arrow takes no name that is not UTF-8.
+                    with (part / f"{name}.parquet").open("wb") as sink:
+                        pq.write_table(self._table(name), sink)
+                target.mkdir(exist_ok=True)
+                for file in sorted(part.iterdir()):
+                    file.replace(target / file.name)
+            finally:
+                shutil.rmtree(part)
+        except OSError as error:
+            raise OutputError(f"{name_of(directory)}: {reason(error)}") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The tables by value: the engine's memory stays in its process."""
+        tables = {name: self._table(name) for name in _ALL}
+        return {
+            "figures": self._figures,
+            "toml": self._toml,
+            "tables": tables,
+            "verdicts": self._verdicts,
+            "files": self._files,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The counterpart of `__getstate__`."""
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        """Who sent, and how it was run."""
+        ids = ", ".join(flow["id"] for flow in self.flows)
+        return f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed {self._figures['seed']}>"
+
+
+def _copy_of(name: str, taken: set[str]) -> str:
+    """What a copy of this file is called beside the results."""
+    base = FilePath(name).name
+    taken |= {"scenario.toml", *(f"{table}.parquet" for table in _TABLES)}
+    return next(copy for n in range(len(taken) + 1) if (copy := f"{n}-{base}" if n else base) not in taken)
+
+
+def run(
+    scenario: Scenario | str | PathLike[str],
+    *,
+    seed: int | None = None,
+    engine: Engine = "sim",
+    sample_interval: str | None = None,
+    verdicts: int = 0,
+    record: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Runs a scenario, or the scenario file of that name.
+
+    Args:
+        scenario: What to run.
+        seed: Instead of the scenario's own.
+        engine: Who runs it.
+        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none,
+            `"pictures"` some hundred for a run of any length.
+        verdicts: The first so many packets that are dropped, marked or lost are told one by one; none by default.
+        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run is over, not before.
+        progress: Called now and then; what it raises stops the run.
+
+    Raises:
+        ScenarioError: If the scenario is not right: every mistake at once.
+        EngineError: If this engine cannot run it.
+        OutputError: If `record` cannot be written.
+    """
+    if engine not in ENGINES:
+        raise EngineError(f"there is no engine `{engine}`; there are {' and '.join(f'`{name}`' for name in ENGINES)}")
+    if seed is not None and not 0 <= seed < 2**64:
+        raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
+    if not 0 <= verdicts < 2**32:
+        raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
+    with _recording(record) as part:
+        return _run(
+            scenario, engine, seed, sample_interval=sample_interval, verdicts=verdicts, record=part, progress=progress
+        )
+
+
+@contextmanager
+def _recording(file: str | PathLike[str] | None) -> Iterator[str | None]:
+    """The file's name while it is being written; a run that does not end leaves nothing."""
+    if file is None:
+        yield None
+        return
+    whole = FilePath(file)
+    part = whole.with_name(f".{whole.name}.{os.getpid()}")
+    try:
+        part.touch()
+        yield str(part)
+        part.replace(whole)
+    except OSError as error:
+        raise OutputError(f"{whole}: {reason(error)}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _run(
+    scenario: Scenario | str | PathLike[str],
+    engine: Engine,
+    seed: int | None,
+    *,
+    verdicts: int,
+    **how: Any,  # noqa: ANN401 - what the core takes
+) -> Run:
+    watch = provenance.Watch()
+    how |= {"seed": seed, "verdicts": verdicts}
+    if engine == "live":
+        from narrows.host import live  # noqa: PLC0415 - most runs need no other process
+
+        toml, name = (
+            (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
+        )
+        built = isinstance(scenario, Scenario)
+        files = _core.scenario_files(toml, name, built=built)
+        raw = live.run(toml, name, built=built, **how)
+    elif isinstance(scenario, Scenario):
+        raw = _core.run_tree(scenario.tree(), **how)
+        toml, files = scenario.toml(), raw.files
+    else:
+        toml = read(scenario)
+        raw = _core.run_toml(toml, name_of(scenario), **how)
+        files = raw.files
+    figures: dict[str, Any] = json.loads(raw.json())
+    figures["provenance"] = provenance.of(figures, watch, files)
+    return Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out), files=files)

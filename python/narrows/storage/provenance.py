@@ -1,0 +1,136 @@
+"""Where a result comes from: enough to make it again, and to know how far to trust it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+
+EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
+"""Stored reference cases; written by the validation, absent where it has not been run."""
+
+NEAREST = 3
+"""So many cases are told."""
+
+LIKE = "linux-6.12"
+"""What the hosts of every stored case are like."""
+
+KINDS = ("queue", "policer", "besides")
+"""What a case and a result must have the same, beside their congestion controls."""
+
+ONE_LOST = 1e-5
+"""A share of random loss that is as good as none."""
+
+
+class Watch:
+    """Wall and processor time since it was made."""
+
+    def __init__(self) -> None:
+        """Starts."""
+        self.start = datetime.now(timezone.utc)
+        self._wall = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        """Wall and processor time in seconds."""
+        return time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+
+def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
+    """The hashes of the files that a scenario names, by that name.
+
+    >>> files_sha256({"rates.csv": "t_s,rate_mbit"})["rates.csv"][:8]
+    '00482029'
+    """
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())}
+
+
+def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = None) -> str:
+    """The hash of a scenario with its defaults filled in, whether it came from a file or from objects.
+
+    Files that it names count by what they hold and not by where they lie.
+
+    >>> scenario_sha256({"b": 1, "a": 2}) == scenario_sha256({"a": 2, "b": 1})
+    True
+    """
+    hashes = files_sha256(files or {})
+
+    def named(value: object, key: str = "") -> object:
+        if isinstance(value, dict):
+            return {name: named(part, f"{key}.{name}") for name, part in value.items()}
+        if isinstance(value, list):
+            return [named(part, key) for part in value]
+        return hashes.get(value, value) if isinstance(value, str) and key.endswith(".trace.file") else value
+
+    canonical = json.dumps(named(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
+    """The reference cases nearest to a result, with how well they agreed; None where none are stored.
+
+    The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words], "rate_mbit", "rtt_ms",
+    "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only cases alike are told: of the same congestion controls,
+    the same queue and policer with the same parameters, and nothing else on the path that the case had not (`besides`:
+    a shaper, several hops, a reverse hop, jitter …).
+
+    Of these the nearest are told: rate, RTT (of the flow whose RTT differs most), buffer (behind a policer its burst,
+    and how much faster its link is) and random loss (each with a packet of 100 000 added), by the logarithms of their
+    ratios. A `distance` of 0 is the very case, 0.7 a factor of two in one of them. All cases are of one release of
+    Linux; for hosts that are like another one there is no evidence.
+    """
+    if not file.exists():
+        return None
+    cc = sorted({flow["cc"] for flow in figures["flows"]})
+    if "wifi" in figures["scenario"]:
+        return []  # No stored case is one of a Wi-Fi.
+    path = figures["scenario"]["path"]
+    if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
+        return []  # No stored case follows a file, and the file need not be here.
+    here = _core.path_numbers(figures["scenario"])
+
+    def apart(a: float | None, b: float | None) -> float:
+        return abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf
+
+    def distance(case: dict[str, Any]) -> float:
+        by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
+        by_loss = apart(here["loss"] + ONE_LOST, case["loss"] + ONE_LOST)
+        return by_rtt + by_loss + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp", "headroom"))
+
+    if figures["scenario"]["host"]["like"] != LIKE:
+        return []
+    cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    alike = [c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)]
+    near = [c | {"distance": round(distance(c), 3)} for c in alike]
+    near = [c for c in near if math.isfinite(c["distance"])]
+    return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
+
+
+def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
+    """The provenance of a result that `watch` has seen from its beginning; its scenario names `files`."""
+    wall, cpu = watch.read()
+    machine = os.uname()
+    return {
+        "version": _core.__version__,
+        "seed": figures["seed"],
+        "scenario_sha256": scenario_sha256(figures["scenario"], files),
+        "files_sha256": files_sha256(files),
+        "host": {
+            "platform": f"{machine.sysname} {machine.release} {machine.machine}",
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "cpus": os.cpu_count(),
+        },
+        "started": watch.start.isoformat(timespec="seconds"),
+        "wall_s": round(wall, 6),
+        "cpu_s": round(cpu, 6),
+        "evidence": evidence(figures),
+    }

@@ -1,0 +1,111 @@
+"""A study in a terminal and as a picture."""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from narrows.render import tables
+from narrows.render.plot import check, matplotlib, write
+from narrows.render.run import table
+from narrows.render.terminal import console
+from narrows.render.words import number
+from narrows.study.study import Found, Grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["check", "draw", "shown", "tell"]
+
+_WIDE = 3.4
+_TALL = 3.0
+_ACROSS = 3
+_DARK = 0.45
+_TITLE = 36
+_CLOSE = 0.1
+"""Values within a tenth of the largest are no contrast to be drawn."""
+
+
+def shown(grid: Grid) -> tables.Table:
+    """A grid as a table of words."""
+    rows = [
+        [tables.Cell(label), *(tables.Cell(number(value, grid.digits)) for value in line)]
+        for label, line in zip(grid.rows, grid.cells, strict=True)
+    ]
+    return tables.Table(grid.title, (f"{grid.row} \\ {grid.column}",), tuple(grid.columns), rows)
+
+
+def tell(found: Found) -> None:
+    """Prints question, verdict and tables."""
+    out = console()
+    out.print(found.study.question, style="bold")
+    out.print(found.answer.verdict)
+    for line in found.answer.words:
+        out.print(line)
+    for grid in found.answer.grids:
+        out.print(f"\n{grid.title}{f' ({grid.unit})' if grid.unit else ''}:")
+        table(out, shown(grid))
+    out.print(f"\nThis rests on {found.runs} runs.")
+    for failure in found.failures:
+        out.print(f"could not be run: {failure}")
+
+
+def draw(found: Found, file: str | PathLike[str]) -> None:
+    """Draws each grid as a map, or what the study says is its picture.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed.
+        OutputError: If the file cannot be written.
+    """
+    mpl = matplotlib()
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    grids = found.answer.grids
+    across = 2 if len(grids) % _ACROSS and not len(grids) % 2 else min(_ACROSS, len(grids))
+    down = math.ceil(len(grids) / across)
+    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 8}):
+        if found.answer.picture is not None:
+            figure = Figure(layout="constrained")
+            found.answer.picture(figure)
+            write(figure, file, check(file))
+            return
+        figure = Figure(figsize=(max(6.0, _WIDE * across), _TALL * down + 0.8), layout="constrained")
+        figure.suptitle(found.study.question)
+        places = list(figure.subplots(down, across, squeeze=False).flat)
+        for place, grid in zip(places, grids, strict=False):
+            _map(place, grid)
+        for place in places[len(grids) :]:
+            place.set_visible(False)
+        write(figure, file, check(file))
+
+
+def _map(place: Axes, grid: Grid) -> None:
+    """One grid: colours for the eye, numbers for who wants to know."""
+    values = [[math.nan if value is None else value for value in line] for line in grid.cells]
+    there = [value for line in values for value in line if not math.isnan(value)]
+    if not there:
+        place.set_visible(False)
+        return
+    if grid.middle is None:
+        colours, least, most = "viridis", min(there), max(there)
+        if least >= 0 and most - least < _CLOSE * most:
+            least = 0.0
+    else:
+        reach = max(abs(value - grid.middle) for value in there) or 1.0
+        colours, least, most = "PuOr_r", grid.middle - reach, grid.middle + reach
+    image = place.imshow(values, cmap=colours, vmin=least, vmax=most, aspect="auto")
+    for r, line in enumerate(values):
+        for c, value in enumerate(line):
+            if not math.isnan(value):
+                red, green, blue, _ = image.get_cmap()((value - least) / (most - least or 1.0))
+                dark = 0.3 * red + 0.6 * green + 0.1 * blue < _DARK
+                text = number(value, grid.digits)
+                place.text(c, r, text, ha="center", va="center", size=6, color="w" if dark else "k")
+    title = f"{grid.title}{f', {grid.unit}' if grid.unit else ''}"
+    place.set_title(fill(title, _TITLE), fontsize=8)
+    place.set_xticks(range(len(grid.columns)), grid.columns, rotation=30, ha="right")
+    place.set_yticks(range(len(grid.rows)), grid.rows)
+    place.set_xlabel(grid.column)
+    place.set_ylabel(grid.row)

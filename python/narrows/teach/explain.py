@@ -1,0 +1,97 @@
+"""`narrows explain`: a short page with pictures that the simulator makes on the spot."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.render import words
+from narrows.runs.run import Run, run
+from narrows.runs.scenario import from_tree
+from narrows.teach.lessons import LESSONS, Block, Lesson
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_ALSO = ("pacing",)
+"""Pictures that a lesson may show beside those of every run."""
+
+_VERDICTS = 20_000
+
+
+def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], list[Block]]:
+    """Runs what a lesson shows.
+
+    Raises:
+        NarrowsError: If this version lacks what the lesson is about.
+    """
+    lesson = LESSONS[topic]
+    known = [kind["name"] for kind in json.loads(_core.list_json())["queue"]]
+    if lesson.needs is not None and lesson.needs not in known:
+        raise NarrowsError(f"explain {topic}: this version has no queue discipline `{lesson.needs}` to show it with")
+    runs = []
+    for name, toml in lesson.scenarios.items():
+        scenario = from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', f"explain {topic}"))
+        runs.append(run(scenario, seed=seed, sample_interval=lesson.sample_interval, verdicts=_VERDICTS))
+    sure = [f"{name}: {words.how_sure(one.json)[0]}" for name, one in zip(lesson.scenarios, runs, strict=True)]
+    blocks = [*lesson.blocks([one.json for one in runs]), Block("How sure is that?", tuple(sure))]
+    return lesson, runs, blocks
+
+
+def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> None:
+    """Writes a lesson as a page.
+
+    Raises:
+        NarrowsError: If this version lacks what the lesson is about.
+        OutputError: If the file cannot be written.
+    """
+    from narrows.render import report  # noqa: PLC0415
+
+    lesson, runs, blocks = taught(topic, seed=seed)
+    made = report.document(runs, names=list(lesson.scenarios), title=lesson.title, also=_ALSO)
+    made["lesson"] = {
+        "text": lesson.intro,
+        "blocks": [
+            {
+                "heading": block.heading,
+                "text": block.text,
+                "show": [{"run": s.run, "key": s.key, "from": s.start, "to": s.end} for s in block.show],
+            }
+            for block in blocks
+        ],
+    }
+    report.write(made, file)
+
+
+def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> None:
+    """Prints a lesson with sketches."""
+    from narrows.render.pictures import pictures  # noqa: PLC0415
+    from narrows.render.sketch import draw  # noqa: PLC0415
+
+    lesson, runs, blocks = taught(topic, seed=seed)
+    drawn = [{picture.key: picture for picture in pictures(one, _ALSO)} for one in runs]
+    names = list(lesson.scenarios)
+
+    def paragraphs(texts: Sequence[str]) -> None:
+        for text in texts:
+            out.print(textwrap.fill(text, width), markup=False)
+        out.print()
+
+    out.print(lesson.title, style="bold")
+    paragraphs(lesson.intro)
+    for block in blocks:
+        out.print(block.heading, style="bold")
+        paragraphs(block.text)
+        for part in block.show:
+            picture = drawn[part.run].get(part.key)
+            if picture is not None:
+                out.print(f"{names[part.run]}:", markup=False)
+                for line in draw(picture, width, part.start, part.end):
+                    out.print(line, no_wrap=True, overflow="crop")
+    told = f"The scenarios, to change and run yourself, are on the page: narrows explain {topic} --report {topic}.html"
+    out.print(told, markup=False, soft_wrap=True)
