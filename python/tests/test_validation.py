@@ -19,7 +19,7 @@ from narrows.reproduce.published import Cell, Result, cells
 
 sys.path.insert(0, str(ROOT))
 
-from validation import cliff, explained, linux, papers, stored
+from validation import cliff, digest, explained, linux, papers, stored
 
 VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
 CASES = {case.name: case for case in stored.cases()}
@@ -306,3 +306,8 @@ def test_the_command_refuses_what_there_is_not() -> None:
         command = [sys.executable, "-m", "validation", *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 2, done.stdout
+
+
+def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--write"] if os.environ.get("NARROWS_GOLDEN") == "write" else []
+    assert digest.main(arguments) == 0, capsys.readouterr().out
