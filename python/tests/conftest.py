@@ -46,7 +46,8 @@ LONG = TINY.replace('"2s"', '"20h"')
 BEGUN = """
 import sys
 from pathlib import Path
-from narrows import cli, live
+from narrows import cli
+from narrows.host import live
 
 begun = Path(sys.argv.pop(1))
 progressed, told = live._progressed, live._told

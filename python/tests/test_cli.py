@@ -307,7 +307,10 @@ def test_version(cli: Cli) -> None:
 def leaves(group: click.Group, of: str = "narrows") -> dict[str, click.Command]:
     """All commands, those of groups too, by what is written for them."""
     found: dict[str, click.Command] = {}
-    for name, entry in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        entry = group.get_command(context, name)
+        assert entry is not None
         called = f"{of} {name}"
         found |= leaves(entry, called) if isinstance(entry, click.Group) else {called: entry}
     return found

@@ -357,7 +357,7 @@ def test_a_lesson_that_is_unknown(cli: Cli) -> None:
 
 
 def test_lessons_are_the_topics_of_the_command() -> None:
-    from narrows.cli import _TOPICS  # noqa: PLC0415
+    from narrows.teach.command import _TOPICS  # noqa: PLC0415
 
     assert tuple(LESSONS) == _TOPICS
 

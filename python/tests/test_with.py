@@ -179,7 +179,8 @@ def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path) -> None:
 
 
 def test_help_has_an_example() -> None:
-    entry = main.commands["with"]
+    entry = main.get_command(click.Context(main), "with")
+    assert entry is not None
     assert "Example: narrows with --cc bbr -- " in (entry.help or "")
     for option in entry.params:
         if isinstance(option, click.Option):

@@ -93,7 +93,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     from narrows import advise as library  # noqa: PLC0415
     from narrows.advise import forecasts as sealed  # noqa: PLC0415
     from narrows.advise.render import report, show  # noqa: PLC0415
-    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.render.progress import ProgressBar  # noqa: PLC0415
     from narrows.render.terminal import console  # noqa: PLC0415
 
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
@@ -104,7 +104,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         wrong = next((name for name in stated if file.endswith(".toml") or name not in _KNOWN), None)
         if wrong is not None:
             raise click.BadParameter("the file says it already", param_hint=f"--{wrong}")
-        with _Bar(quiet=quiet or as_json, of="the twin") as bar:
+        with ProgressBar(quiet=quiet or as_json, of="the twin") as bar:
             place, measured = _from_file(file, role or "sender", seed, bar, lone=lone, known=stated)
     else:
         if lone is not None:
@@ -130,7 +130,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     if asked.role == "operator":
         from narrows.advise import contract  # noqa: PLC0415
 
-        with _Bar(quiet=quiet or as_json, of="simulations") as bar:
+        with ProgressBar(quiet=quiet or as_json, of="simulations") as bar:
             offered = contract.offers(asked, jobs=jobs, progress=bar)
         echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)
         return
@@ -142,7 +142,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
             show(library.advise(found, has, thorough=False), out)
             out.print()
 
-    with _Bar(quiet=quiet or as_json, of="simulations") as bar:
+    with ProgressBar(quiet=quiet or as_json, of="simulations") as bar:
         found = library.search(
             asked,
             library.candidates(asked, has),
@@ -364,7 +364,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.advise import importers  # noqa: PLC0415
     from narrows.advise.importers.layers import RATE, RTT  # noqa: PLC0415
     from narrows.advise.judge import judge  # noqa: PLC0415
-    from narrows.cli import _Bar  # noqa: PLC0415
+    from narrows.render.progress import ProgressBar  # noqa: PLC0415
     from narrows.render.terminal import console  # noqa: PLC0415
     from narrows.runs.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
 
@@ -388,7 +388,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
         duration="30s",
     )
     toml = scenario.toml()
-    with _Bar(quiet=as_json, of="simulations") as bar:
+    with ProgressBar(quiet=as_json, of="simulations") as bar:
         judged = judge(found.path, flows=flows, seed=seed, progress=bar)
     if out_file is not None:
         output.write(out_file, toml)

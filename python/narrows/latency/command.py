@@ -3,53 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
 from narrows.storage import output
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 F = TypeVar("F", bound=Callable[..., Any])
-
-_AFTER_S = 1.0
-"""A measurement that takes longer shows how it stands."""
-
-
-class _Standing:
-    """How it stands, on stderr, for a terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._wanted = not quiet and sys.stderr.isatty()
-        self._begin = time.monotonic()
-        self._bar: Progress | None = None
-
-    def __call__(self, share: float, said: str) -> None:
-        if not self._wanted or time.monotonic() - self._begin < _AFTER_S:
-            return
-        with suppress(OSError):  # A terminal that has hung up must not cost the measurement.
-            self._show(share, said)
-
-    def _show(self, share: float, said: str) -> None:
-        if self._bar is None:
-            from rich.progress import Progress  # noqa: PLC0415
-
-            self._bar = Progress(console=console(err=True), transient=True)
-            self._bar.add_task(said, total=1.0)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=share, description=said)
-
-    def stop(self) -> None:
-        if self._bar is not None:
-            with suppress(OSError):
-                self._bar.stop()
 
 
 def _passed(command: F) -> F:
@@ -142,13 +105,13 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
     output.check(out, hlog, plot, page)
-    standing = _Standing(quiet=quiet or as_json)
+    bar = ProgressBar(quiet=quiet or as_json)
     try:
-        told = telling.measure(host, arguments, tell=standing)
+        told = telling.measure(host, arguments, tell=lambda share, said: bar(share, 1.0, said))
     except telling.Interrupted as stop:
         told = stop.told
     finally:
-        standing.stop()
+        bar.stop()
     lab = told["kind"] == "latency_lab"
     several = of_setups(told) if lab else [(host, told)]
     if out is not None:
@@ -179,7 +142,6 @@ def _show(told: dict[str, Any]) -> None:
     from narrows.latency import policies as lab  # noqa: PLC0415
     from narrows.latency import result as telling  # noqa: PLC0415
     from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     screen = console()
     several = told["kind"] == "latency_lab"

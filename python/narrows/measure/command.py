@@ -134,15 +134,15 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows measure scenarios/asymmetric/down-and-up.toml
     """
-    from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.measure import run  # noqa: PLC0415
+    from narrows.render.progress import ProgressBar  # noqa: PLC0415
 
     if path_file is not None and not with_twin:
         raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
     arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
     output.check(*out, plot, page, path_file)
-    with _Bar(quiet=quiet, of="measurement") as bar:
+    with ProgressBar(quiet=quiet, of="measurement") as bar:
         if host.endswith(".toml"):
             measured = run.simulated(host, passed, test=test, progress=bar)
             said: list[str] = []
@@ -233,11 +233,11 @@ def _keep(measured: Measurement, *, quiet: bool) -> list[str]:
 
 def _twin(measured: Measurement, *, quiet: bool) -> tuple[Twin | None, NarrowsError | None]:
     """The twin, or why there is none."""
-    from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.path_model import infer  # noqa: PLC0415
+    from narrows.render.progress import ProgressBar  # noqa: PLC0415
 
     try:
-        with _Bar(quiet=quiet, of="the twin") as bar:
+        with ProgressBar(quiet=quiet, of="the twin") as bar:
             return infer(measured, progress=bar), None
     except NarrowsError as error:
         return None, error
@@ -286,12 +286,12 @@ def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool
     Example: narrows twin today.json --path here.toml
     """
     from narrows import files  # noqa: PLC0415
-    from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.measure.render import twin_lines  # noqa: PLC0415
     from narrows.path_model import infer  # noqa: PLC0415
+    from narrows.render.progress import ProgressBar  # noqa: PLC0415
 
     measured = files.read(file)
-    with _Bar(quiet=quiet, of="simulations") as bar:
+    with ProgressBar(quiet=quiet, of="simulations") as bar:
         model = infer(measured, seed=seed, progress=bar)
     if path_file is not None:
         output.write(path_file, model.toml())

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from narrows.errors import OutputError, reason
+from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.progress import Progress
 
     from narrows.render.tables import Table
     from narrows.sweeps.store import Medians
@@ -45,34 +44,23 @@ class Count:
 
     def __init__(self, *, quiet: bool) -> None:
         """Nothing yet, and nothing at all if `quiet`."""
-        self._wanted = not quiet and sys.stderr.isatty()
-        self._bar: Progress | None = None
+        self._bar = ProgressBar(quiet=quiet, of="cases")
         self._begin, self._before = time.monotonic(), -1
 
     def __call__(self, done: int, failed: int, planned: int) -> None:
         """So many are done, and so many of them failed, of so many."""
         if self._before < 0:
             self._before = done
-        if not self._wanted or time.monotonic() - self._begin < 1:
-            return
-        if self._bar is None:
-            from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
-
-            self._bar = Progress(
-                BarColumn(), TextColumn("{task.description}"), console=console(err=True), transient=True
-            )
-            self._bar.add_task("", total=planned)
-            self._bar.start()
-        rate = (done - self._before) / (time.monotonic() - self._begin)
+        elapsed_s = time.monotonic() - self._begin
+        rate = (done - self._before) / elapsed_s if elapsed_s > 0 else 0.0
         left = f", {_span((planned - done) / rate)} left" if rate > 0 else ""
         wrong = f", {failed} failed" if failed else ""
         about = f"{done} of {planned}{wrong}, {rate:.3g} in a second{left}"
-        self._bar.update(self._bar.task_ids[0], completed=done, description=about)
+        self._bar(done, planned, about)
 
     def stop(self) -> None:
         """Takes it away."""
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
 
 def _span(seconds: float) -> str:
@@ -191,7 +179,6 @@ def summary(medians: Medians) -> Table:
 
 def _show(asked: Sweep, rows: int, medians: Medians) -> None:
     from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     out = console()
     keys = ", ".join(asked.design.keys)

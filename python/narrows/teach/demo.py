@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
 from narrows import __version__
+from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console
 from narrows.reproduce.published import (
     KERNEL,
@@ -43,8 +42,16 @@ def demo(*, quick: bool = False, up_to: float | None = None, goodput: bool = Fal
         if up_to is None or cell.rate_mbit <= up_to
     ]
     begin = time.monotonic()
-    with _progress(todo) as told:
-        results = reproduce(todo, told)
+    # A cell takes about as long as it has packets.
+    total, done = sum(cell.rate_mbit for cell in todo), 0.0
+    with ProgressBar(quiet=False, of="connections of 60 s") as bar:
+
+        def count(cell: Cell) -> None:
+            nonlocal done
+            done += cell.rate_mbit
+            bar(done, total)
+
+        results = reproduce(todo, count)
     wall_s = time.monotonic() - begin
     if as_json:
         print(json.dumps(document(results, wall_s)))
@@ -67,19 +74,6 @@ def document(results: Sequence[Result], wall_s: float) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _progress(todo: Sequence[Cell]) -> Iterator[Callable[[Cell], object]]:
-    """A bar on stderr, for a terminal; a cell takes about as long as it has packets."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=console(err=True), transient=True) as bar:
-        task = bar.add_task("connections of 60 s", total=sum(c.rate_mbit for c in todo))
-        yield lambda cell: bar.advance(task, cell.rate_mbit)
-
-
 def short(mbit: float) -> str:
     """Mbit/s in at most four characters.
 
@@ -100,8 +94,6 @@ def percent(share: float) -> str:
 
 def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None, *, goodput: bool = False) -> None:
     """Prints the maps, what they teach, and how well they agree."""
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     out = console(stream)
     print_ = out.print
     print_(f"{TITLE}.", style="bold")

@@ -273,9 +273,9 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     Example: narrows tune prove server.example --cc bbr
     """
     from narrows.advise import forecasts as sealed  # noqa: PLC0415
-    from narrows.cli import _Bar  # noqa: PLC0415
     from narrows.measure import run  # noqa: PLC0415
     from narrows.measure.result import Direction, Measurement  # noqa: PLC0415
+    from narrows.render.progress import ProgressBar  # noqa: PLC0415
     from narrows.tune import prove as proving  # noqa: PLC0415
     from narrows.tune.apply import Place  # noqa: PLC0415
 
@@ -297,7 +297,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     with _told():
         _applicable(plan)
         _sure(plan, yes=yes or file == "-", question=f"Measure {rounds} times without and {rounds} times with it?")
-        with _Bar(quiet=as_json, of="measurements") as bar:
+        with ProgressBar(quiet=as_json, of="measurements") as bar:
             try:
                 proof = proving.prove(plan, place, once, way=way, rounds=rounds, replace=replace, progress=bar)
             except proving.Unfinished as stop:

@@ -1,0 +1,317 @@
+"""The commands `run`, `check`, `race`, `list` and `remy`: scenarios, and what they may name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import click
+
+from narrows import _core
+from narrows.cli.options import IN_TERMINAL, WIDEST_SKETCH, WRONG, files_option, plot_file, plot_option, report_option
+from narrows.errors import NarrowsError, reason
+from narrows.render.progress import ProgressBar
+from narrows.render.terminal import console, echo
+from narrows.runs.run import ENGINES, Engine, Run
+from narrows.runs.run import run as run_scenario
+from narrows.runs.scenario import name_of, read
+from narrows.storage import output, untrusted_input
+
+_ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
+_LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {element: element for element in _ELEMENTS}
+"""The kinds that `narrows list` lists, and what the core calls them."""
+
+_VERDICTS = 20_000
+"""So many packets are told one by one on a page."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@files_option
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="sim",
+    show_default=True,
+    help="The simulator, or this machine's own TCP over real packets. Example: --engine live",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .flows")
+@click.option(
+    "--out", type=click.Path(file_okay=False), help="Write Parquet, JSON and the scenario here. Example: --out result"
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False),
+    help="Every packet into a capture that Wireshark opens. Example: --record out.pcapng",
+)
+@click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
+@plot_option
+@report_option
+@click.option("--quiet", is_flag=True, help="No tables and no progress, errors only. Example: --quiet --out result")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a live run does not trust itself. Example: --strict")
+def run(  # noqa: PLR0917 - Click calls it by keyword
+    file: str,
+    engine: str,
+    seed: int | None,
+    as_json: bool,
+    out: str | None,
+    record: str | None,
+    sample_interval: str | None,
+    plot: str | None,
+    page: str | None,
+    quiet: bool,
+    strict: bool,
+) -> None:
+    """Run the scenario in FILE and show what happened.
+
+    Example: narrows run scenarios/first/cubic.toml --seed 7
+    """
+    if out == "":
+        raise click.BadParameter("name a directory: --out result", param_hint="--out")
+    with ProgressBar(quiet=quiet) as bar:
+        done = run_scenario(
+            file,
+            seed=seed,
+            engine=cast("Engine", engine),
+            **samples_for(sample_interval, plot, page, out),
+            record=record,
+            progress=bar,
+        )
+    if out is not None:
+        done.save(out)
+    if plot:
+        done.plot(plot)
+    if page is not None:
+        done.report(page)
+    report(done, as_json=as_json, quiet=quiet)
+    if plot == IN_TERMINAL and not as_json and not quiet:
+        print_sketch(done)
+    instruments = done.json.get("instruments", {"trusted": True, "why": []})
+    if strict and not instruments["trusted"]:
+        echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)
+        click.get_current_context().exit(1)
+
+
+def samples_for(interval: str | None, plot: str | None, page: str | None, out: str | None) -> dict[str, Any]:
+    """What a run must keep for what is asked of it."""
+    pictured = plot is not None or page is not None
+    return {
+        "sample_interval": interval or ("pictures" if pictured else "off" if out is None else None),
+        "verdicts": _VERDICTS if page is not None else 0,
+    }
+
+
+def print_sketch(done: Run) -> None:
+    """Draws a run's pictures in the terminal."""
+    from narrows.render.sketch import sketch  # noqa: PLC0415
+
+    out = console()
+    out.print()
+    for line in sketch(done, min(out.width, WIDEST_SKETCH)):
+        out.print(line, no_wrap=True, overflow="crop")
+
+
+def report(done: Run, *, as_json: bool, quiet: bool) -> None:
+    """Prints a run for a program or for a person."""
+    if as_json:
+        echo(json.dumps(done.json))
+    elif not quiet:
+        from narrows.render.run import show  # noqa: PLC0415
+
+        show(done.json)
+
+
+@click.command()
+@click.option("--rate", default="20Mbit", show_default=True, help="Of the path. Example: --rate 100Mbit")
+@click.option("--rtt", default="40ms", show_default=True, help="Two-way propagation. Example: --rtt 20ms")
+@click.option("--buffer", help="What the queue holds; 1bdp of a fifo without. Example: --buffer 0.5bdp")
+@click.option("--queue", help="Discipline of the queue; fifo without. Example: --queue fq_codel")
+@click.option("--loss", help="By chance, before the queue. Example: --loss 0.1%")
+@click.option("--only", help="These, with commas between. Example: --only cubic,bbr")
+@click.option(
+    "--duration",
+    type=click.IntRange(4, 3600),
+    default=40,
+    show_default=True,
+    help="Of each simulation, seconds. Example: --duration 60",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="The first of all seeds. Example: --seed 7")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="Runs of each simulation, with successive seeds. Example: --seeds 8",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    callback=plot_file,
+    help="Draw it into a PNG, SVG or PDF. Example: --plot race.png",
+)
+def race(  # noqa: PLR0917 - Click calls it by keyword
+    rate: str,
+    rtt: str,
+    buffer: str | None,
+    queue: str | None,
+    loss: str | None,
+    only: str | None,
+    duration: int,
+    seed: int,
+    seeds: int,
+    as_json: bool,
+    plot: str | None,
+) -> None:
+    """Every congestion control on one path: alone, beside CUBIC, and with a late comer of its own kind.
+
+    Example: narrows race --rate 50Mbit --rtt 40ms --only reno,cubic,bbr
+    """
+    from narrows.runs import race as races  # noqa: PLC0415
+    from narrows.runs.scenario import Path as NetworkPath  # noqa: PLC0415
+
+    if buffer is None and queue in {None, "fifo"}:
+        buffer = "1bdp"
+    names = None if only is None else [name.strip() for name in only.split(",")]
+    path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
+    with ProgressBar(quiet=as_json, of="simulations") as bar:
+        found = races.race(path, only=names, duration_s=duration, seed=seed, seeds=seeds, progress=bar)
+    if plot:
+        races.plot(found, plot)
+    if as_json:
+        echo(json.dumps(found.json()))
+        return
+    from narrows.render.run import table  # noqa: PLC0415
+
+    out = console()
+    out.print(races.sentence(found), style="bold")
+    out.print()
+    table(out, races.table(found))
+    if found.seeds > 1:
+        out.print(f"\nMeans over {found.seeds} seeds; ±: half the 95 % confidence interval of the mean.")
+    for left, needs in found.left_out.items():
+        out.print(f"left out: {left}, which needs {needs}")
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@files_option
+def check(files: tuple[str, ...]) -> None:
+    """Read scenarios without running them; name every mistake.
+
+    Example: narrows check scenarios/*/*.toml
+    """
+    wrong = 0
+    for file in files:
+        try:
+            notices = _core.check_toml(read(file), name_of(file))
+            echo(f"{name_of(file)}: right")
+            for notice in notices:
+                echo(f"{name_of(file)}: note: {notice}")
+        except NarrowsError as error:
+            wrong += 1
+            echo(str(error), err=True)
+    if wrong:
+        click.get_current_context().exit(WRONG)
+
+
+class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
+    """What is listed; who names a single one instead is told where that is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """As click's own."""
+        listed = json.loads(_core.list_json()) if value not in self.choices else {}
+        for which, key in _LISTS.items():
+            if any(kind["name"] == value for kind in listed.get(key, ())):
+                self.fail(f"one of {which}: narrows list {which} {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+@click.command("list")
+@click.argument("what", type=_Lists([*_LISTS, "rules"]), required=False)
+@click.argument("name", required=False)
+@click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
+def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
+    """Congestion controls, queue disciplines, workloads and what else a path does: all that a scenario may name.
+
+    `rules` are what releases of Linux do otherwise than those before.
+
+    Example: narrows list cc cubic --verbose
+    """
+    listed = json.loads(_core.list_json())
+    if what == "rules":
+        _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
+        return
+    kinds = {which: listed[key] for which, key in _LISTS.items() if what in {None, which}}
+    if what is not None and name is not None:
+        known = ", ".join(kind["name"] for kind in kinds[what])
+        kinds[what] = [kind for kind in kinds[what] if kind["name"] == name]
+        if not kinds[what]:
+            raise NarrowsError(f"no `{name}` among {what}; known: {known}")
+    if as_json:
+        echo(json.dumps(kinds))
+        return
+    for which, found in kinds.items():
+        if what is None:
+            echo(f"{which}:")
+        for kind in found:
+            about = f"{kind['family']:15}  {kind['year']}  " if "family" in kind else ""
+            echo(f"{kind['name']:12} {about}{kind['help']}")
+            if verbose or name is not None:
+                _describe(kind)
+
+
+def _list_rules(rules: list[dict[str, str]], of: str | None, *, verbose: bool, as_json: bool) -> None:
+    found = [rule for rule in rules if of in {None, rule["of"]}]
+    if not found:
+        known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
+        raise NarrowsError(f"no rules of `{of}`; known: {known}")
+    if as_json:
+        echo(json.dumps({"rules": found}))
+        return
+    for rule in found:
+        echo(f"{rule['since']:5} {rule['of']}: {rule['name']}")
+        if verbose or of is not None:
+            echo(f"{'':5} {rule['help']} ({rule['source']})")
+
+
+def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Parameters, and behind a list those of its tables."""
+    for param in params:
+        yield param
+        for inner in param.get("params", ()):
+            yield inner | {"name": f"{param['name']}.{inner['name']}"}
+
+
+def _describe(kind: dict[str, Any]) -> None:
+    echo(f"{'':12} source: {kind['source']}")
+    if kind.get("needs"):
+        echo(f"{'':12} needs: {'; '.join(kind['needs'])}")
+    for default in kind.get("default_in", ()):
+        until = f" until {default['until']}" if default["until"] else ""
+        echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
+    for param in _with_lists(kind["params"]):
+        accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
+        default = json.dumps(param["default"])
+        echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
+        echo(f"{'':16} {param['help']} ({param['source']})")
+
+
+@click.command()
+@click.argument("file", metavar="FILE.dna", type=click.Path(dir_okay=False))
+@click.option("-o", "out", required=True, metavar="FILE.remy", help="Where it goes. Example: -o delta1.remy")
+def remy(file: str, out: str) -> None:
+    """Make a tree of rules that scenarios can name of one that Remy has trained.
+
+    Example: narrows remy delta1.dna -o delta1.remy
+    """
+    try:
+        dna = untrusted_input.read(file)
+    except OSError as error:
+        raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
+    text, rules = _core.remy_from_dna(dna, name_of(file))
+    output.write(out, text)
+    echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
