@@ -51,7 +51,7 @@ pub const KIND: CcKind = CcKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::bbr3::path::Path;
+    use crate::cc::bbr3::tests::path::Path;
     use crate::cc::bbr3::version::V3;
     use crate::cc::bbr3::Mode;
     use crate::param::Params;

@@ -34,9 +34,9 @@ pub(super) mod pacing;
 mod policer;
 mod probe_bw;
 mod probe_rtt;
-#[cfg(test)]
-mod rules;
 pub(super) mod startup;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use super::{Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, Sent, SpuriousLoss, Start, Window};

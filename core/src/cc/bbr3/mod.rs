@@ -27,14 +27,12 @@
 
 mod ecn;
 mod long_term;
-#[cfg(test)]
-pub(super) mod path;
 mod probe_bw;
 mod probe_rtt;
 mod signals;
 mod startup;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 pub(super) mod version;
 mod window;
 

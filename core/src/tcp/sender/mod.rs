@@ -37,9 +37,9 @@ mod output;
 mod pacing;
 mod rate;
 mod recovery;
-#[cfg(test)]
-mod rules;
 mod small_queue;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod writer;
 

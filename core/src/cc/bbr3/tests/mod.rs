@@ -1,7 +1,8 @@
 //! The draft's own test cases, and the laws one by one.
 
+pub(in crate::cc) mod path;
+
 use super::long_term::inflight_at_loss;
-use super::path::Path;
 use super::signals::{Short, UNBOUND};
 use super::version::{params, V3};
 use super::*;
@@ -11,6 +12,7 @@ use crate::param::Value;
 use crate::tcp::State;
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
+use path::Path;
 
 /// 10 Mbit/s, 40 ms: a product of 34.5 packets; a buffer of `bdp` of them.
 fn path(bdp: f64) -> Path {

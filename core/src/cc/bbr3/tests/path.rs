@@ -1,9 +1,9 @@
 //! A narrow link with a buffer, a flow of full packets over it, and one ACK for each: enough to lead the law into every phase.
 
-use super::version::{params, Version};
-use super::{Bbr3, Mode};
 use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::UNIT;
+use crate::cc::bbr3::version::{params, Version};
+use crate::cc::bbr3::{Bbr3, Mode};
 use crate::cc::{
     Ack, CongestionControl, Delivery, FlightSample, Host, Loss, LostPacket, RateSample, Sent, SpuriousLoss, Start,
     StateChange, Totals, Window,
