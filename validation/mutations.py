@@ -95,7 +95,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
     """The unit tests of core in the copy, or these of `core/tests`."""
     command = ["cargo", "test", "--package", "narrows-core", "--no-fail-fast"]
     if also:
-        command += [word for name in also for word in ("--test", name)]
+        command += ["--test", "all", "--", *(f"{name}::" for name in also)]
     else:
         command += ["--lib", "--", "cc::", "queue::", "host::", "net::wifi::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
@@ -163,7 +163,7 @@ def alone(m: Mutation, copy: Path, target: Path) -> None:
     touched = applied([m], copy)
     done = tried(copy, target, m.tests)
     restored(touched, copy)
-    m.noticed = tuple(FAILED.findall(done.stdout))
+    m.noticed = tuple(name.partition("::")[2] or name for name in FAILED.findall(done.stdout))
 
 
 def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:

@@ -1,13 +1,10 @@
 //! CoDel's law by itself: its drops come when the closed form says, as far as Linux's arithmetic lets them.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::queue::codel::{newton_step, Codel, Law};
 use narrows_core::queue::{Limit, QueueDiscipline, Sink, Why};
 use narrows_core::units::{Span, Time};
-use trace::Frame;
 
 const TARGET: Span = Span::ms(5);
 const INTERVAL: Span = Span::ms(100);

@@ -1,8 +1,6 @@
 //! `fq` where it holds packets back itself, and what must always hold.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Kind, Params, Value};
 use narrows_core::queue::fq::{Fq, PARAMS};
@@ -10,7 +8,6 @@ use narrows_core::queue::{Backlog, Limit, Place, QueueDiscipline, Sink, Why};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use trace::{Event, Frame, Recording, Verdict};
 
 /// Counts what goes.
 #[derive(Default)]

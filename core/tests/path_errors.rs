@@ -1,7 +1,6 @@
 //! What is told of mistakes in what a path does beside queueing: links, policers, elements, hops, rates that vary.
 
-mod common;
-use common::*;
+use crate::common::*;
 use narrows_core::scenario::{Scenario, Tree};
 
 /// The files of these tests, by name.

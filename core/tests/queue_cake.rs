@@ -1,9 +1,7 @@
 //! CAKE against Linux 6.12 where it draws at random, or where a packet-by-packet replay does not ask: recordings of `data/queue/`
 //! (see `common/trace.rs`; those without chance are played by `queue_replay.rs`), and what its ACK filter takes out.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ack, Ecn, Packet};
 use narrows_core::param::{Kind, Params, Value};
 use narrows_core::queue::cake::{Cake, PARAMS};
@@ -11,7 +9,6 @@ use narrows_core::queue::{QueueDiscipline, Sink, Why};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use trace::{Event, Frame, Recording, Verdict};
 
 /// The clock that the recordings were made with.
 const STEP: u64 = 256;

@@ -1,14 +1,11 @@
 //! DualPI2 as a whole: who goes first, what is marked, what each queue gets (RFC 9332; Linux 6.17).
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::dualpi2::{DualPi2, PARAMS};
 use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
 use narrows_core::units::{Rate, Span, Time};
-use trace::Frame;
 
 const PLACE: Place = Place {
     limit: None,

@@ -1,9 +1,7 @@
 //! HTB by its own clock: the recordings of Linux 6.12 (`data/queue/htb-*.txt`) on a link without limit, and what must hold whatever
 //! comes.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::queue::{Backlog, Place, QueueDiscipline, Sink, Why};
 use narrows_core::registry::Registry;
@@ -11,7 +9,6 @@ use narrows_core::scenario::Scenario;
 use narrows_core::units::{Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use trace::{Event, Frame, Recording, Verdict};
 
 /// What became of each packet.
 struct Fates(Vec<Verdict>);

@@ -1,11 +1,8 @@
 //! HTB in a scenario: what is wrong is told with the corrected line, what is right is read back.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::Frame;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Errors, Scenario};
-use trace::Frame;
 
 fn read(queue: &str) -> Result<Scenario, Errors> {
     let text = format!(

@@ -4,9 +4,7 @@
 //! All else must follow: every verdict, every departure, and (`*.state`) the probability, the delay and the departure rate that
 //! the law works out, to the last bit. Then the coins are judged: did they fall as often as the probabilities say?
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
@@ -19,7 +17,6 @@ use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::sync::{Arc, Mutex};
-use trace::{Event, Frame, Recording, Verdict};
 
 /// A probability of 1.
 const ONE: f64 = (1u64 << 56) as f64;

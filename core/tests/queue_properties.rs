@@ -1,16 +1,13 @@
 //! Every registered queue discipline, whatever comes and whenever it is asked: nothing is lost or made, packets of a flow keep
 //! their order, backlogs are true, limits hold, and the same events give the same answers.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Frame, Verdict};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
 use narrows_core::queue::{self, Backlog, Limit, Place, QueueKind, Sink, Why};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use trace::{Frame, Verdict};
 
 /// The same cases in every run.
 fn config() -> ProptestConfig {

@@ -5,9 +5,7 @@
 //! Linux passed below `min` and refused from `max` on is not chance, and what it refused between must look drawn as the law
 //! draws it. Last, the same arrivals below the same link must come to as many drops and marks, over many seeds.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
@@ -18,7 +16,6 @@ use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::VecDeque;
-use trace::{Event, Frame, Recording, Verdict};
 
 const KINDS: &[&str] = &["red", "choke", "sfq"];
 const BY_CHANCE: &[&str] = &[

@@ -2,10 +2,7 @@
 //!
 //! Those here have no randomness, so every packet must fare as it did there.
 
-#[path = "common/trace.rs"]
-mod trace;
-
-use trace::Recording;
+use crate::trace::Recording;
 
 /// Disciplines without randomness.
 const EXACT: &[&str] = &["cake", "codel", "drr", "fq", "fq_codel", "hhf", "htb", "pfifo_fast"];

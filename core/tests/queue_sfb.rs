@@ -5,9 +5,7 @@
 //! may have drawn. All else must follow, for every packet. Then the draws are judged: were as many refused, and of the refused as
 //! many dropped that could have been marked, as the probabilities say?
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::queue::sfb::{Coin, Sfb};
@@ -15,7 +13,6 @@ use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
 use narrows_core::rng::Rng;
 use narrows_core::units::{Bytes, Time};
 use std::sync::{Arc, Mutex};
-use trace::{Event, Frame, Recording, Verdict};
 
 /// A packet whose flow is somewhere else under each seed.
 struct Hashed(Frame);

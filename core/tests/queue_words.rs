@@ -1,16 +1,13 @@
 //! `sfb` and `hhf` with every parameter at its default or at an end of its range: nothing is lost or made, backlogs are true, limits
 //! hold, and what a parameter refuses comes with a value that it takes.
 
-#[path = "common/trace.rs"]
-mod trace;
-
+use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::param::{Kind, Param, Params, Value};
 use narrows_core::queue::{self, Backlog, Limit, Place, QueueKind, Sink, Why};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use trace::Frame;
 
 const KINDS: &[&str] = &["sfb", "hhf"];
 

@@ -1,7 +1,6 @@
 //! A scenario: what is told of each mistake. The golden texts below are what a person reads.
 
-mod common;
-use common::*;
+use crate::common::*;
 use narrows_core::scenario::value::Node;
 use narrows_core::scenario::{Scenario, Tree};
 

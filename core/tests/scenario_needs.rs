@@ -1,7 +1,6 @@
 //! What congestion controls need of a path, and texts that a parameter names.
 
-mod common;
-use common::*;
+use crate::common::*;
 use narrows_core::scenario::{Scenario, Tree};
 
 /// What is told of a document whose last lines are a flow of this.

@@ -1,7 +1,6 @@
 //! A scenario: what a good file means.
 
-mod common;
-use common::*;
+use crate::common::*;
 use narrows_core::queue::Limit;
 use narrows_core::scenario::*;
 use narrows_core::tcp::{Clock, Config, EcnEnds, EcnMode, EcnUse, Gso, Pacing};

@@ -1,7 +1,6 @@
 //! A scenario: what holds for every file.
 
-mod common;
-use common::*;
+use crate::common::*;
 use narrows_core::kernel::KERNELS;
 use narrows_core::net::loss;
 use narrows_core::param::Value;

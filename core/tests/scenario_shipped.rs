@@ -1,7 +1,6 @@
 //! The scenarios that narrows ships: every one is read, says its question and has an answer to look for.
 
-mod common;
-use common::registry;
+use crate::common::registry;
 use narrows_core::scenario::{Scenario, Tree};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! The section `[wifi]`: what it means, how it is written back, and what is told of mistakes.
 
-mod common;
-use common::*;
+use crate::common::*;
 use narrows_core::net::wifi::Stack;
 use narrows_core::scenario::*;
 use narrows_core::units::{Rate, Span};

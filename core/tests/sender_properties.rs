@@ -1,13 +1,11 @@
 //! The sender under hostile input, and a whole connection over any path.
 
-mod pair;
-
+use crate::pair::{config as ends, law, Pair};
 use narrows_core::cc;
 use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use narrows_core::tcp::{EcnEnds, Sender, MSS};
 use narrows_core::units::{Bytes, Rate, Span, Time};
-use pair::{config as ends, law, Pair};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

@@ -1,12 +1,10 @@
 //! Sender and receiver over a path, against what Linux 6.12 does on the same path.
 
-mod pair;
-
+use crate::pair::{config, law, Pair};
 use narrows_core::host::Fate;
 use narrows_core::tcp::wire::AckSegment;
 use narrows_core::tcp::{Config, Device, Sender, State};
 use narrows_core::units::{Bytes, Rate, Span, Time};
-use pair::{config, law, Pair};
 
 fn at_ms(ms: u64) -> Time {
     Time::from_ns(ms * 1_000_000)

@@ -4,10 +4,7 @@
 //! retry limit of Wu et al. (2002): every station transmits in a slot with probability τ, and collides with p, where
 //! `p = 1 − (1 − τ)^(n − 1)` and `τ = Σ pⁱ / Σ pⁱ (Wᵢ + 1) / 2` over the stages of its window.
 
-#[path = "common/medium.rs"]
-mod common;
-
-use common::{medium, peers, saturated, Sends};
+use crate::medium::{medium, peers, saturated, Sends};
 use narrows_core::net::wifi::ampdu::{joined, mpdu, Limits};
 use narrows_core::net::wifi::edca::{Edca, ACCESS_POINT, RETRIES, STATION};
 use narrows_core::net::wifi::phy::{Band, Phy, Standard, Width};

@@ -1,11 +1,7 @@
 //! Whatever comes, from wherever, whenever: the medium neither loses nor makes frames, keeps their order, and does the same
 //! again for the same seed.
 
-#[path = "common/medium.rs"]
-#[allow(dead_code)]
-mod common;
-
-use common::{medium, Frame, Seen};
+use crate::medium::{medium, Frame, Seen};
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy, Standard, Width};
 use narrows_core::net::wifi::{Peer, Stack, Usage, LEVELS, STACKS};

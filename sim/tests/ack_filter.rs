@@ -1,8 +1,6 @@
 //! CAKE's ACK filter on a way back that is too slow for all ACKs, and what it sees of super-packets.
 
-mod common;
-
-use common::{play, registry};
+use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
 /// The mean RTT in ms and the goodput in Mbit/s of a download whose ACKs pass 100 kbit/s.

@@ -1,8 +1,6 @@
 //! Flows of BBR that meet.
 
-mod common;
-
-use common::{flow, registry, scenario};
+use crate::common::{flow, registry, scenario};
 use narrows_core::cc::bbr;
 use narrows_core::param::Params;
 use narrows_core::scenario::Buffer;

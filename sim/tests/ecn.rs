@@ -3,9 +3,7 @@
 //! Linux has that queue too: `codel` with its `ce_threshold`, its own law kept from acting by a target of 10 s. The figures are
 //! those of Linux 6.12 in virtual time, the rate kept by htb.
 
-mod common;
-
-use common::registry;
+use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::{Kind, Param};
 use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why};

@@ -1,8 +1,6 @@
 //! Hosts at the far end: who shares an address, and what CAKE makes of it.
 
-mod common;
-
-use common::{play, registry};
+use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
 /// Eight flows of one host, and one of another; what the latter has of all.

@@ -1,8 +1,6 @@
 //! The world with flows in it.
 
-mod common;
-
-use common::{flow, json, ping, play, registry, scenario};
+use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Buffer, Link, Scenario};
 use narrows_core::units::{Bytes, Rate, Span};
 use narrows_sim::{run, Options, Run, SimError};

@@ -11,9 +11,7 @@
 //!
 //! A table that changes is a result that changes: say so in the CHANGELOG.
 
-mod common;
-
-use common::{json, play, registry};
+use crate::common::{json, play, registry};
 use narrows_core::cc::Need;
 use narrows_core::param::{Params, Value};
 use narrows_core::scenario::Scenario;
@@ -266,7 +264,7 @@ fn check(name: &str, now: &str) {
     panic!(
         "sim/tests/golden/{name} is no longer what comes out:\n  {}\n{diff}\n\
          If it should not be, something broke. If it should, renew the tables:\n    \
-         NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test golden\n\
+         NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test all golden::\n\
          and say what changed, and why, under \"Results change\" in the CHANGELOG.",
         new.get(2).unwrap_or(&"")
     );

@@ -1,8 +1,6 @@
 //! What the hosts are told shows on the path: distance, bursts, buffers, clocks.
 
-mod common;
-
-use common::{flow, play, scenario};
+use crate::common::{self, flow, play, scenario};
 use narrows_core::cc::{bbr, cubic};
 use narrows_core::param::Params;
 use narrows_core::scenario::{Buffer, Link, Nic, ProbeKind, ProbeSpec, Scenario};

@@ -1,8 +1,6 @@
 //! HTB against Linux 6.12: what classes get, flow by flow (`data/htb.txt`), and what guarantees come to.
 
-mod common;
-
-use common::{play, registry};
+use crate::common::{play, registry};
 use narrows_core::figures::{compare, median, Conditions};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Rate;

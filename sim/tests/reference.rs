@@ -25,12 +25,11 @@
 //! Families are counted one by one, or the loss in one would hide behind luck in another. Cases with a congestion control
 //! or a queue discipline that the registry has not are left out and counted.
 //!
-//! What agreement is, [`narrows_core::figures::compare`] says. `validation/` holds the same cases against narrows as it is
-//! installed, with Linux against itself and other references; this test is the exact part of it, for every commit.
+//! `core/src/figures/agreement.rs` defines when a figure and when a case agrees. `validation/` holds the same cases
+//! against narrows as it is installed, with Linux against itself and other references; this test is the exact part of it,
+//! for every commit.
 
-mod common;
-
-use common::{play, registry};
+use crate::common::{play, registry};
 use narrows_core::figures::{compare, median, Agreement, Conditions};
 use narrows_core::scenario::{Likeness, Scenario};
 use narrows_sim::Run;
@@ -247,14 +246,18 @@ fn the_simulator_agrees_with_linux() {
         writeln!(report, "  {line}").unwrap();
     }
     let good: usize = families.values().map(|f| f[0]).sum();
+    let headline = format!(
+        "{good} of {} stored cases agree with Linux 6.12 in every compared figure",
+        cases.len()
+    );
+    let late = cases.iter().flat_map(|c| &c.figures).filter(|f| !f.compared).count();
     writeln!(
         report,
-        "\n{good} of {} cases agree with Linux in every figure; {left_out} left out",
-        cases.len()
+        "\n{headline}; {late} late figures not compared; {left_out} cases left out"
     )
     .unwrap();
     println!("{report}");
-    store(&evidence);
+    store(&headline, &evidence);
     assert_eq!(families.len(), AGREED.len());
     for (family, before) in AGREED {
         let now = families[family][0];
@@ -288,12 +291,12 @@ fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     )
 }
 
-/// Compares with what the wheel carries, or stores it there.
-fn store(evidence: &[String]) {
+/// Compares with what the wheel carries, or stores it there. README and `validation/REPORT.md` have the same headline.
+fn store(headline: &str, evidence: &[String]) {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../python/narrows/_evidence.json");
     let source = "Linux 6.12's TCP in virtual time; sim/tests/reference.rs compares and writes this";
     let now = format!(
-        "{{\"source\": \"{source}\", \"cases\": [\n{}\n]}}\n",
+        "{{\"source\": \"{source}\", \"headline\": \"{headline}\", \"cases\": [\n{}\n]}}\n",
         evidence.join(",\n")
     );
     if std::env::var("NARROWS_GOLDEN").is_ok_and(|v| v == "write") {
@@ -303,7 +306,7 @@ fn store(evidence: &[String]) {
     let stored = std::fs::read_to_string(file).unwrap_or_default();
     assert!(
         stored == now,
-        "python/narrows/_evidence.json is out of date: NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test reference"
+        "python/narrows/_evidence.json is out of date: NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test all reference::"
     );
 }
 

@@ -1,8 +1,6 @@
 //! The summary interval: one for all flows, in which nobody and nothing gets more than the path lets pass.
 
-mod common;
-
-use common::{play, registry};
+use crate::common::{play, registry};
 use narrows_core::figures::{Fairness, PathFigures};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;

@@ -1,8 +1,6 @@
 //! A run whose ends take turns (`sim/src/turns.rs`) is the run that goes event by event, which a capture makes it do.
 
-mod common;
-
-use common::{json, registry};
+use crate::common::{json, registry};
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::scenario::Scenario;
 use narrows_sim::{run_recorded, Options, Run};

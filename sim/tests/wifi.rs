@@ -1,8 +1,6 @@
 //! Wi-Fi in whole runs: who slows whom down, and what the three stacks make of it.
 
-mod common;
-
-use common::registry;
+use crate::common::registry;
 use narrows_core::figures::{Run, StationFigures};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Options;

@@ -1,8 +1,6 @@
 //! What the virtual world promises, whatever the TCP.
 
-mod common;
-
-use common::{flow, json, ping, play, registry, scenario};
+use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Link, Scenario};
 use narrows_core::units::{Bytes, Span};
 use narrows_sim::{run, Options, SimError};

@@ -1,6 +1,6 @@
 //! BIC: soon back near the window of the last loss, where it stays for long.
 
-use crate::epochs::{alone, epochs, typical};
+use super::epochs::{alone, epochs, typical};
 
 #[test]
 fn bic_is_soon_back_and_dwells_at_its_last_maximum() {

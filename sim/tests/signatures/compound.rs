@@ -1,6 +1,6 @@
 //! Compound TCP: fast where the path is long and empty, Reno where the buffer is shallow.
 
-use crate::run;
+use super::run;
 use narrows_sim::Run;
 
 fn flows(path: &str, seconds: u32, flows: &[&str]) -> Run {

@@ -1,6 +1,6 @@
 //! DCTCP: a full link and a short queue at once, where whatever has waited for a step's time is marked.
 
-use super::common::registry;
+use crate::common::registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
 use narrows_sim::{run, Options, Run};

@@ -1,6 +1,6 @@
 //! HighSpeed: Reno where windows are small, much faster where they are large.
 
-use crate::epochs::{alone, epochs, typical};
+use super::epochs::{alone, epochs, typical};
 
 #[test]
 fn highspeed_is_the_faster_the_larger_the_window() {

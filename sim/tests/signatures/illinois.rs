@@ -1,6 +1,6 @@
 //! Illinois: fast while there is no queue, slow when there is one; a loss without a queue costs little.
 
-use crate::epochs::{alone, epochs, typical};
+use super::epochs::{alone, epochs, typical};
 
 #[test]
 fn illinois_rises_fast_and_then_slowly() {

@@ -47,7 +47,7 @@ fn ledbat_gives_way() {
 fn late_share(parameters: &str) -> Vec<f64> {
     let cc = format!("cc = {{ kind = \"ledbat\"{parameters} }}");
     let share = |seed| {
-        let run = crate::run(&format!(
+        let run = super::run(&format!(
             "duration = \"200s\"\nwarmup = \"110s\"\nseed = {seed}\n\
              [path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"8bdp\"\n\
              [[flow]]\n{cc}\n[[flow]]\n{cc}\nstart = \"100s\"\n"

@@ -1,6 +1,6 @@
 //! Prague: two marks per round trip, a window of 2/p, and a rate that does not depend on the round trip.
 
-use super::common::registry;
+use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::no_check;
 use narrows_core::queue::{Backlog, QueueDiscipline, QueueKind, Sink, Why};

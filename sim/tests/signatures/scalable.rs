@@ -1,6 +1,6 @@
 //! Scalable: it recovers as fast at any rate.
 
-use crate::epochs::{alone, epochs, typical};
+use super::epochs::{alone, epochs, typical};
 
 #[test]
 fn scalable_recovers_as_fast_at_three_times_the_rate() {

@@ -8,7 +8,7 @@ fn run(cc: &str, flows: u32) -> Run {
         "duration = \"200ms\"\nwarmup = \"50ms\"\nstart_jitter = \"1ms\"\n[path]\nrate = \"10Gbit\"\nrtt = \"20us\"\n\
          buffer = \"6250kB\"\n[[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
     );
-    crate::run(&text)
+    super::run(&text)
 }
 
 /// Alone it fills most of the link, and four that begin at the link's rate at once do not fill its buffer, as Reno does.

@@ -1,0 +1,44 @@
+//! Whole runs of the simulator.
+//!
+//! One program for all files of this folder: a program each took longer to link than to run.
+//! `memory.rs` is a program of its own, because it replaces the allocator.
+
+mod ack_filter;
+mod bbr;
+mod common;
+mod ecn;
+mod far_hosts;
+mod flows;
+mod golden;
+mod hosts;
+mod htb;
+mod pictures;
+mod reference;
+mod registration;
+mod registration_queue;
+mod signatures;
+mod summary;
+mod timers;
+mod turns;
+mod wifi;
+mod workload;
+mod world;
+
+/// A file that is not a module of this program would be compiled by nobody.
+#[test]
+fn every_file_of_this_folder_is_compiled() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for entry in folder.read_dir().unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|m| !["main", "memory"].contains(m)) else {
+            continue;
+        };
+        let declared = include_str!("main.rs")
+            .lines()
+            .any(|line| line == format!("mod {module};"));
+        assert!(
+            declared,
+            "tests/{name} is in no test program: add `mod {module};` to tests/main.rs"
+        );
+    }
+}
