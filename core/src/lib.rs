@@ -2,7 +2,7 @@
 //!
 //! Everything between an application and the wire is a fold: (parameters, seed, events) → state. What lives here is told
 //! the time (`now` is an argument), never asks for it, does no I/O and draws randomness only from a seed it was given.
-//! Drivers (`narrows-sim`, later the live engine) own the clock and move the packets.
+//! Drivers (`narrows-sim` in virtual time, `narrows-host` over real packets) own the clock and move the packets.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,15 @@
-//! `narrows-host run` and `narrows-host shell`: what `narrows run --engine live` and `narrows shell` start. It alone touches the host, and only namespaces of its own.
+//! `narrows-host`: the one program of narrows that touches the host. The Python package starts it.
+//!
+//! | subcommand | touches |
+//! |---|---|
+//! | `run`, `shell` | network namespaces that it makes itself |
+//! | `measure`, `latency` | sockets of this host |
+//! | `serve` | sockets of this host; it gives up its privileges once they are open |
+//! | `with` | the sockets of the program that it starts |
+//! | `tune apply`, `confirm`, `revert` | settings of the host: sysctls, qdiscs, modules, files; it records what they were |
+//! | `tune verify`, `ready`, `machine`, `doctor` | nothing; they report |
+//!
+//! `init` and `hog` are for its own use: the first process of a namespace, and a process that loads a core.
 
 use narrows_core::figures::{figure_interval, picture_interval};
 use narrows_core::registry::Registry;
@@ -292,6 +303,19 @@ fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
+/// The usage of every subcommand.
+fn usage() -> String {
+    format!(
+        "{USAGE}\n{}\n{}\n{}\n{}\n{}\n{}",
+        shell_command::USAGE,
+        with::USAGE,
+        serve::options::usage(),
+        measure::options::USAGE,
+        latency::options::USAGE,
+        tune::options::USAGE
+    )
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
@@ -330,18 +354,10 @@ fn main() -> ExitCode {
             return say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n"));
         }
         Some("--help" | "-h") => {
-            return say(&format!(
-                "{USAGE}\n{}\n{}\n{}\n{}\n{}\n{}",
-                shell_command::USAGE,
-                with::USAGE,
-                serve::options::usage(),
-                measure::options::USAGE,
-                latency::options::USAGE,
-                tune::options::USAGE
-            ));
+            return say(&usage());
         }
         _ => {
-            eprint!("{USAGE}");
+            eprint!("{}", usage());
             return ExitCode::from(WRONG);
         }
     }

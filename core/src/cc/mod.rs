@@ -304,8 +304,7 @@ pub struct Sent {
     pub last_sent: Option<Time>,
     /// Had the application left the connection without data to send?
     pub app_limited: bool,
-    /// Bytes: everything below has been sent, before this.
-    /// Bytes: everything below has been sent.
+    /// Bytes: everything below had been sent before this.
     pub nxt: u64,
     /// The connection so far.
     pub totals: Totals,

@@ -11,7 +11,7 @@
 //! | `run_retransmit_rate`, `retransmits` | likewise; the whole run |
 //! | `fct_s` | from connect to the last byte acknowledged; null when there is no last byte or it was not |
 //! | `series` | each second, and at its end for a flow that ends before the run |
-//! | `queue.drops`, `queue.marks` | the discipline's, not those of `loss`; the whole run |
+//! | `queue.drops`, `queue.marks` | of the queue discipline and the policer, not of `loss`; the whole run |
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
 //! | `queue.backlog_packets` | what waits, sampled each 100 ms after the warm-up |
 //! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
