@@ -172,9 +172,6 @@ impl Params {
     }
 }
 
-/// JSON behind its length, as a frame of ours has it; `None` while some is missing.
-pub use crate::wire::frame as json;
-
 /// The words of datagrams.
 pub mod datagram {
     /// A stream begins so, from little-endian hosts and others alike, and is answered so.

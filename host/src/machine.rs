@@ -22,6 +22,14 @@ pub fn release() -> String {
     text.trim().to_string()
 }
 
+/// A digest of this boot and time namespace: two hosts with the same one have the same clock.
+pub fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // Time namespaces move the clock within one boot.
+    let moved = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    crate::digest::hex(&crate::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16])
+}
+
 /// The release that a scenario may name and whose rules this kernel follows: the newest that is not newer.
 pub fn like(release: &str) -> &'static str {
     let mut numbers = release.split(['.', '-', '+']).map(|n| n.parse().unwrap_or(0));

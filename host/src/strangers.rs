@@ -177,7 +177,7 @@ pub const PARSERS: &[Parser] = &[
         dear: JSON,
         read: |bytes| {
             let _ = iperf3::may_be_cookie(bytes);
-            if let Ok(Some((value, _))) = iperf3::json(bytes, 1 << 16) {
+            if let Ok(Some((value, _))) = wire::frame(bytes, 1 << 16) {
                 drop(Params::from_json(&value));
                 let _ = iperf3::number(&value["time"]);
             }

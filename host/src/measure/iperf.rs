@@ -132,7 +132,7 @@ impl Control {
     }
     fn json(&mut self) -> Result<Value, HostError> {
         loop {
-            let seen = iperf3::json(&self.input, RESULTS);
+            let seen = crate::wire::frame(&self.input, RESULTS);
             if let Some((value, n)) = seen.map_err(|_| broken("the iperf3 server's results are not understood"))? {
                 self.input.drain(..n);
                 return Ok(value);

@@ -391,7 +391,7 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
     };
     Ok(Seen {
         offsets: Some((first, last)),
-        common: link.welcome["boot"].as_str() == Some(&crate::serve::session::boot()),
+        common: link.welcome["boot"].as_str() == Some(&crate::machine::boot()),
         far,
         udp_load,
         voip,

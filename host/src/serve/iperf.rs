@@ -15,7 +15,7 @@ use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::{Awaited, Counts, UdpStream};
 use crate::bulk::Way;
 use crate::digest::same;
-use crate::iperf3::{self, error, state, stream_id, Cookie, Params, MOST_STREAMS, PARAMS, RESULTS};
+use crate::iperf3::{error, state, stream_id, Cookie, Params, MOST_STREAMS, PARAMS, RESULTS};
 use crate::socket::{self, Wanted};
 use crate::sys;
 use serde_json::{json, Value};
@@ -284,7 +284,7 @@ impl Speaker for Test {
     fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
         let mut took = 0;
         while let Some(first) = input.get(took) {
-            let json = |most| iperf3::json(&input[took..], most).map_err(|_| End::Garbage);
+            let json = |most| crate::wire::frame(&input[took..], most).map_err(|_| End::Garbage);
             match self.step {
                 Step::Params => {
                     let Some((value, n)) = json(PARAMS)? else { break };

@@ -102,14 +102,6 @@ fn is_name(name: &str) -> bool {
     (1..16).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
-/// Which boot this is, not told as it is: two ends with the same one have the same clock.
-pub fn boot() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    // Time namespaces move the clock within one boot.
-    let moved = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
-    hex(&crate::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16])
-}
-
 impl Session {
     /// One that has said hello.
     pub fn new(link: &Connection, client: Nonce, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Session, End> {
@@ -211,7 +203,7 @@ impl Session {
         say(
             out,
             &json!({
-                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": boot(), "kernel": machine::release(),
+                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": machine::boot(), "kernel": machine::release(),
                 "ccs": { "available": ccs.available, "allowed": ccs.allowed },
                 "limits": {
                     "rate_bps": limits.rate.map(|rate| rate.as_bit()),
