@@ -43,7 +43,7 @@ def instructions(command: list[str], profile: str = "/dev/null") -> int:
 
 
 ROOMS = (
-    ("sender", r"tcp::sender|tcp::rtt|tcp::prr|tcp::rack|tcp::timer"),
+    ("sender", r"tcp::sender|tcp::rtt|tcp::prr|tcp::rack|transport::jiffies"),
     ("scoreboard", r"tcp::scoreboard"),
     ("receiver", r"tcp::receiver"),
     ("congestion control", r"narrows_core::cc"),

@@ -18,7 +18,7 @@ use crate::net::{Port, NEAR};
 use crate::packet::Ecn;
 use crate::queue::Why;
 use crate::tcp::wire::{AckSegment, Segment};
-use crate::tcp::MSS;
+use crate::transport::MSS;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::format;

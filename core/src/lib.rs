@@ -2,7 +2,7 @@
 //!
 //! Everything between an application and the wire is a fold: (parameters, seed, events) → state. What lives here is told
 //! the time (`now` is an argument), never asks for it, does no I/O and draws randomness only from a seed it was given.
-//! Drivers (`narrows-sim` in virtual time, `narrows-host` over real packets) own the clock and move the packets.
+//! Engines (`narrows-sim` in virtual time, `narrows-host` over real packets) own the clock and move the packets.
 //!
 //! | module | holds |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | [`rng`] | randomness from a named seed |
 //! | [`packet`] | what a queue may see of a packet |
 //! | [`kernel`] | which Linux a host is: dated rules |
+//! | [`transport`] | types that congestion controls, queue disciplines and TCP share |
 //! | [`cc`] | congestion controls, one file each |
 //! | [`queue`] | queue disciplines, one file each |
 //! | [`host`] | what a packet meets before it leaves its own host |
@@ -22,12 +23,14 @@
 //! | [`windowed`] | the best value of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
 //! | [`figures`] | goodput, percentiles, Jain: computed here once for every engine |
+//! | [`engine`] | what every engine shares: the result of a run |
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
 pub mod capture;
 pub mod cc;
+pub mod engine;
 pub mod figures;
 pub mod host;
 pub mod kernel;
@@ -39,6 +42,7 @@ pub mod registry;
 pub mod rng;
 pub mod scenario;
 pub mod tcp;
+pub mod transport;
 pub mod units;
 pub mod windowed;
 pub mod workload;

@@ -182,7 +182,7 @@ proptest! {
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
         let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
-        let sender = Sender::new(ends().under(kind, EcnEnds::Both).into(), law(cc), size.map(Bytes::new));
+        let sender = Sender::new(ends().under(kind.signals(), EcnEnds::Both).into(), law(cc), size.map(Bytes::new));
         let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0, established: false };
         let mut sent = Vec::new();
         t.sender.connect(t.now, &mut |s| sent.push(s));

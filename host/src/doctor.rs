@@ -382,7 +382,7 @@ fn forwarder() -> Result<Finding, HostError> {
         Ok::<_, HostError>(meters)
     })?;
     let rtt = meters[0]
-        .figures(narrows_core::scenario::ProbeKind::Ping, Time::ZERO)
+        .figures(narrows_core::scenario::ProbeKind::Ping.name(), Time::ZERO)
         .rtt_ms;
     let (p50, p99) = (1e3 * rtt.p50, 1e3 * rtt.p99);
     let good = p50 <= GOOD_FORWARDER.as_ns() as f64 / 1e3;

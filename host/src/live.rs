@@ -13,7 +13,8 @@ use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeFigures, ProbeMeter, Run, StationFigures};
+use narrows_core::engine::{station_figures, Run};
+use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeFigures, ProbeMeter};
 use narrows_core::net::path;
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::registry::Registry;
@@ -474,7 +475,7 @@ impl<'p> Parts<'p> {
             let waited = scenario.wifi.as_ref().zip(levels.next());
             figures.push(ProbeFigures {
                 delay_ms: waited.map(|(wifi, levels)| levels.figures(wifi.stack)),
-                ..meter.figures(spec.kind, warmup)
+                ..meter.figures(spec.kind.name(), warmup)
             });
             if self.interval.is_some() {
                 meter.samples(i, &mut samples.pings);
@@ -500,7 +501,7 @@ impl<'p> Parts<'p> {
             scenario: scenario.clone(),
             seed: scenario.seed,
             fairness: Fairness::of(&flows),
-            stations: StationFigures::of(scenario, &used, &queues, &flows),
+            stations: station_figures(scenario, &used, &queues, &flows),
             flows,
             queue: queues[scenario.path.narrowest()].clone(),
             queues,

@@ -34,7 +34,7 @@ impl Medium {
         if let Some(wifi) = &scenario.wifi {
             let kind = registry.queue(&wifi.qdisc.kind);
             let kind = kind.ok_or_else(|| unknown(&wifi.qdisc.kind))?;
-            let setup = Setup::of(scenario, wifi, kind, Box::new(Frame::station));
+            let setup = Setup::of(wifi, kind, scenario.seed, scenario.host.hz, Box::new(Frame::station));
             let air = Air {
                 wifi: Wifi::new(setup, scenario.seed),
                 meter: UsageMeter::new(warmup),

@@ -32,7 +32,7 @@ mod turns;
 mod work;
 mod world;
 
-pub use narrows_core::figures::Run;
+pub use narrows_core::engine::Run;
 pub use packet::Packet;
 pub use work::MOST_OPEN;
 pub use world::{run, run_recorded};

@@ -4,6 +4,7 @@ use crate::packet::Packet;
 use crate::post::Outbox;
 use crate::world::Watch;
 use crate::SimError;
+use narrows_core::engine::station_figures;
 use narrows_core::figures::{level_meters, FlowFigures, QueueFigures, QueueMeter, StationFigures, UsageMeter};
 use narrows_core::net::path::{self, Path};
 use narrows_core::net::wifi::{Setup, Usage, Wifi};
@@ -59,7 +60,10 @@ impl Medium {
         let stations = flows.chain(scenario.probes.iter().map(|probe| probe.station));
         let route = Box::new(|packet: &Packet| usize::from(packet.station()));
         Medium::Air(Box::new(Air {
-            wifi: Wifi::new(Setup::of(scenario, wifi, kind, route), scenario.seed),
+            wifi: Wifi::new(
+                Setup::of(wifi, kind, scenario.seed, scenario.host.hz, route),
+                scenario.seed,
+            ),
             stations: stations.map(|station| station.unwrap_or(0)).collect(),
             meter: UsageMeter::new(Time::ZERO + scenario.warmup),
             used: Vec::new(),
@@ -147,7 +151,7 @@ impl Medium {
     pub fn stations(&self, scenario: &Scenario, queues: &[QueueFigures], flows: &[FlowFigures]) -> Vec<StationFigures> {
         match self {
             Medium::Path(..) => Vec::new(),
-            Medium::Air(air) => StationFigures::of(scenario, &air.used, queues, flows),
+            Medium::Air(air) => station_figures(scenario, &air.used, queues, flows),
         }
     }
 }

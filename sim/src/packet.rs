@@ -6,8 +6,8 @@
 
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
-use narrows_core::tcp::wire::{AckSegment, Segment, HEADERS};
-use narrows_core::tcp::MSS;
+use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::transport::{HEADERS, MSS};
 use narrows_core::units::{Bytes, Span, Time};
 use std::collections::VecDeque;
 

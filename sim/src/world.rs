@@ -20,9 +20,10 @@ use crate::work::{is_works, Net, Owners, Works};
 use crate::{rows, Options, Progress, SimError};
 use narrows_core::capture::{Capture, Where};
 use narrows_core::cc;
+use narrows_core::engine::Run;
 use narrows_core::figures::{
-    figure_interval, Fairness, FlowMeter, LevelMeter, ProbeFigures, ProbeMeter, QueueMeter, Run, Samples, Verdict,
-    Verdicts, SERIES_INTERVAL,
+    figure_interval, Fairness, FlowMeter, LevelMeter, ProbeFigures, ProbeMeter, QueueMeter, Samples, Verdict, Verdicts,
+    SERIES_INTERVAL,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{Out, Port, FAR, NEAR};
@@ -101,7 +102,7 @@ pub fn run_recorded(
         let levels = scenario.wifi.as_ref().zip(world.watch.levels.get_mut(i));
         probes.push(ProbeFigures {
             delay_ms: levels.map(|(wifi, levels)| std::mem::take(levels).figures(wifi.stack)),
-            ..probe.meter.figures(spec.kind, warmup)
+            ..probe.meter.figures(spec.kind.name(), warmup)
         });
         if options.sample_interval.is_some() {
             probe.meter.samples(i as u32, &mut samples.pings);
@@ -290,7 +291,7 @@ impl World {
                 Direction::Up => &far_config,
             };
             let sender = Sender::new(
-                shared(&mut configs, own.under(kind, spec.ecn)),
+                shared(&mut configs, own.under(kind.signals(), spec.ecn)),
                 (kind.make)(&spec.cc.params, &law),
                 spec.size,
             );
@@ -315,7 +316,7 @@ impl World {
             };
             flows.push(Flow {
                 sender,
-                receiver: Receiver::new(&config.facing(kind, spec.ecn))
+                receiver: Receiver::new(&config.facing(kind.signals(), spec.ecn))
                     .reading(host.read_latency, Rng::named(seed, &format!("reader/{}", spec.id))),
                 received_before: None,
                 meter,

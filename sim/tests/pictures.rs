@@ -1,6 +1,7 @@
 //! What pictures are made of: rows over time, delays and verdicts say what the figures say, and change none of them.
 
-use narrows_core::figures::{Run, DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
+use narrows_core::engine::Run;
+use narrows_core::figures::{DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::{run, Options};

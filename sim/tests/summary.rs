@@ -1,7 +1,8 @@
 //! The summary interval: one for all flows, in which nobody and nothing gets more than the path lets pass.
 
 use crate::common::{play, registry};
-use narrows_core::figures::{Fairness, PathFigures};
+use narrows_core::engine::path_figures;
+use narrows_core::figures::Fairness;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 use proptest::prelude::*;
@@ -14,7 +15,7 @@ fn run(text: &str) -> Run {
 
 /// What all flows of one direction got together, as a share of what their way could pass.
 fn used(run: &Run) -> [f64; 2] {
-    let path = PathFigures::of(&run.scenario);
+    let path = path_figures(&run.scenario);
     let sum = |up: bool| {
         let flows = run.flows.iter().zip(&run.scenario.flows);
         let own = flows.filter(|(_, spec)| (spec.direction == narrows_core::scenario::Direction::Up) == up);

@@ -1,7 +1,8 @@
 //! Wi-Fi in whole runs: who slows whom down, and what the three stacks make of it.
 
 use crate::common::registry;
-use narrows_core::figures::{Run, StationFigures};
+use narrows_core::engine::Run;
+use narrows_core::figures::StationFigures;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Options;
 

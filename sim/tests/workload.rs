@@ -1,6 +1,7 @@
 //! What applications see on paths where it can be worked out by hand.
 
-use narrows_core::figures::{Figure, Run, WorkloadFigures};
+use narrows_core::engine::Run;
+use narrows_core::figures::{Figure, WorkloadFigures};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Options;

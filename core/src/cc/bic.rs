@@ -18,7 +18,7 @@
 use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use crate::units::Time;
 use alloc::boxed::Box;
 

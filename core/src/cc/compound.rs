@@ -20,7 +20,7 @@
 use super::reno::{avoid, slow_start};
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Rto, Sample, SpuriousLoss, StateChange, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 

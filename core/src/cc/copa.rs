@@ -21,7 +21,7 @@
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Rto, Sample, Start, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::MSS;
+use crate::transport::MSS;
 use crate::units::{Rate, Span, Time};
 use crate::windowed::{WindowedMax, WindowedMin};
 use alloc::boxed::Box;

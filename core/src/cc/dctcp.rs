@@ -19,7 +19,7 @@ use super::{
     Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, StateChange, Window,
 };
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use alloc::boxed::Box;
 
 /// `α` is counted in 1/1024.

@@ -16,8 +16,7 @@
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, SpuriousLoss, Start, StateChange, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::timer::Ticks;
-use crate::tcp::State;
+use crate::transport::{Jiffies, State};
 use crate::units::Span;
 use alloc::boxed::Box;
 
@@ -61,7 +60,7 @@ struct Before {
 #[derive(Clone, Debug)]
 pub struct Htcp {
     hz: u64,
-    ticks: Ticks,
+    ticks: Jiffies,
     rtt_scaling: bool,
     bandwidth_switch: bool,
 
@@ -91,7 +90,7 @@ impl Htcp {
     pub fn new(params: &Params, host: &Host) -> Htcp {
         Htcp {
             hz: u64::from(host.hz.max(1)),
-            ticks: Ticks::new(host.hz),
+            ticks: Jiffies::new(host.hz),
             rtt_scaling: params.bool("rtt_scaling"),
             bandwidth_switch: params.bool("bandwidth_switch"),
             alpha: UNIT,

@@ -16,7 +16,7 @@
 use super::reno::Reno;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Start, StateChange, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 

@@ -16,7 +16,7 @@
 use super::{Ack, Host, Sample, Window};
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param};
-use crate::tcp::Gso;
+use crate::transport::Gso;
 use crate::units::{Span, Time};
 
 const LOW_WINDOW: u32 = 16;

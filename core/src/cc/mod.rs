@@ -39,7 +39,7 @@ pub mod yeah;
 use crate::kernel::Kernel;
 use crate::packet::{Congestion, Feedback};
 use crate::param::{Param, Params};
-use crate::tcp::{Gso, State};
+use crate::transport::{EcnUse, Gso, Signals, State};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
@@ -568,6 +568,19 @@ impl CcKind {
     /// Does it need this?
     pub fn needs(&self, need: Need) -> bool {
         self.needs.contains(&need)
+    }
+    /// The signals that it requires of a connection.
+    pub fn signals(&self) -> Signals {
+        Signals {
+            ecn: if self.needs(Need::EcnCount) {
+                EcnUse::Counted
+            } else if self.needs(Need::EcnEcho) {
+                EcnUse::Echoed
+            } else {
+                EcnUse::Latched
+            },
+            sack: !self.needs(Need::NoSack),
+        }
     }
 }
 

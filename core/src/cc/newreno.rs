@@ -58,7 +58,7 @@ mod tests {
         }
         /// Likewise, where the peer offers `window` bytes.
         fn behind(window: u64) -> Test {
-            let config = Config::default().under(&KIND, EcnEnds::Off);
+            let config = Config::default().under(KIND.signals(), EcnEnds::Off);
             let mut sender = Sender::new(
                 config.into(),
                 (KIND.make)(&Default::default(), &Default::default()),
@@ -198,7 +198,7 @@ mod tests {
     /// before.
     #[test]
     fn the_receiver_selects_nothing_and_answers_every_segment() {
-        let mut receiver = Receiver::new(&Config::default().under(&KIND, EcnEnds::Off));
+        let mut receiver = Receiver::new(&Config::default().under(KIND.signals(), EcnEnds::Off));
         let mut acks = Vec::new();
         let mut arrive = |ms: u64, seg: Segment| {
             receiver.on_segment(at(ms), &seg, &mut |a| {

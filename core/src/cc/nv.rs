@@ -25,7 +25,7 @@ use super::{
 };
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::tcp::{State, MSS};
+use crate::transport::{State, MSS};
 use crate::units::Time;
 use alloc::boxed::Box;
 

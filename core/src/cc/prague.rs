@@ -22,7 +22,7 @@ use super::{
     Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, StateChange, Window,
 };
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 

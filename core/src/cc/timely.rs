@@ -21,7 +21,7 @@
 
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, Window, NO_WINDOW};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::MSS;
+use crate::transport::MSS;
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 

@@ -19,7 +19,7 @@
 use super::reno::{slow_start, Reno};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 

@@ -16,8 +16,7 @@
 
 use super::reno::Reno;
 use super::{Ack, Cause, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Start, Window};
-use crate::tcp::timer::Ticks;
-use crate::tcp::MSS;
+use crate::transport::{Jiffies, MSS};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
@@ -32,7 +31,7 @@ const LEAST_WINDOW: u64 = 2;
 #[derive(Clone, Debug)]
 pub struct Westwood {
     hz: u32,
-    ticks: Ticks,
+    ticks: Jiffies,
     /// Samples smoothed once, and that smoothed again, in bytes per tick; `None` before the first.
     bandwidth: Option<(u64, u64)>,
     /// Bytes acknowledged, duplicates included, since the tick at which the present sample began.
@@ -52,7 +51,7 @@ pub struct Westwood {
 impl Westwood {
     /// At the start of a connection.
     pub fn new(host: &Host) -> Westwood {
-        let ticks = Ticks::new(host.hz);
+        let ticks = Jiffies::new(host.hz);
         let unknown = ticks.from_us(UNKNOWN_RTT.as_us());
         Westwood {
             hz: host.hz,

@@ -16,8 +16,7 @@
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Sample, Start, Window};
 use crate::packet::{Congestion, Feedback};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::wire::HEADERS;
-use crate::tcp::{State, MSS};
+use crate::transport::{State, HEADERS, MSS};
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 

@@ -20,7 +20,7 @@ use super::reno::{avoid, slow_start};
 use super::vegas::{Delays, RoundTrips};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, Start, StateChange, Window};
 use crate::param::{Kind, Param, Params};
-use crate::tcp::State;
+use crate::transport::State;
 use alloc::boxed::Box;
 
 /// Fast mode: a packet for so many acknowledged, however large the window is (Scalable).

@@ -7,7 +7,6 @@ use super::{
 };
 use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, QueueDiscipline, Why};
-use crate::scenario::ProbeKind;
 use crate::tcp::{Info, Limited};
 use crate::units::{Span, Time};
 use alloc::string::String;
@@ -398,17 +397,15 @@ impl ProbeMeter {
             rtt.get_or_insert(now.since(*sent));
         }
     }
-    /// The figures; round-trip times of pings sent from `warmup` on.
-    pub fn figures(&self, kind: ProbeKind, warmup: Time) -> ProbeFigures {
+    /// The figures of a probe of this kind; round-trip times of pings sent from `warmup` on.
+    pub fn figures(&self, kind: &'static str, warmup: Time) -> ProbeFigures {
         let answered = || self.sent.iter().filter_map(|(sent, rtt)| Some((*sent, (*rtt)?)));
         let mut rtts: Vec<f64> = answered()
             .filter(|(sent, _)| *sent >= warmup)
             .map(|(_, rtt)| rtt.as_ms())
             .collect();
         ProbeFigures {
-            kind: match kind {
-                ProbeKind::Ping => "ping",
-            },
+            kind,
             sent: self.sent.len() as u64,
             received: answered().count() as u64,
             rtt_ms: Quantiles::of(&mut rtts),

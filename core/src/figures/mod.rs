@@ -31,9 +31,9 @@
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
 //! | `path` | [`PathFigures`]: what the figures are compared with |
-//! | `run` | [`Run`]: what an engine answers, and its JSON |
 //! | `samples` | [`Samples`]: columns over time |
 //! | `stations` | [`StationFigures`]: what each station of a Wi-Fi had |
+//! | `summary` | [`FlowFigures`], [`QueueFigures`], [`ProbeFigures`], [`Fairness`]: the figures of a run |
 //! | `workload` | [`WorkloadFigures`]: what a flow's application saw |
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
@@ -44,9 +44,9 @@ mod delays;
 mod histogram;
 mod meters;
 mod path;
-mod run;
 mod samples;
 mod stations;
+mod summary;
 mod verdicts;
 mod workload;
 
@@ -56,15 +56,16 @@ pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use path::PathFigures;
-pub use run::{
-    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, Run, NO_CC,
-};
 pub use samples::{
     ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples,
     PHASES,
 };
 
 pub use workload::{Figure, Named, WorkloadFigures};
+
+pub use summary::{
+    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, NO_CC,
+};
 
 pub use stations::{level_meters, AggregateFigures, LevelDelays, LevelMeter, StationFigures, UsageMeter};
 pub use verdicts::{Verdict, Verdicts, VERDICTS, WHYS};

@@ -1,10 +1,10 @@
-//! The path in numbers, for sentences and pictures: what a scenario says of it, resolved.
+//! The path in numbers, for sentences and pictures: its specification, resolved.
 
 use super::six_digits;
 use crate::net::policer;
+use crate::net::spec::{HopSpec, Link, PathSpec};
 use crate::queue::Limit;
-use crate::scenario::{HopSpec, Link, Scenario};
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, Rate, Span, Time};
 use alloc::vec::Vec;
 use serde::Serialize;
 
@@ -55,21 +55,17 @@ fn saved(hop: &HopSpec) -> Bytes {
 }
 
 impl PathFigures {
-    /// Of a scenario's path.
-    pub fn of(scenario: &Scenario) -> PathFigures {
-        let path = &scenario.path;
+    /// Of a path over the summary interval `from` to `to`, with the two-way propagation of each flow. `shared`: both
+    /// directions are one medium.
+    pub fn of(
+        path: &PathSpec,
+        shared: bool,
+        (from, to): (Time, Time),
+        rtts: impl Iterator<Item = Span>,
+    ) -> PathFigures {
         let hop = path.bottleneck();
-        let (from, to) = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
         let rate = passes(hop, from, to);
-        let mut rtts: Vec<f64> = scenario
-            .flows
-            .iter()
-            .map(|flow| {
-                let wifi = scenario.wifi.as_ref();
-                let station = wifi.and_then(|wifi| wifi.stations.get(usize::from(flow.station?)));
-                (station.map_or(path.rtt(), |station| station.rtt) + flow.rtt).as_ms()
-            })
-            .collect();
+        let mut rtts: Vec<f64> = rtts.map(Span::as_ms).collect();
         if rtts.is_empty() {
             rtts.push(path.rtt().as_ms());
         }
@@ -82,10 +78,10 @@ impl PathFigures {
         PathFigures {
             rate_mbit: rate.as_mbit(),
             capacity_mbit: rate.as_mbit() + saved(hop).get() as f64 * 8e-6 / to.since(from).as_s(),
-            reverse_mbit: match &scenario.wifi {
-                // Both ways are one medium.
-                Some(_) => Some(hop.rate.as_mbit()),
-                None => path.reverse.as_ref().map(|hop| passes(hop, from, to).as_mbit()),
+            reverse_mbit: if shared {
+                Some(hop.rate.as_mbit())
+            } else {
+                path.reverse.as_ref().map(|hop| passes(hop, from, to).as_mbit())
             },
             varies: hop.varying.is_some(),
             rtt_ms: path.rtt().as_ms(),
@@ -98,9 +94,8 @@ impl PathFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::param::{Params, Value};
-    use crate::scenario::{Choice, Varying};
-    use crate::units::Span;
+    use crate::net::spec::Varying;
+    use crate::param::{Choice, Params, Value};
     use alloc::boxed::Box;
 
     fn hop(mbit: u64) -> HopSpec {

@@ -1,8 +1,7 @@
 //! What each station of a `[wifi]` had: of the medium, and where its packets waited.
 
-use super::{six_digits, FlowFigures, Quantiles, QueueFigures, QueueMeter};
-use crate::net::wifi::{Stack, Usage, AIR, DRIVER, STACK, UP};
-use crate::scenario::{Scenario, WifiSpec};
+use super::{six_digits, Quantiles, QueueFigures, QueueMeter};
+use crate::net::wifi::{Stack, Usage, WifiSpec, AIR, DRIVER, STACK, UP};
 use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -146,21 +145,15 @@ impl LevelDelays {
 }
 
 impl StationFigures {
-    /// Of every station of a scenario. `used` is what each had of the medium, `levels` the figures of the levels with the
-    /// stations as their classes, `flows` the figures of the scenario's flows.
+    /// Of every station of a Wi-Fi over a summary interval of `time`. `used` is what each had of the medium, `levels` the
+    /// figures of the levels with the stations as their classes, `goodput` that of each station in Mbit/s.
     pub fn of(
-        scenario: &Scenario,
+        wifi: &WifiSpec,
+        time: Span,
         used: &[Usage],
         levels: &[QueueFigures],
-        flows: &[FlowFigures],
+        goodput: &[f64],
     ) -> Vec<StationFigures> {
-        let Some(wifi) = &scenario.wifi else { return Vec::new() };
-        let time = scenario.duration - scenario.warmup;
-        let mut goodput = alloc::vec![0.0; wifi.stations.len()];
-        let measured = flows.iter().zip(&scenario.flows);
-        for (flow, spec) in measured.filter(|(flow, _)| flow.goodput_mbit.is_finite()) {
-            goodput[usize::from(spec.station.unwrap_or(0))] += flow.goodput_mbit;
-        }
         let figures = |(i, usage): (usize, &Usage)| {
             let delay = |level: u8| {
                 let classes = levels.get(usize::from(level)).map(|queue| &queue.classes);

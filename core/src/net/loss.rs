@@ -15,9 +15,8 @@
 
 use super::chance::{of_2_64, Chance, CORRELATION};
 use super::ElementKind;
-use crate::param::{no_check, Kind, Param, Params, Refusal};
+use crate::param::{no_check, Choice, Kind, Param, Params, Refusal};
 use crate::rng::Rng;
-use crate::scenario::Choice;
 use alloc::string::String;
 
 const PER: Param = Param {

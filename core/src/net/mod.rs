@@ -11,9 +11,9 @@ pub mod opportunities;
 pub mod path;
 pub mod policer;
 pub mod profile;
-pub mod psched;
 pub mod reorder;
 pub mod shape;
+pub mod spec;
 pub mod trace;
 pub mod wifi;
 

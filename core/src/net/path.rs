@@ -16,11 +16,11 @@
 use super::delay::{Line, Wire};
 use super::hop::Hop;
 use super::jitter::Jitter;
+use super::spec::{HopSpec, PathSpec};
 use super::{Network, Out, Port, FAR, NEAR};
 use crate::packet::Packet;
 use crate::queue::{Place, QueueDiscipline};
 use crate::rng::Rng;
-use crate::scenario::{HopSpec, PathSpec};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

@@ -16,10 +16,10 @@
 //! Deviations: Linux's `act_police` can also watch an average (`avrate`) or count packets (`pkts_rate`): not here. Its `mtu`
 //! looks at what a network card has merged; here every packet comes alone.
 
-use super::psched::{self, Pace};
 use super::ElementKind;
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
+use crate::queue::psched::{self, Pace};
 use crate::units::{format_bytes, format_rate, Bytes, Rate, Span, Time};
 use alloc::format;
 use alloc::string::String;

@@ -16,7 +16,7 @@
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
-use crate::tcp::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -274,7 +274,7 @@ impl<P: Packet> Class<P> {
 pub struct Hhf<P> {
     limit: Limit,
     seed: u64,
-    ticks: Ticks,
+    ticks: Jiffies,
     filter: Filter,
     flows: Flows,
     /// Heavy flows and others.
@@ -290,7 +290,7 @@ pub struct Hhf<P> {
 impl<P: Packet> Hhf<P> {
     /// Empty queues.
     pub fn new(params: &Params, place: &Place) -> Hhf<P> {
-        let ticks = Ticks::new(place.hz);
+        let ticks = Jiffies::new(place.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let quantum = params.bytes("quantum").get();
         Hhf {

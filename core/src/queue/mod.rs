@@ -15,6 +15,7 @@ pub mod htb;
 pub mod pfifo_fast;
 pub mod pie;
 pub mod pool;
+pub mod psched;
 pub mod red;
 pub mod sfb;
 pub mod sfq;

@@ -26,7 +26,7 @@ use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
 use crate::param::{no_check, Kind, Param, Params};
 use crate::rng::Rng;
-use crate::tcp::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -355,7 +355,7 @@ impl Law {
 /// The timer of the updates.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Timer {
-    ticks: Ticks,
+    ticks: Jiffies,
     every: u64,
     due: Time,
 }
@@ -363,7 +363,7 @@ pub(super) struct Timer {
 impl Timer {
     /// A timer in a kernel of `hz` ticks.
     pub(super) fn new(params: &Params, hz: u32) -> Timer {
-        let ticks = Ticks::new(hz);
+        let ticks = Jiffies::new(hz);
         Timer {
             ticks,
             every: ticks.from_us(params.span("tupdate").as_us()).max(1),

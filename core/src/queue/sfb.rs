@@ -17,7 +17,7 @@ use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
 use crate::param::{no_check, Kind, Param, Params};
 use crate::rng::Rng;
-use crate::tcp::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -200,7 +200,7 @@ pub struct Sfb<P, C = Rng> {
     max: u32,
     blue: Blue,
     penalty: Penalty,
-    ticks: Ticks,
+    ticks: Jiffies,
     /// In ticks; 0: never.
     rehash: u64,
     /// In ticks.
@@ -232,7 +232,7 @@ impl<P: Packet> Sfb<P> {
 impl<P: Packet, C: Coin> Sfb<P, C> {
     /// An empty queue whose chance is `coin`: to follow a queue where it is known.
     pub fn following(params: &Params, place: &Place, coin: C) -> Sfb<P, C> {
-        let ticks = Ticks::new(place.hz);
+        let ticks = Jiffies::new(place.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let (max, target) = match (params.packets("max"), params.packets("target")) {
             (0, 0) => (25, 20),

@@ -22,7 +22,7 @@ use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
-use crate::tcp::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
@@ -169,7 +169,7 @@ pub struct Sfq<P> {
     rng: Rng,
     /// Of the hash.
     seed: u64,
-    perturb: Option<(Ticks, u64, Time)>,
+    perturb: Option<(Jiffies, u64, Time)>,
     packets: Pool<P>,
     slots: Vec<Slot>,
     /// The queue of each bucket.
@@ -200,7 +200,7 @@ impl<P: Packet + Send> Sfq<P> {
             }
             bytes => bytes,
         };
-        let ticks = Ticks::new(place.hz);
+        let ticks = Jiffies::new(place.hz);
         let period = ticks.from_us(params.span("perturb").as_us());
         let mut sfq = Sfq {
             limit,

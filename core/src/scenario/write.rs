@@ -6,7 +6,7 @@ use super::hop::path_node;
 use super::nested;
 use super::value::{Node, Table, Tree, Value};
 use super::wifi;
-use super::{Choice, Direction, FlowSpec, ProbeKind, Scenario};
+use super::{Choice, Direction, FlowSpec, Scenario};
 use crate::param;
 use crate::tcp::EcnEnds;
 use crate::units::{format_bytes, format_rate, format_span};
@@ -44,13 +44,7 @@ impl Scenario {
         if !self.probes.is_empty() {
             let probes = self.probes.iter().map(|p| {
                 let mut e = Entries::new();
-                put(
-                    &mut e,
-                    "kind",
-                    Node::string(match p.kind {
-                        ProbeKind::Ping => "ping",
-                    }),
-                );
+                put(&mut e, "kind", Node::string(p.kind.name()));
                 put(&mut e, "interval", Node::string(format_span(p.interval)));
                 if p.dscp > 0 {
                     put(&mut e, "dscp", dscp::node(p.dscp));

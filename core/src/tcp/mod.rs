@@ -11,7 +11,6 @@
 //! | `past` | what a timestamp shows to be too old |
 //! | [`prr`] | how the window comes down in recovery |
 //! | [`rtt`] | round-trip times and the timeout |
-//! | [`timer`] | the kernel's ticks |
 //! | [`options`] | what an administrator may choose |
 
 pub mod flight;
@@ -23,19 +22,16 @@ pub mod receiver;
 pub mod rtt;
 pub mod scoreboard;
 pub mod sender;
-pub mod timer;
 pub mod wire;
 
-pub use options::{Clock, Device, EcnEnds, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
+pub use crate::transport::{EcnUse, Gso, State, MSS};
+pub use options::{Clock, Device, EcnEnds, EcnMode, Pacing, SmallQueues};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
-use crate::cc::{CcKind, Need};
 use crate::kernel::Kernel;
+use crate::transport::Signals;
 use crate::units::{Bytes, Rate, Span};
-
-/// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
-pub const MSS: u32 = 1448;
 
 /// `sk_pacing_shift`: a burst carries 2⁻¹⁰ of a second of the pacing rate, about 1 ms.
 pub const PACING_SHIFT: u32 = 10;
@@ -106,26 +102,17 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For the sender of a connection under `kind`: how it asks for ECN, `kind` says.
-    pub fn under(&self, kind: &CcKind, ecn: EcnEnds) -> Config {
-        let ecn = if ecn == EcnEnds::Off {
-            EcnUse::Off
-        } else if kind.needs(Need::EcnCount) {
-            EcnUse::Counted
-        } else if kind.needs(Need::EcnEcho) {
-            EcnUse::Echoed
-        } else {
-            EcnUse::Latched
-        };
+    /// For the sender of a connection whose congestion control requires `signals`.
+    pub fn under(&self, signals: Signals, ecn: EcnEnds) -> Config {
         Config {
-            ecn,
-            sack: !kind.needs(Need::NoSack),
+            ecn: if ecn == EcnEnds::Off { EcnUse::Off } else { signals.ecn },
+            sack: signals.sack,
             ..self.clone()
         }
     }
     /// Likewise for its receiver.
-    pub fn facing(&self, kind: &CcKind, ecn: EcnEnds) -> Config {
-        let mut config = self.under(kind, ecn);
+    pub fn facing(&self, signals: Signals, ecn: EcnEnds) -> Config {
+        let mut config = self.under(signals, ecn);
         if ecn == EcnEnds::Asked {
             config.ecn = EcnUse::Latched;
         }
@@ -186,20 +173,4 @@ pub struct Limited {
     pub peer_window: Span,
     /// Of that: the send buffer was, since it held all that had been written and not acknowledged.
     pub send_buffer: Span,
-}
-
-/// Linux's states of recovery.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
-pub enum State {
-    /// All is well.
-    #[default]
-    Open,
-    /// Selective or duplicate ACKs, nothing lost yet.
-    Disorder,
-    /// The window is being reduced without loss (ECN, tail probe).
-    Cwr,
-    /// Lost packets are being repaired.
-    Recovery,
-    /// The timer fired.
-    Loss,
 }

@@ -1,8 +1,6 @@
 //! What an administrator may tell a host about its senders.
 
-use super::MSS;
 use crate::cc::CongestionControl;
-use crate::packet::Ecn;
 use crate::units::Bytes;
 
 /// Who is paced.
@@ -77,38 +75,6 @@ pub enum EcnEnds {
     Both,
 }
 
-/// How the two ends of one connection use explicit congestion notification.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
-pub enum EcnUse {
-    /// Not at all.
-    #[default]
-    Off,
-    /// As RFC 3168 has it: a mark is echoed until the sender answers it, once per round trip.
-    Latched,
-    /// Every mark is echoed, and everything that leaves is ECN-capable (RFC 8257).
-    Echoed,
-    /// Marks are counted, and what leaves has code point ECT(1) (RFC 9331, RFC 9768).
-    Counted,
-}
-
-impl EcnUse {
-    /// The code point of new data.
-    pub fn data(self) -> Ecn {
-        match self {
-            EcnUse::Off => Ecn::NotEct,
-            EcnUse::Latched | EcnUse::Echoed => Ecn::Ect0,
-            EcnUse::Counted => Ecn::Ect1,
-        }
-    }
-    /// The code point of everything else: SYNs, ACKs, and what is sent again.
-    pub fn control(self) -> Ecn {
-        match self {
-            EcnUse::Off | EcnUse::Latched => Ecn::NotEct,
-            EcnUse::Echoed | EcnUse::Counted => self.data(),
-        }
-    }
-}
-
 /// How much of one connection may lie below TCP, in the host's own queue and device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum SmallQueues {
@@ -167,45 +133,6 @@ impl Clock {
     }
 }
 
-/// The largest super-packet, which bounds a sender's bursts.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
-pub enum Gso {
-    /// 64 KiB.
-    #[default]
-    On,
-    /// One segment: `gso_max_segs` of 1.
-    Off,
-    /// `gso_max_segs`.
-    Segments(u32),
-    /// `gso_max_size`.
-    Bytes(Bytes),
-}
-
-/// `gso_max_size` of most devices.
-const SIZE: u64 = 65_536;
-/// What Linux keeps free of it for headers.
-const RESERVE: u64 = 321;
-
-impl Gso {
-    /// The most bytes of payload.
-    pub fn payload(self) -> u64 {
-        let size = match self {
-            Gso::Bytes(bytes) => bytes.get().min(SIZE),
-            _ => SIZE,
-        };
-        size.saturating_sub(RESERVE).max(u64::from(MSS))
-    }
-    /// The most segments.
-    pub fn segments(self) -> u32 {
-        let most = match self {
-            Gso::Off => 1,
-            Gso::Segments(n) => n,
-            Gso::On | Gso::Bytes(_) => u32::MAX,
-        };
-        most.min((self.payload() / u64::from(MSS)) as u32).max(1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,17 +146,5 @@ mod tests {
         assert_eq!(Clock::Jiffies.since(41_250, 1_900, 250), 40_000);
         assert_eq!(Clock::Jiffies.since(1_950, 1_900, 250), 4_000);
         assert_eq!(Clock::Jiffies.since(41_250, 1_900, 1000), 40_000);
-    }
-
-    #[test]
-    fn super_packets_have_at_least_a_segment_and_at_most_45() {
-        let segments = |gso: Gso| gso.segments();
-        assert_eq!(segments(Gso::On), 45);
-        assert_eq!(
-            [Gso::Off, Gso::Segments(17), Gso::Segments(100)].map(segments),
-            [1, 17, 45]
-        );
-        let bytes = [1514, 3 * 1448 + 321, 4 * 1448 + 320, 1 << 30].map(|n| Gso::Bytes(Bytes::new(n)));
-        assert_eq!(bytes.map(segments), [1, 3, 3, 45]);
     }
 }

@@ -5,7 +5,7 @@
 //! `srtt`; its maximum over one round trip, at least `rto_min`, becomes `rttvar` at once when it grows and by a quarter of
 //! the gap when it shrinks. `RTO = srtt + rttvar`: the 200 ms floor is inside the variance, so `RTO ≥ srtt + 200 ms`.
 
-use super::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::windowed::WindowedMin;
 
 /// The least that the variance part of a timeout may be: 200 ms.
@@ -98,7 +98,7 @@ impl Rtt {
         self.min.get()
     }
     /// The timeout without back-off, in ticks.
-    pub fn rto_ticks(&self, ticks: Ticks) -> u64 {
+    pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);
         }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
-        let ticks = Ticks::new(1000);
+        let ticks = Jiffies::new(1000);
         let mut r = Rtt::new(1000);
         assert_eq!(r.rto_ticks(ticks), 1000);
         r.sample(300_000, 0, 1);

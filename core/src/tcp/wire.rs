@@ -3,12 +3,10 @@
 //! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN take no sequence space here; they
 //! are flags.
 
-use super::MSS;
 use crate::packet::{Congestion, Ecn, Feedback};
+use crate::transport::{HEADERS, MSS};
 use crate::units::{Bytes, Time};
 
-/// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
-pub const HEADERS: u64 = 66;
 /// The most payload of a super-packet: 64 KiB with its headers.
 pub const MOST_PAYLOAD: u32 = 65_535 - HEADERS as u32;
 /// A SYN or SYN-ACK with its options.

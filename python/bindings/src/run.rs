@@ -5,7 +5,8 @@ use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::figures::{beside, compare, figure_interval, Conditions, PathFigures, QueueFigures, Samples};
+use narrows_core::engine::path_figures;
+use narrows_core::figures::{beside, compare, figure_interval, Conditions, QueueFigures, Samples};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
@@ -195,7 +196,7 @@ pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyRes
 #[pyfunction]
 pub fn path_json(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
     let (_, scenario, _) = parse_tree(tree, Texts::new())?;
-    Ok(serde_json::to_string(&PathFigures::of(&scenario)).unwrap_or_default())
+    Ok(serde_json::to_string(&path_figures(&scenario)).unwrap_or_default())
 }
 
 /// Is a figure near enough to a reference's runs? Answers that, the reference's value and the tolerance. A scenario may

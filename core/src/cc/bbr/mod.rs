@@ -43,8 +43,7 @@ use super::{Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, S
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::tcp::timer::Ticks;
-use crate::tcp::{State, MSS};
+use crate::transport::{Jiffies, State, MSS};
 use crate::units::{Span, Time};
 use aggregation::Aggregation;
 use alloc::boxed::Box;
@@ -248,7 +247,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 struct Settings {
     kernel: Kernel,
-    ticks: Ticks,
+    ticks: Jiffies,
     startup_gain: u64,
     drain_gain: u64,
     cwnd_gain: u64,
@@ -270,7 +269,7 @@ struct Settings {
 
 impl Settings {
     fn new(params: &Params, host: &Host) -> Settings {
-        let ticks = Ticks::new(host.hz);
+        let ticks = Jiffies::new(host.hz);
         let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
         let in_ticks = |name: &str| ticks.at(Time::ZERO + params.span(name));
         let startup = params.number("startup_gain");

@@ -6,7 +6,7 @@
 
 use super::bandwidth::Bw;
 use super::{Bbr, Window, UNIT};
-use crate::tcp::MSS;
+use crate::transport::MSS;
 use crate::units::{Rate, Span};
 
 /// Below it a burst may be one segment, bytes per second: 1.2 Mbit/s.

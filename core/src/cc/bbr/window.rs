@@ -9,7 +9,7 @@
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, Window, INITIAL_WINDOW, ONLY_PROBING_ADDS_TWO, PROBING_ADDS_TWO, UNIT};
-use crate::tcp::State;
+use crate::transport::State;
 
 /// What recovery began with.
 #[derive(Clone, Debug, Default)]

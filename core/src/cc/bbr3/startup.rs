@@ -10,7 +10,7 @@ use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::startup::Plateau;
 use crate::cc::bbr::UNIT;
 use crate::cc::RateSample;
-use crate::tcp::State;
+use crate::transport::State;
 
 /// What is known of the pipe, and losses of the round trip.
 #[derive(Clone, Debug, Default)]

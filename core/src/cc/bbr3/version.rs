@@ -2,7 +2,7 @@
 
 use crate::cc::bbr::UNIT;
 use crate::param::{Kind, Param, Params};
-use crate::tcp::MSS;
+use crate::transport::MSS;
 use crate::units::Span;
 
 /// A version of the law.

@@ -15,7 +15,7 @@ use super::{Ack, Bbr3, Mode, SpuriousLoss, Window};
 use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::{INITIAL_WINDOW, UNIT};
 use crate::cc::Delivery;
-use crate::tcp::State;
+use crate::transport::State;
 
 /// What recovery began with.
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ mod tests;
 
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Sample, Sent, SpuriousLoss, Start, Window};
 use crate::param::{Kind, Param, Params, TextKind};
-use crate::tcp::MSS;
+use crate::transport::MSS;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -15,6 +15,7 @@
 //! | [`minstrel`] | which rate, and the errors by signal |
 //! | `host` | what lies between a host's packets and its antenna: the three stacks |
 //! | `medium` | the fold |
+//! | `spec` | [`WifiSpec`]: what the medium is made of |
 //!
 //! **The hops** that [`Out`](super::Out) is told of are the levels at which a packet waits, with the station as the class: 0, the
 //! stack (the qdisc, or mac80211); 1, the driver and its hardware, until a transmission's turn has come; 2, the air: contention,
@@ -32,12 +33,13 @@ pub mod mac;
 mod medium;
 pub mod minstrel;
 pub mod phy;
+mod spec;
 
 pub use medium::Wifi;
+pub use spec::{Speed, StationSpec, WifiSpec};
 
 use crate::queue::{Backlog, Place, QueueDiscipline, QueueKind};
 use crate::rng::Rng;
-use crate::scenario::{Scenario, WifiSpec};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
@@ -151,11 +153,10 @@ pub struct Setup<P> {
 }
 
 impl<P: 'static> Setup<P> {
-    /// As a scenario says; `kind` is its qdisc's.
-    pub fn of(scenario: &Scenario, wifi: &WifiSpec, kind: &QueueKind<P>, route: Route<P>) -> Setup<P> {
+    /// Of `wifi`, whose qdisc is of `kind`. `seed` is the scenario's, `hz` the tick of its kernels.
+    pub fn of(wifi: &WifiSpec, kind: &QueueKind<P>, seed: u64, hz: u32, route: Route<P>) -> Setup<P> {
         let (make, params) = (kind.make, wifi.qdisc.params.clone());
-        let (seed, hz) = (scenario.seed, scenario.host.hz);
-        let rate = scenario.path.bottleneck().rate;
+        let rate = wifi.as_path().bottleneck().rate;
         Setup {
             band: wifi.band,
             stack: wifi.stack,

@@ -3,7 +3,7 @@
 //! Law: time brings tokens, up to the depth; a packet takes what it costs, whether they suffice or not. Below nothing the class is
 //! in debt, and no deeper than a minute. Source: Linux 6.12 `htb_accnt_tokens`.
 
-use crate::net::psched::{burst, Pace};
+use crate::queue::psched::{burst, Pace};
 use crate::units::{Bytes, Rate};
 
 /// The deepest debt, and the longest time that is looked back upon: a minute.

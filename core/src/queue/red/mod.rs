@@ -22,7 +22,7 @@ use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
-use crate::tcp::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use law::{Law, Vars, Verdict, ADAPTED_EACH};
@@ -119,7 +119,7 @@ pub struct Red<P> {
     refused: Refused,
     rng: Rng,
     /// When the law adapts, and on which clock.
-    adapts: Option<(Ticks, Time)>,
+    adapts: Option<(Jiffies, Time)>,
     queue: Fifo<P>,
 }
 
@@ -155,7 +155,7 @@ impl<P: Packet + Send> Red<P> {
             Limit::Packets(n) => n.saturating_mul(params.bytes("avpkt").get()),
         };
         let words = words(params, bytes, place.rate);
-        let ticks = Ticks::new(place.hz);
+        let ticks = Jiffies::new(place.hz);
         Red {
             law: Law::new(&words, words.min, words.max, params.bool("gentle")),
             vars: Vars::default(),

@@ -13,7 +13,7 @@
 //! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
 
 use crate::kernel::{Kernel, Rule};
-use crate::tcp::timer::Ticks;
+use crate::transport::Jiffies;
 use crate::units::{Span, Time};
 
 /// Quick ACKs granted at the start and after a duplicate.
@@ -187,7 +187,7 @@ impl Acks {
     }
 
     /// Sets the delayed-ACK timer; answers whether it would fire so soon that the ACK had better leave now.
-    pub fn delay(&mut self, now: Time, ticks: Ticks, rtt_us: u64) -> bool {
+    pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
             let mut most = if self.pushed || self.dialogue {
@@ -303,7 +303,7 @@ mod tests {
         assert!(acks.at_once(false), "too late for an answer");
         acks.own_data(99 + acks.ato);
         assert!(!acks.at_once(false) && !acks.once_read() && acks.at_once(true));
-        acks.delay(Time::ZERO + Span::ms(100), Ticks::new(1000), 30_000);
+        acks.delay(Time::ZERO + Span::ms(100), Jiffies::new(1000), 30_000);
         assert_eq!(acks.timer_fired(Time::ZERO + Span::ms(200), 200), Some(Due::Delayed));
         assert!(acks.at_once(false) && acks.ato == 40);
     }

@@ -13,12 +13,12 @@ mod sack;
 mod window;
 
 use super::past;
-use super::timer::Ticks;
 use super::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, EcnUse, MSS};
 use crate::kernel::Rule;
 use crate::packet::Feedback;
 use crate::rng::Rng;
+use crate::transport::Jiffies;
 use crate::units::{Span, Time};
 use ack::{Acks, Due};
 use ecn::Heed;
@@ -76,7 +76,7 @@ impl Reader {
 /// One receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    ticks: Ticks,
+    ticks: Jiffies,
     phase: Phase,
     /// Every byte below has arrived and was read.
     nxt: u64,
@@ -112,7 +112,7 @@ const SYN_ACK_RETRIES: u32 = 5;
 impl Receiver {
     /// A receiver that listens.
     pub fn new(cfg: &Config) -> Receiver {
-        let ticks = Ticks::new(cfg.hz);
+        let ticks = Jiffies::new(cfg.hz);
         Receiver {
             ticks,
             phase: Phase::Listen,
@@ -529,7 +529,7 @@ impl Receiver {
 }
 
 /// The timeout by the round trip of the handshake.
-fn rto_ticks(ticks: Ticks, rtt_us: u64) -> u64 {
+fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
     ticks.from_us(rtt_us + super::rtt::RTO_MIN_US.max(2 * rtt_us))
 }
 

@@ -49,12 +49,12 @@ use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
-use super::timer::Ticks;
 use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
 use super::{Config, Info, State, MSS};
 use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
 use crate::host::Fate;
 use crate::kernel::Rule;
+use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -129,7 +129,7 @@ impl Needs {
 /// One sender.
 pub struct Sender {
     cfg: Arc<Config>,
-    ticks: Ticks,
+    ticks: Jiffies,
     phase: Phase,
     cc: Box<dyn CongestionControl>,
     law: Needs,
@@ -213,7 +213,7 @@ const REORDERING: u32 = 3;
 impl Sender {
     /// A sender that will transfer `size` bytes, or send without end. Senders of one kind share what they are told.
     pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
-        let ticks = Ticks::new(cfg.hz);
+        let ticks = Jiffies::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
         let pacer = Pacer::new(&cfg, &*cc);
         let records = cc.needs_flight_record();

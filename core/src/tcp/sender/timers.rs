@@ -7,7 +7,7 @@ use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::{Kernel, Rule};
-use crate::tcp::rtt::RTO_MIN_US;
+use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 use crate::tcp::MSS;
 
@@ -37,7 +37,7 @@ impl Sender {
     /// Arms the timer to fire in `ticks`, on the wheel's next edge.
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.ticks.longest());
+        let ticks = ticks.min(self.ticks.from_us(RTO_MAX_US));
         self.timer = Some(Timer {
             kind,
             fires: self.ticks.fires(tick, tick + ticks),
@@ -219,7 +219,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.longest());
+        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.from_us(RTO_MAX_US));
     }
 
     /// Everything sent long enough ago counts as lost; one packet may leave.

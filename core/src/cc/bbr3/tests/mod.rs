@@ -9,7 +9,7 @@ use super::*;
 use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::{FlightSample, RateSample, Totals};
 use crate::param::Value;
-use crate::tcp::State;
+use crate::transport::State;
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
 use path::Path;
@@ -636,7 +636,7 @@ fn the_first_loss_saves_what_was_before_it() {
 #[test]
 fn a_policer_is_lived_with() {
     let mut p = Path::new(V3, 100.0, 40, 1000);
-    let ns = f64::from(crate::tcp::MSS) * 8e3 / 10.0;
+    let ns = f64::from(crate::transport::MSS) * 8e3 / 10.0;
     p.policer = Some((40.0, 40.0, ns));
     p.run(10.0);
     let (delivered, lost) = (p.delivered, p.lost);

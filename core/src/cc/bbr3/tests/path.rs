@@ -9,7 +9,7 @@ use crate::cc::{
     StateChange, Totals, Window,
 };
 use crate::param::Params;
-use crate::tcp::{State, MSS};
+use crate::transport::{State, MSS};
 use crate::units::{Rate, Span, Time};
 use alloc::collections::VecDeque;
 

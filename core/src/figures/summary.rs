@@ -1,45 +1,12 @@
-//! What an engine answers, and how it reads as JSON.
+//! The figures of flows, queues and probes over the summary interval, and of fairness among flows.
 
-use super::{
-    jain, six_digits, LevelDelays, PathFigures, Quantiles, Samples, Shown, Spread, StationFigures, WorkloadFigures,
-};
+use super::{jain, six_digits, LevelDelays, Quantiles, Shown, Spread, WorkloadFigures};
 use crate::queue::ClassCounts;
-use crate::scenario::Scenario;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
-
-/// One scenario run by one engine.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// `"sim"`, `"live"` …
-    pub engine: &'static str,
-    /// What was run.
-    pub scenario: Scenario,
-    /// Of every random choice.
-    pub seed: u64,
-    /// Per flow, in the scenario's order.
-    pub flows: Vec<FlowFigures>,
-    /// Of the bottleneck: the narrowest hop on the way there.
-    pub queue: QueueFigures,
-    /// Of every hop, by its number.
-    pub queues: Vec<QueueFigures>,
-    /// Per station of a Wi-Fi, in the scenario's order.
-    pub stations: Vec<StationFigures>,
-    /// Per probe, in the scenario's order.
-    pub probes: Vec<ProbeFigures>,
-    /// Over the flows.
-    pub fairness: Fairness,
-    /// Columns over time.
-    pub samples: Samples,
-    /// What the scenario says that its writer may not mean ([`Scenario::notices`]).
-    pub notices: Vec<String>,
-    /// What an engine with a clock says of its own error; `None` from one in virtual time, which has none.
-    pub instruments: Option<Value>,
-}
 
 /// The figures of one flow; see the [module](super) for their meaning.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -253,52 +220,4 @@ fn points<S: Serializer>(series: &[(f64, u64, u32, f64)], to: S) -> Result<S::Ok
         list.serialize_element(&(Shown(*t_s), bytes, cwnd, Shown(*rtt_ms)))?;
     }
     list.end()
-}
-
-/// A run as it is written; the order of the keys is that of the file.
-#[derive(Serialize)]
-struct Document<'a> {
-    narrows: &'a str,
-    engine: &'a str,
-    seed: u64,
-    scenario: &'a Value,
-    path: PathFigures,
-    flows: &'a [FlowFigures],
-    queue: &'a QueueFigures,
-    queues: &'a [QueueFigures],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    stations: &'a [StationFigures],
-    probes: &'a [ProbeFigures],
-    fairness: &'a Fairness,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notices: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instruments: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provenance: Option<&'a Value>,
-}
-
-impl Run {
-    /// The run in JSON, without the samples. The caller knows the version of `narrows`, how a `scenario` is written, and
-    /// the `provenance`, the only key that is not the same for the same seed.
-    pub fn to_json(&self, narrows: &str, scenario: &Value, provenance: Option<&Value>) -> String {
-        let document = Document {
-            narrows,
-            engine: self.engine,
-            seed: self.seed,
-            scenario,
-            path: PathFigures::of(&self.scenario),
-            flows: &self.flows,
-            queue: &self.queue,
-            queues: &self.queues,
-            stations: &self.stations,
-            probes: &self.probes,
-            fairness: &self.fairness,
-            notices: &self.notices,
-            instruments: self.instruments.as_ref(),
-            provenance,
-        };
-        // Writing to memory fails only for keys that are not text, and there are none.
-        serde_json::to_string(&document).unwrap_or_default()
-    }
 }

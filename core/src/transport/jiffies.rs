@@ -1,16 +1,15 @@
-//! The kernel's clock of ticks, and the wheel its timers turn on.
+//! Jiffies, the ticks of a kernel's coarse clock, and the timer wheel that advances with them.
 //!
 //! A Linux timer never fires early and may fire late: it waits for the next edge of its wheel level. Level 0 holds
 //! timers up to 62 ticks ahead and has edges every tick; each further level reaches 8 times as far with edges 8 times as
 //! coarse. So a 240 ms retransmission timeout at 1000 Hz fires on a multiple of 8 ms, a 1 s one on a multiple of 64 ms.
 //! Source: Linux 6.12 `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
 
-use super::rtt::RTO_MAX_US;
 use crate::units::Time;
 
-/// Ticks of one host's kernel.
+/// The tick clock of one host's kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Ticks {
+pub struct Jiffies {
     ns: u32,
     us: u32,
 }
@@ -19,16 +18,16 @@ const LEVEL_BITS: u32 = 3;
 const LEVELS: u32 = 9;
 const LEVEL_0_REACH: u64 = 63;
 
-impl Ticks {
+impl Jiffies {
     /// A kernel of `hz` ticks per second.
-    pub fn new(hz: u32) -> Ticks {
+    pub fn new(hz: u32) -> Jiffies {
         let hz = hz.clamp(1, 10_000);
-        Ticks {
+        Jiffies {
             ns: 1_000_000_000 / hz,
             us: 1_000_000 / hz,
         }
     }
-    /// Ticks since the start of the clock.
+    /// Jiffies since the start of the clock.
     pub fn at(self, now: Time) -> u64 {
         now.as_ns() / u64::from(self.ns)
     }
@@ -43,10 +42,6 @@ impl Ticks {
     /// Microseconds of `ticks`.
     pub fn to_us(self, ticks: u64) -> u64 {
         ticks.saturating_mul(u64::from(self.us))
-    }
-    /// The longest timeout, in ticks.
-    pub fn longest(self) -> u64 {
-        self.from_us(RTO_MAX_US)
     }
     /// When a timer set at tick `now` for tick `expires` really fires.
     pub fn fires(self, now: u64, expires: u64) -> Time {
@@ -66,7 +61,7 @@ mod tests {
 
     #[test]
     fn timers_fire_on_the_edges_of_their_level() {
-        let t = Ticks::new(1000);
+        let t = Jiffies::new(1000);
         let ms = |n: u64| Time::from_ns(n * 1_000_000);
         assert_eq!(t.fires(100, 140), ms(141));
         assert_eq!(t.fires(100, 340), ms(344));
@@ -78,7 +73,7 @@ mod tests {
     /// the tail loss probe after the last ACK, then four timeouts of 266 ms and its doubles.
     #[test]
     fn a_dying_flow_of_linux_fired_when_these_do() {
-        let t = Ticks::new(1000);
+        let t = Jiffies::new(1000);
         let mut now = 1621;
         for (timeout, fired) in [(133, 1760), (266, 2032), (532, 2624), (1064, 3712), (2128, 5888)] {
             let at = t.fires(now, now + timeout);

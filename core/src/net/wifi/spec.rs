@@ -1,0 +1,120 @@
+//! What a Wi-Fi is made of: the standard, the stack, the stations. Plain data; [`Setup`](super::Setup) is built from it.
+
+use super::ampdu::Limits;
+use super::phy::{Band, Phy, Standard, Width};
+use super::{Link, Peer, Stack};
+use crate::net::spec::{HopSpec, PathSpec};
+use crate::param::Choice;
+use crate::units::{Bytes, Rate, Span};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A medium and who is on it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WifiSpec {
+    /// What they speak.
+    pub standard: Standard,
+    /// How wide.
+    pub width: Width,
+    /// Where in the spectrum.
+    pub band: Band,
+    /// Symbols of 3.6 µs, or of 4.
+    pub short_guard: bool,
+    /// What queues for the air.
+    pub stack: Stack,
+    /// Of the stack `before`: above the driver.
+    pub qdisc: Choice,
+    /// Of the stack `before`: frames that the driver takes of each category.
+    pub driver: u64,
+    /// Of one transmission.
+    pub limits: Limits,
+    /// `count` has been expanded; at least one.
+    pub stations: Vec<StationSpec>,
+}
+
+/// One station.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StationSpec {
+    /// Unique.
+    pub name: String,
+    /// How fast.
+    pub speed: Speed,
+    /// Signal over noise in dB of one whose rates are chosen, `speed` the highest.
+    pub snr_db: Option<f64>,
+    /// How often a single frame arrives damaged, from 0 to 1.
+    pub error: f64,
+    /// Two-way distance between the access point and the other end of its flows.
+    pub rtt: Span,
+}
+
+/// How fast a station is spoken to.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Speed {
+    /// Modulation and coding (of one stream, 0 to 9), and streams.
+    Mcs(u8, u8),
+    /// A rate of 802.11a, b or g, without aggregation.
+    Legacy(Rate),
+}
+
+/// Memory of mac80211's queues.
+const MEMORY_N: Bytes = Bytes::new(4 << 20);
+const MEMORY_AC: Bytes = Bytes::new(16 << 20);
+
+impl WifiSpec {
+    /// How a station is spoken to; `None` where the standard has no such combination.
+    pub fn phy(&self, speed: Speed) -> Option<Phy> {
+        match speed {
+            Speed::Mcs(mcs, streams) => Phy::new(self.standard, self.band, self.width, mcs, streams, self.short_guard),
+            Speed::Legacy(rate) => Phy::legacy(rate, self.band),
+        }
+    }
+    /// The stations as the medium knows them.
+    pub fn peers(&self) -> Vec<Peer> {
+        let peer = |station: &StationSpec| {
+            let there = Span::ns(station.rtt.as_ns() / 2);
+            Some(Peer {
+                phy: self.phy(station.speed)?,
+                link: match (station.speed, station.snr_db) {
+                    (Speed::Mcs(mcs, streams), Some(snr_db)) => Some(Link {
+                        standard: self.standard,
+                        width: self.width,
+                        short_guard: self.short_guard,
+                        most: (mcs, streams),
+                        snr_db,
+                    }),
+                    _ => None,
+                },
+                error: station.error,
+                there,
+                back: station.rtt - there,
+            })
+        };
+        self.stations.iter().filter_map(peer).collect()
+    }
+    /// The standard's name.
+    pub fn standard_name(&self) -> &'static str {
+        match self.standard {
+            Standard::N => "802.11n",
+            Standard::Ac => "802.11ac",
+        }
+    }
+    /// Memory of mac80211's queues, as Linux counts it.
+    pub fn mac_memory(&self) -> Bytes {
+        match self.standard {
+            Standard::N => MEMORY_N,
+            Standard::Ac => MEMORY_AC,
+        }
+    }
+    /// The medium as a path of one hop, for those who ask only how fast and how far: the fastest station's rate, and the
+    /// shortest distance.
+    pub fn as_path(&self) -> PathSpec {
+        let rates = self
+            .stations
+            .iter()
+            .filter_map(|s| self.phy(s.speed))
+            .map(|phy| phy.rate());
+        let rtt = self.stations.iter().map(|s| s.rtt).min().unwrap_or_default();
+        let rate = rates.max().unwrap_or(Rate::mbit(1));
+        PathSpec::from(HopSpec::new(rate, rtt, self.qdisc.clone()))
+    }
+}

@@ -1,0 +1,39 @@
+//! Types that congestion controls, queue disciplines and TCP share.
+//!
+//! This module lies below all three, so that a congestion control does not depend on the sender that drives it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `jiffies` | [`Jiffies`]: the kernel's tick clock and its timer wheel |
+//! | `gso` | [`Gso`]: the largest super-packet |
+//! | `signals` | [`EcnUse`], [`Signals`]: what a congestion control requires of its connection |
+
+mod gso;
+mod jiffies;
+mod signals;
+
+pub use gso::Gso;
+pub use jiffies::Jiffies;
+pub use signals::{EcnUse, Signals};
+
+/// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
+pub const MSS: u32 = 1448;
+
+/// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
+pub const HEADERS: u64 = 66;
+
+/// Linux's states of recovery.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum State {
+    /// All is well.
+    #[default]
+    Open,
+    /// Selective or duplicate ACKs, nothing lost yet.
+    Disorder,
+    /// The window is being reduced without loss (ECN, tail probe).
+    Cwr,
+    /// Lost packets are being repaired.
+    Recovery,
+    /// The timer fired.
+    Loss,
+}
