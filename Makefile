@@ -101,8 +101,9 @@ test: setup $(VENV)/.learn $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact tes
 # Core is also built without an operating system, where that target is installed.
 lint: setup ## Style, types and lints; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
-	$(BIN)/ruff check validation bench && $(BIN)/ruff format --check validation bench
-	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation
+	$(BIN)/ruff check validation bench tools && $(BIN)/ruff format --check validation bench tools
+	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation tools
+	$(BIN)/python -m tools.layers
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	@$(if $(NODE),$(MAKE) lint-web,echo 'the report page: not compared with a fresh build, there is no Node 20.19 or newer with npm')

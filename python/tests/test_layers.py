@@ -1,0 +1,107 @@
+"""The check of the layers of the Rust crates (`tools/layers.py`), on trees made for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT))
+from tools import layers
+
+TABLE = '[one]\nsource = "src"\nlayers = [["low", "side"], ["high"]]\n'
+
+
+def check(at: Path, capsys: pytest.CaptureFixture[str], table: str, **files: str) -> list[str]:
+    """Writes a tree and returns the lines that the check prints about it."""
+    (at / "tools").mkdir()
+    (at / "tools/layers.toml").write_text(table, encoding="utf-8")
+    for name, text in {"lib": "", **files}.items():
+        file = at / "src" / f"{name.replace('__', '/')}.rs"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    status = layers.main(at / "tools/layers.toml")
+    lines = capsys.readouterr().err.splitlines()
+    assert status == bool(lines)
+    return [line.rpartition("src/")[2] for line in lines]
+
+
+def test_this_checkout_keeps_its_layers() -> None:
+    assert layers.main(ROOT / "tools/layers.toml") == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\nuse crate::high::Thing;\n",
+        "\nuse crate::{high::{a, b}, side};\n".replace(", side", ""),
+        "\npub fn f() -> crate::high::Thing { todo!() }\n",
+        "/* crate::side */\nuse super::super::high::{self};\n",
+        "// it isn't\nfn f<'a>(c: char) -> bool { c == '\"' && crate::high::g(c) }\n",
+        "#[cfg(test)] mod tests { use crate::side::X; }\nuse crate::Name;\n",
+    ],
+)
+def test_a_use_of_a_higher_layer_has_file_and_line(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"lib": "pub use high::Name;\n", "low__part": text, "high": "", "side": ""}
+    found = check(tmp_path, capsys, TABLE, **files)
+    assert found == ["low/part.rs:2: low uses high of a higher layer (layers.toml, one)"]
+
+
+def test_what_is_allowed_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    low = """
+    //! crate::high in a comment, "crate::high" in a text below.
+    const TEXT: &str = "crate::high \\" crate::high";
+    use self::own::Thing;
+    #[cfg(test)]
+    mod probe;
+    #[cfg(test)]
+    fn helper() { crate::high::g(); }
+    macro_rules! m { () => { $crate::high::g() } }
+    #[cfg(test)]
+    mod tests {
+        use crate::high::Thing;
+    }
+    """
+    probe = "use crate::high::Thing;\n"
+    high = "use crate::{low::{Thing, side}, side};\n"
+    files = {"low__mod": low, "low__probe": probe, "high": high, "side": ""}
+    assert check(tmp_path, capsys, TABLE, **files) == []
+
+
+def test_the_same_layer_and_a_missing_layer_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"low": "use crate::side::A;\n", "high": "use crate::other::B;\n", "other": "", "side": ""}
+    assert check(tmp_path, capsys, TABLE, **files) == [
+        "layers.toml: one: the module other has no layer; add it to one",
+        "high.rs:1: high uses a name of the crate's root; move it into a module",
+        "low.rs:1: low uses side of the same layer (layers.toml, one)",
+    ]
+
+
+def test_without_layers_only_circles_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        "a": "use crate::b::B;\n",
+        "b": "use crate::c::C;\n",
+        "c": "use crate::a::A;\nuse crate::d::D;\n",
+        "d": "",
+    }
+    found = check(tmp_path, capsys, '[one]\nsource = "src"\n', **files)
+    assert found == [
+        "a.rs:1: a uses b: a circle, a -> b -> c -> a",
+        "b.rs:1: b uses c: a circle, b -> c -> a -> b",
+        "c.rs:1: c uses a: a circle, c -> a -> b -> c",
+    ]
+
+
+def test_an_exception_needs_a_reason_and_a_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = '[one]\nsource = "src"\n'
+    for module, uses, reason in (("a", "b", "because"), ("b", "c", "because"), ("b", "a", " ")):
+        table += f'[[one.exception]]\nmodule = "{module}"\nuses = "{uses}"\nreason = "{reason}"\n'
+    files = {"a": "use crate::b::B;\n", "b": "use crate::a::A;\n", "c": ""}
+    assert check(tmp_path, capsys, table, **files) == [
+        "layers.toml: one: b uses c no more; drop the exception",
+        "layers.toml: one: the exception b -> a needs a reason",
+    ]

@@ -1,0 +1,258 @@
+"""Checks the layers of the Rust crates that `layers.toml` declares: `python -m tools.layers`.
+
+A module is a folder or file directly below a crate's `src`; the crate's root (`lib.rs`, `main.rs`)
+is not one and may use every module. The program reads `crate::…` and `super::…` paths, in `use`
+declarations and inline. Code that is compiled only for tests is left out. Names that the root
+re-exports count as the module that defines them.
+
+A crate with `layers` fails where a module uses one of its own or of a higher layer. A crate
+without them fails where modules use each other in a circle. Exceptions name both modules and the
+reason; an exception that nothing needs any more is an error, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOTS = ("lib.rs", "main.rs")
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^\\'])'""",
+    re.DOTALL,
+)
+TEST = re.compile(
+    r"#\[cfg\(test\)\]\s*(?:#\[(?P<attribute>[^\]]*)\]\s*)*"
+    r"(?P<module>(?:pub(?:\([^)]*\))?\s+)?mod\s+(?P<name>\w+)\s*;)?"
+)
+PATH = re.compile(r"(?<![\w$:])(?P<start>crate|super(?:\s*::\s*super)*)\s*::\s*(?P<rest>\{|\w+)")
+REEXPORT = re.compile(r"^pub use (?P<module>\w+)::(?P<names>[^;]+);", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a module by another one."""
+
+    file: Path
+    line: int
+    user: str
+    used: str
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """An exception: `user` may use `used`, for a reason."""
+
+    user: str
+    used: str
+    reason: str
+
+
+@dataclass
+class Crate:
+    """What `layers.toml` says of one crate."""
+
+    source: Path
+    layers: list[list[str]] = field(default_factory=list)
+    exceptions: list[Allowed] = field(default_factory=list)
+
+
+def blank(text: str) -> str:
+    """Returns `text` as spaces, with its line ends kept, so that lines keep their numbers."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def without_tests(text: str) -> tuple[str, list[str]]:
+    """Blanks comments, literals, items under `#[cfg(test)]`; returns files of test modules."""
+    attributes = text
+    text = TOKEN.sub(lambda found: blank(found[0]), text)
+    files: list[str] = []
+    while found := TEST.search(text):
+        if found["module"]:
+            whole = attributes[found.start() : found.end()]
+            named = re.search(r'#\[path = "([^"]+)"\]', whole)
+            files.append(named[1] if named else found["name"])
+            end = found.end()
+        else:
+            end = end_of_item(text, found.end())
+        text = text[: found.start()] + blank(text[found.start() : end]) + text[end:]
+    return text, files
+
+
+def end_of_item(text: str, start: int) -> int:
+    """Returns the end of the item at `start`: its semicolon or comma, or the end of its braces."""
+    depth = 0
+    for at in range(start, len(text)):
+        if text[at] in "([{":
+            depth += 1
+        elif text[at] in ")]}":
+            depth -= 1
+            if depth < 0:
+                return at
+            if depth == 0 and text[at] == "}":
+                return at + 1
+        elif text[at] in ";," and depth == 0:
+            return at + 1
+    return len(text)
+
+
+def first_names(text: str, brace: int) -> Iterator[tuple[int, str]]:
+    """Yields the first name of every path in the group that opens at `brace`, with its place."""
+    depth, fresh = 0, False
+    for token in re.finditer(r"\w+|[{},]|::", text[brace:]):
+        if token[0] == "{":
+            depth += 1
+            fresh = depth == 1
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return
+        elif token[0] == ",":
+            fresh = depth == 1
+        elif fresh and depth == 1:
+            fresh = False
+            yield brace + token.start(), token[0]
+
+
+def paths(text: str, depth: int) -> Iterator[tuple[int, str]]:
+    """Yields place and first name of every path from the root, `depth` modules above the file."""
+    for found in PATH.finditer(text):
+        if found["start"] != "crate" and found["start"].count("super") != depth:
+            continue
+        if found["rest"] == "{":
+            yield from first_names(text, found.start("rest"))
+        else:
+            yield found.start("rest"), found["rest"]
+
+
+def module_depth(inside: Path) -> int:
+    """Returns how many modules deep the file `inside` of the source folder is."""
+    return len(inside.parts) - (inside.name == "mod.rs")
+
+
+def test_files(source: Path) -> set[Path]:
+    """Returns the files and folders below `source` that belong to modules under `#[cfg(test)]`."""
+    found: set[Path] = set()
+    for file in source.rglob("*.rs"):
+        _, names = without_tests(file.read_text(encoding="utf-8"))
+        home = file.parent if file.name in ("mod.rs", *ROOTS) else file.parent / file.stem
+        for name in names:
+            if name.endswith(".rs"):
+                found.add(file.parent / name)
+            else:
+                found |= {home / f"{name}.rs", home / name}
+    return found
+
+
+def uses(source: Path) -> Iterator[Use]:
+    """Yields every use of one module by another in the crate whose sources are in `source`."""
+    modules = {entry.stem for entry in source.iterdir() if entry.suffix == ".rs" or entry.is_dir()}
+    modules -= {Path(root).stem for root in ROOTS}
+    exported: dict[str, str] = {}
+    for root in ROOTS:
+        if (source / root).exists():
+            for found in REEXPORT.finditer((source / root).read_text(encoding="utf-8")):
+                for name in re.findall(r"\w+", found["names"]):
+                    exported[name] = found["module"]
+    tests = test_files(source)
+    for file in sorted(source.rglob("*.rs")):
+        inside = file.relative_to(source)
+        if str(inside) in ROOTS or any(part in tests for part in (file, *file.parents)):
+            continue
+        user = inside.parts[0].removesuffix(".rs")
+        text, _ = without_tests(file.read_text(encoding="utf-8"))
+        shown = Path(os.path.relpath(file))
+        for at, name in paths(text, module_depth(inside)):
+            used = name if name in modules else exported.get(name, "the crate's root")
+            if used != user:
+                yield Use(shown, text.count("\n", 0, at) + 1, user, used)
+
+
+def circle(graph: dict[str, set[str]], start: str, end: str) -> list[str] | None:
+    """Returns the shortest way from `start` to `end`, or `None`."""
+    ways, seen = [[start]], {start}
+    for way in ways:
+        if way[-1] == end:
+            return way
+        for next_ in sorted(graph.get(way[-1], set()) - seen):
+            seen.add(next_)
+            ways.append([*way, next_])
+    return None
+
+
+def problems(name: str, crate: Crate) -> Iterator[str]:
+    """Yields what is wrong in a crate: file, line, and the rule that is broken."""
+    found = list(uses(crate.source))
+    allowed = {(entry.user, entry.used) for entry in crate.exceptions}
+    for entry in crate.exceptions:
+        pair = (entry.user, entry.used)
+        if not any((use.user, use.used) == pair for use in found):
+            yield f"layers.toml: {name}: {entry.user} uses {entry.used} no more; drop the exception"
+        if not entry.reason.strip():
+            yield f"layers.toml: {name}: the exception {entry.user} -> {entry.used} needs a reason"
+    found = [use for use in found if (use.user, use.used) not in allowed]
+    if crate.layers:
+        yield from above(name, crate, found)
+        return
+    graph: dict[str, set[str]] = {}
+    for use in found:
+        graph.setdefault(use.user, set()).add(use.used)
+    for use in found:
+        if way := circle(graph, use.used, use.user):
+            around = " -> ".join([use.user, *way])
+            yield f"{use.file}:{use.line}: {use.user} uses {use.used}: a circle, {around}"
+
+
+def above(name: str, crate: Crate, found: list[Use]) -> Iterator[str]:
+    """Yields the uses that do not go from a layer to a lower one, and modules without a layer."""
+    layer = {module: number for number, row in enumerate(crate.layers) for module in row}
+    modules = {
+        file.relative_to(crate.source).parts[0].removesuffix(".rs")
+        for file in crate.source.rglob("*.rs")
+    } - {Path(root).stem for root in ROOTS}
+    for module in sorted(modules - layer.keys()):
+        yield f"layers.toml: {name}: the module {module} has no layer; add it to one"
+    for module in sorted(layer.keys() - modules):
+        yield f"layers.toml: {name}: there is no module {module}; remove it"
+    for use in found:
+        if use.user not in layer:
+            continue
+        if use.used not in layer:
+            place = "the crate's root; move it into a module"
+            yield f"{use.file}:{use.line}: {use.user} uses a name of {place}"
+        elif layer[use.used] >= layer[use.user]:
+            where = "the same layer" if layer[use.used] == layer[use.user] else "a higher layer"
+            rule = f"{where} (layers.toml, {name})"
+            yield f"{use.file}:{use.line}: {use.user} uses {use.used} of {rule}"
+
+
+def read(file: Path) -> dict[str, Crate]:
+    """Reads `layers.toml`; paths in it are relative to the folder above it."""
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {
+        name: Crate(
+            source=file.parent.parent / entry["source"],
+            layers=entry.get("layers", []),
+            exceptions=[
+                Allowed(one["module"], one["uses"], one["reason"])
+                for one in entry.get("exception", [])
+            ],
+        )
+        for name, entry in table.items()
+    }
+
+
+def main(file: Path) -> int:
+    """Prints every problem; returns the exit status."""
+    found = [line for name, crate in read(file).items() for line in problems(name, crate)]
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).with_name("layers.toml")))
