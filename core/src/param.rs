@@ -80,8 +80,12 @@ pub type Misplaced = (usize, Refusal);
 /// A list of tables of one kind.
 #[derive(Debug)]
 pub struct Rows {
-    /// What one of them is called.
+    /// What they are called.
     pub what: &'static str,
+    /// What one of them is called.
+    pub one: &'static str,
+    /// Those of its parameters that must be given.
+    pub required: &'static [&'static str],
     /// The parameters of each.
     pub params: &'static [Param],
     /// What must hold between them: which one is wrong, and what about it.

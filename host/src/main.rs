@@ -310,7 +310,7 @@ fn usage() -> String {
         shell_command::USAGE,
         with::USAGE,
         serve::options::usage(),
-        measure::options::USAGE,
+        measure::options::usage(),
         latency::options::USAGE,
         tune::options::USAGE
     )

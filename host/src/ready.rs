@@ -4,7 +4,7 @@ use crate::error::HostError;
 use crate::frame::Frame;
 use crate::space::{Space, SpaceSpec};
 use crate::sys;
-use narrows_core::cc::{Family, Need};
+use narrows_core::cc::{CcKind, Family, Need};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -93,7 +93,7 @@ pub fn check_scenario(
                 flow.id, cc.kind, cc.kind
             ));
         }
-        if host.pacing == Pacing::Off && cc.kind.starts_with("bbr") {
+        if host.pacing == Pacing::Off && kind.is_some_and(CcKind::paced) {
             return unlike(format!(
                 "flow {}: the kernel's {} is always paced; write pacing = \"auto\" under [host]",
                 flow.id, cc.kind

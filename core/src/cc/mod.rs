@@ -508,7 +508,8 @@ pub enum Need {
     EcnCount,
     /// The receiver does not select (no SACK). The connection is made so.
     NoSack,
-    /// Packets leave at the law's own rate: `host.pacing` must not be off.
+    /// It cannot do without pacing: `host.pacing` must not be off. A congestion control that asks for pacing and also works
+    /// without, as BBR does in Linux, has not this need; [`CcKind::paced`] says who asks.
     Pacing,
     /// Round-trip times finer than a millisecond: `host.clock` must be `us`.
     FineRtt,
@@ -581,6 +582,10 @@ impl CcKind {
             },
             sack: !self.needs(Need::NoSack),
         }
+    }
+    /// Does it ask for pacing (`SK_PACING_NEEDED` in Linux)? One that has just been made says so.
+    pub fn paced(&self) -> bool {
+        (self.make)(&Params::defaults(self.params), &Host::default()).needs_pacing()
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Key {
     pub help: &'static str,
     /// Does this version understand it? What it does not yet is refused, never ignored.
     pub built: bool,
+    /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse` have those of `path`.
+    pub without: &'static [&'static str],
 }
 
 const fn key(
@@ -39,6 +41,29 @@ const fn key(
         range,
         help,
         built: true,
+        without: &[],
+    }
+}
+
+impl Key {
+    /// Of the whole path: no hop has it.
+    const fn of_the_whole_path(self) -> Key {
+        Key {
+            without: &["path.hop", "path.reverse"],
+            ..self
+        }
+    }
+    /// Of a hop with a distance: the reverse hop has none, since the others say it already.
+    const fn of_a_distance(self) -> Key {
+        Key {
+            without: &["path.reverse"],
+            ..self
+        }
+    }
+    /// Is it a key of `section`?
+    fn is_of(&self, section: &str) -> bool {
+        let hop = matches!(section, "path.hop" | "path.reverse");
+        self.section == if hop { "path" } else { section } && !self.without.contains(&section)
     }
 }
 
@@ -97,7 +122,7 @@ pub const KEYS: &[Key] = &[
         "1bit to 10Tbit",
         "of the bottleneck",
     ),
-    key("path", "rtt", "time", "required", "1us to 1h", "two-way propagation"),
+    key("path", "rtt", "time", "required", "1us to 1h", "two-way propagation").of_a_distance(),
     key(
         "path",
         "delay_forward",
@@ -105,7 +130,7 @@ pub const KEYS: &[Key] = &[
         "half of rtt",
         "0s to rtt",
         "the part of rtt towards the receiver",
-    ),
+    ).of_a_distance(),
     key(
         "path",
         "buffer",
@@ -137,7 +162,7 @@ pub const KEYS: &[Key] = &[
         "false",
         "true, false; with serial and htb only",
         "super-packets cross the path whole, as between machines with TSO and GRO: queue, loss and receiver see one packet",
-    ),
+    ).of_the_whole_path(),
     key(
         "path",
         "nat",
@@ -145,7 +170,7 @@ pub const KEYS: &[Key] = &[
         "false",
         "true, false",
         "the hosts at the far end share one address on the path, as behind a home's router: a queue tells them apart only if it looks behind it",
-    ),
+    ).of_the_whole_path(),
     key(
         "path",
         "loss",
@@ -238,7 +263,7 @@ pub const KEYS: &[Key] = &[
         "nothing but distance",
         "the path's keys but rtt and delay_forward",
         "the hop that ACKs, answers and flows that go up meet",
-    ),
+    ).of_the_whole_path(),
     key(
         "path",
         "hop",
@@ -246,7 +271,7 @@ pub const KEYS: &[Key] = &[
         "one hop, of the path's own keys",
         "up to 16, each with the path's keys",
         "several hops, in the order of the data, each with the propagation behind it",
-    ),
+    ).of_the_whole_path(),
     key(
         "host",
         "like",
@@ -635,20 +660,9 @@ pub const KEYS: &[Key] = &[
 /// Names that the format knows and this version does not: refused as such, unless a registry has them.
 pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
 
-/// Keys of `[path]` that are no hop's own.
-const WHOLE_PATH: &[&str] = &["hop", "reverse", "offload", "nat"];
-/// Keys of a hop that one on the way back has not: the others say the distance already.
-pub(super) const DISTANCE: &[&str] = &["rtt", "delay_forward"];
-
 /// The keys of one section. A hop has the path's, in whatever section it stands.
 pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
-    let (table, without): (&str, &[&[&str]]) = match section {
-        "path.hop" => ("path", &[WHOLE_PATH]),
-        "path.reverse" => ("path", &[WHOLE_PATH, DISTANCE]),
-        other => (other, &[]),
-    };
-    let own = move |k: &&Key| !without.iter().any(|names| names.contains(&k.name));
-    KEYS.iter().filter(move |k| k.section == table).filter(own)
+    KEYS.iter().filter(move |k| k.is_of(section))
 }
 
 /// An example of an entry, for sections that people write inline.

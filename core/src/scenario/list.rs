@@ -2,14 +2,15 @@
 //! rules that releases of Linux brought.
 //! From here come `narrows list --verbose` and the reference pages.
 
-use super::keys::KEYS;
+use super::keys::{Key, KEYS};
 use super::value::{Node, Tree};
 use super::write::param_node;
 use crate::cc::CcKind;
+use crate::kernel::Rule;
 use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Value};
-use crate::registry::{Registry, RULES};
+use crate::registry::{linux, measurement, Registry, RULES};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,66 +26,148 @@ const ELEMENTS: &[(&str, &[ElementKind])] = &[
     ("reorder", reorder::KINDS),
 ];
 
+/// The lists of [`describe`], in its order.
+const LISTS: &[&str] = &[
+    "cc",
+    "queue",
+    "link",
+    "policer",
+    "loss",
+    "corrupt",
+    "duplicate",
+    "jitter",
+    "reorder",
+    "workload",
+    "scenario",
+    "rules",
+    "qdisc",
+    "sysctl",
+    "measurement",
+];
+
 /// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
 /// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a file: those that come with narrows), `help` and `source`, a list the `params` of its tables; a key
 /// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
-/// `name`, `since`, `help` and `source`.
+/// `name`, `since`, `help` and `source`; a qdisc and a sysctl the columns of [`linux`]; `measurement` the tests with their
+/// default.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
-    let ccs = registry.ccs().iter().map(congestion_control).collect();
-    let queues = registry
-        .queues()
+    let lists = LISTS
         .iter()
-        .map(|k| kind(k.name, k.help, k.source, k.params))
-        .collect();
-    let keys = KEYS
-        .iter()
-        .map(|k| {
-            Node::table(alloc::vec![
-                ("section".into(), Node::string(k.section)),
-                ("name".into(), Node::string(k.name)),
-                ("takes".into(), Node::string(k.takes)),
-                ("default".into(), Node::string(k.default)),
-                ("range".into(), Node::string(k.range)),
-                ("help".into(), Node::string(k.help)),
-                ("supported".into(), Node::bool(k.built)),
-            ])
-        })
-        .collect();
-    let rules = RULES
-        .iter()
-        .flat_map(|(of, rules)| rules.iter().map(move |rule| (of, rule)))
-        .map(|(of, rule)| {
-            Node::table(alloc::vec![
-                ("of".into(), Node::string(*of)),
-                ("name".into(), Node::string(rule.name)),
-                (
-                    "since".into(),
-                    Node::string(format!("{}.{}", rule.since.0, rule.since.1))
-                ),
-                ("help".into(), Node::string(rule.help)),
-                ("source".into(), Node::string(rule.source)),
-            ])
-        })
-        .collect();
-    let mut lists = alloc::vec![("cc".into(), Node::array(ccs)), ("queue".into(), Node::array(queues))];
-    for (name, kinds) in ELEMENTS {
-        let kinds = kinds.iter().map(|k| kind(k.name, k.help, k.source, k.params));
-        lists.push(((*name).into(), Node::array(kinds.collect())));
-    }
-    let workloads = crate::workload::KINDS
-        .iter()
-        .map(|k| kind(k.name, k.help, k.source, k.params));
-    lists.push(("workload".into(), Node::array(workloads.collect())));
-    lists.extend([
-        ("scenario".into(), Node::array(keys)),
-        ("rules".into(), Node::array(rules)),
-    ]);
-    Tree::new(lists)
+        .filter_map(|name| Some(((*name).into(), list(registry, name)?)));
+    Tree::new(lists.collect())
 }
 
-/// [`describe`] as JSON.
-pub fn describe_json<P: Packet + Send + 'static>(registry: &Registry<P>) -> String {
-    describe(registry).to_json()
+/// [`describe`] as JSON; of these lists only, where any are named.
+pub fn describe_json<P: Packet + Send + 'static>(registry: &Registry<P>, only: &[String]) -> String {
+    if only.is_empty() {
+        return describe(registry).to_json();
+    }
+    let lists = only
+        .iter()
+        .filter_map(|name| Some((name.clone(), list(registry, name)?)));
+    Tree::new(lists.collect()).to_json()
+}
+
+/// One list of [`describe`].
+fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Option<Node> {
+    let rows = match name {
+        "cc" => registry.ccs().iter().map(congestion_control).collect(),
+        "queue" => {
+            let kinds = registry.queues().iter();
+            kinds.map(|k| kind(k.name, k.help, k.source, k.params)).collect()
+        }
+        "workload" => {
+            let kinds = crate::workload::KINDS.iter();
+            kinds.map(|k| kind(k.name, k.help, k.source, k.params)).collect()
+        }
+        "scenario" => KEYS.iter().map(key).collect(),
+        "rules" => {
+            let rules = RULES.iter().flat_map(|(of, rules)| rules.iter().map(move |r| (*of, r)));
+            rules.map(|(of, r)| rule(of, r)).collect()
+        }
+        "qdisc" => linux::QDISCS.iter().map(qdisc).collect(),
+        "sysctl" => linux::SYSCTLS.iter().map(sysctl).collect(),
+        "measurement" => return Some(measurement_tests()),
+        _ => {
+            let (_, kinds) = ELEMENTS.iter().find(|(element, _)| *element == name)?;
+            kinds.iter().map(|k| kind(k.name, k.help, k.source, k.params)).collect()
+        }
+    };
+    Some(Node::array(rows))
+}
+
+fn table(entries: &[(&str, Node)]) -> Node {
+    Node::table(
+        entries
+            .iter()
+            .map(|(name, node)| ((*name).into(), node.clone()))
+            .collect(),
+    )
+}
+
+fn key(k: &Key) -> Node {
+    table(&[
+        ("section", Node::string(k.section)),
+        ("name", Node::string(k.name)),
+        ("takes", Node::string(k.takes)),
+        ("default", Node::string(k.default)),
+        ("range", Node::string(k.range)),
+        ("help", Node::string(k.help)),
+        ("supported", Node::bool(k.built)),
+        (
+            "without",
+            Node::array(k.without.iter().map(|s| Node::string(*s)).collect()),
+        ),
+    ])
+}
+
+fn rule(of: &str, rule: &Rule) -> Node {
+    table(&[
+        ("of", Node::string(of)),
+        ("name", Node::string(rule.name)),
+        ("since", Node::string(format!("{}.{}", rule.since.0, rule.since.1))),
+        ("help", Node::string(rule.help)),
+        ("source", Node::string(rule.source)),
+    ])
+}
+
+fn qdisc(qdisc: &linux::Qdisc) -> Node {
+    table(&[
+        ("name", Node::string(qdisc.name)),
+        ("role", Node::string(qdisc.role.name())),
+        ("planned", Node::bool(qdisc.planned)),
+        ("fifo", Node::bool(qdisc.fifo)),
+        ("built_in", Node::bool(qdisc.built_in)),
+        ("own_classes", Node::bool(qdisc.own_classes)),
+    ])
+}
+
+fn sysctl(sysctl: &linux::Sysctl) -> Node {
+    table(&[
+        ("name", Node::string(sysctl.name)),
+        ("pattern", Node::string(sysctl.form.pattern())),
+        ("global", Node::bool(sysctl.global)),
+    ])
+}
+
+fn measurement_tests() -> Node {
+    let tests = measurement::TESTS.iter().map(|kind| {
+        table(&[
+            ("name", Node::string(kind.name)),
+            ("streams", Node::integer(kind.streams as u64)),
+        ])
+    });
+    let sequences = measurement::SEQUENCES.iter().map(|(name, parts)| {
+        let parts = parts.iter().map(|test| Node::string(test.name()));
+        table(&[("name", Node::string(*name)), ("parts", Node::array(parts.collect()))])
+    });
+    let default = measurement::SEQUENCES.first().map_or("", |(name, _)| name);
+    table(&[
+        ("default", Node::string(default)),
+        ("sequences", Node::array(sequences.collect())),
+        ("tests", Node::array(tests.collect())),
+        ("most_streams", Node::integer(measurement::MOST_STREAMS as u64)),
+    ])
 }
 
 fn congestion_control(k: &CcKind) -> Node {
@@ -103,6 +186,7 @@ fn congestion_control(k: &CcKind) -> Node {
         ("family".into(), Node::string(k.family.name())),
         ("year".into(), Node::integer(k.year)),
         ("needs".into(), words(&mut k.needs.iter().map(|need| need.help()))),
+        ("paced".into(), Node::bool(k.paced())),
         ("default_in".into(), Node::array(default_in.collect())),
         ("params".into(), Node::array(k.params.iter().map(param).collect())),
     ])
@@ -156,6 +240,9 @@ fn param(p: &Param) -> Node {
     };
     entries.extend(words.map(|words| ("words".into(), Node::array(words))));
     if let Kind::Rows(rows) = p.kind {
+        let required = rows.required.iter().map(|name| Node::string(*name));
+        entries.push(("one".into(), Node::string(rows.one)));
+        entries.push(("required".into(), Node::array(required.collect())));
         entries.push(("params".into(), Node::array(rows.params.iter().map(param).collect())));
     }
     entries.push(("help".into(), Node::string(p.help)));

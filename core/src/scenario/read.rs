@@ -399,7 +399,7 @@ impl Collector<'_> {
                     } else {
                         keys::header(s.name)
                     };
-                    if s.name == "path.reverse" && keys::DISTANCE.contains(&entry.key.as_str()) {
+                    if s.name == "path.reverse" && keys::of("path.hop").any(|k| k.name == entry.key) {
                         let problem =
                             "is for [path] to say: the way back is as long as the way there leaves of its rtt";
                         self.refuse(&f, problem, Fix::None);

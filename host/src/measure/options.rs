@@ -1,19 +1,29 @@
 //! The options of `narrows-host measure`.
 
 use crate::wire::PORT;
+pub use narrows_core::registry::measurement::Test;
+use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
 use narrows_core::scenario::code_point;
 use narrows_core::units::{format_bytes, parse_bytes, parse_rate, parse_seconds, parse_span, Bytes, Rate, Span};
 
 /// How it is called.
-pub const USAGE: &str = "\
+pub fn usage() -> String {
+    let names: Vec<&str> = TESTS.iter().map(|kind| kind.name).collect();
+    let (first, rest) = names.split_at(names.len() - 2);
+    let several = TESTS.iter().filter(|kind| kind.streams > 1);
+    let several: Vec<String> = several
+        .map(|kind| format!("{} for {}", kind.streams, kind.name))
+        .collect();
+    format!(
+        "\
 narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// or https:// URL
 
-  --test NAME           tcp_up tcp_down tcp_nup tcp_ndown rrul rrul_be bidir udp_flood voip page
-                        page_sequential ping; bidir
+  --test NAME           {}
+                        {}
   --port N              5201
   --duration SPAN       of each loaded phase; 10s
   --idle SPAN           before it; 3s
-  --streams N           each way; 12 for tcp_nup and tcp_ndown, 4 for rrul, else 1
+  --streams N           each way; {}, else 1
   --cc A,B              congestion controls, in turn; the hosts' own
   --repeats N           of each, A B A B; 1
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46; 0
@@ -27,65 +37,11 @@ narrows-host measure HOST [options]   measure the path to HOST: a name, an addre
   --speaks WHO          auto, narrows, iperf3 or http
   --stream              for programs: lines of progress, then the measurement (see docs/reference/measurement.md)
   --tied                end with the process that started this one
-";
-
-/// What is measured.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Test {
-    /// Flows from here.
-    TcpUp,
-    /// Flows to here.
-    TcpDown,
-    /// Many from here.
-    TcpNup,
-    /// Many to here.
-    TcpNdown,
-    /// Four each way, each with a code point of its own.
-    Rrul,
-    /// Four each way.
-    RrulBe,
-    /// One each way.
-    Bidir,
-    /// Datagrams at a rate, from here.
-    UdpFlood,
-    /// A call, alone and beside load.
-    Voip,
-    /// A page of HTTP objects over several connections, as browsers load it, alone and beside load.
-    Page,
-    /// A page of many objects, one after the other over one connection, alone and beside load.
-    PageSequential,
-    /// Nothing but pings.
-    Ping,
-}
-
-/// By name.
-pub const TESTS: [(&str, Test); 12] = [
-    ("tcp_up", Test::TcpUp),
-    ("tcp_down", Test::TcpDown),
-    ("tcp_nup", Test::TcpNup),
-    ("tcp_ndown", Test::TcpNdown),
-    ("rrul", Test::Rrul),
-    ("rrul_be", Test::RrulBe),
-    ("bidir", Test::Bidir),
-    ("udp_flood", Test::UdpFlood),
-    ("voip", Test::Voip),
-    ("page", Test::Page),
-    ("page_sequential", Test::PageSequential),
-    ("ping", Test::Ping),
-];
-
-impl Test {
-    /// Does it load pages?
-    pub fn pages(self) -> bool {
-        matches!(self, Test::Page | Test::PageSequential)
-    }
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        TESTS
-            .iter()
-            .find(|(_, test)| *test == self)
-            .map_or("", |(name, _)| name)
-    }
+",
+        first.join(" "),
+        rest.join(" "),
+        several.join(", ")
+    )
 }
 
 /// Who the other end is.
@@ -152,8 +108,6 @@ pub struct Options {
     pub tied: bool,
 }
 
-/// More flows tell nothing new, and each is a connection at the far end.
-const MOST_STREAMS: usize = 128;
 /// Pings of one measurement, one probe: an hour of a thousand each second.
 const MOST_PINGS: u64 = 3_600_000;
 const LEAST_INTERVAL: Span = Span::ms(1);
@@ -163,7 +117,7 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     let mut asked = Options {
         host: String::new(),
         port: PORT,
-        test: Test::Bidir,
+        test: Test::Ping,
         duration: Span::s(10),
         idle: Span::s(3),
         streams: 0,
@@ -181,6 +135,7 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         stream: false,
         tied: false,
     };
+    let mut chosen = None;
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--ecn" => asked.ecn = true,
@@ -188,22 +143,23 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
-            _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{USAGE}")),
+            _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{}", usage())),
             _ => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                one(&mut asked, &arg, &value)?;
+                match arg.as_str() {
+                    "--test" => chosen = Some(test(&value)?),
+                    _ => one(&mut asked, &arg, &value)?,
+                }
             }
         }
     }
     if asked.host.is_empty() {
-        return Err(format!("which host?\n\n{USAGE}"));
+        return Err(format!("which host?\n\n{}", usage()));
     }
+    // The default of `narrows measure` is several tests, so that there is none here.
+    asked.test = chosen.ok_or_else(|| format!("--test: which test? For instance --test {}", TESTS[0].name))?;
     if asked.streams == 0 {
-        asked.streams = match asked.test {
-            Test::TcpNup | Test::TcpNdown => 12,
-            Test::Rrul | Test::RrulBe => 4,
-            _ => 1,
-        };
+        asked.streams = asked.test.streams();
     }
     let url = ["http://", "https://"]
         .iter()
@@ -242,16 +198,17 @@ impl Options {
     }
 }
 
+fn test(value: &str) -> Result<Test, String> {
+    let names = || TESTS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(" ");
+    Test::named(value).ok_or_else(|| format!("--test {value}: one of {}", names()))
+}
+
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     let wrong = |what: &str| format!("{option} {value}: {what}");
     let unit = |e: narrows_core::units::UnitError| format!("{option} {value}: {}; write {option} {}", e.problem, e.fix);
     let names = |list: Vec<&str>| wrong(&format!("one of {}", list.join(" ")));
     match option {
         "--port" => asked.port = value.parse().map_err(|_| wrong("a port is a number up to 65535"))?,
-        "--test" => {
-            let found = TESTS.iter().find(|(name, _)| *name == value);
-            asked.test = found.ok_or_else(|| names(TESTS.map(|(name, _)| name).to_vec()))?.1;
-        }
         "--speaks" => {
             let found = SPEAKS.iter().find(|(name, _)| *name == value);
             asked.speaks = found.ok_or_else(|| names(SPEAKS.map(|(name, _)| name).to_vec()))?.1;
@@ -296,7 +253,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             }
         }
         "--token" => asked.token = Some(value.to_string()),
-        _ => return Err(format!("no option is called {option}\n\n{USAGE}")),
+        _ => return Err(format!("no option is called {option}\n\n{}", usage())),
     }
     Ok(())
 }
@@ -310,25 +267,38 @@ mod tests {
     }
 
     #[test]
+    fn without_a_test_it_is_told_which_there_are() {
+        assert!(asked("h").unwrap_err().starts_with("--test: which test?"));
+        let usage = usage();
+        assert!(TESTS.iter().all(|kind| usage.contains(kind.name)), "{usage}");
+    }
+
+    #[test]
     fn a_line_is_read_and_a_mistake_names_its_fix() {
         let options = asked("h --test tcp_ndown --cc bbr,cubic --dscp ef --max-data 10MB --pacing 5Mbit").unwrap();
         assert_eq!((options.streams, options.dscp, options.cc.len()), (12, 46, 2));
         assert!(asked("h --test tcp").unwrap_err().contains("tcp_up tcp_down"));
         for (option, bare) in [("--duration", "10"), ("--idle", "2")] {
             let fix = format!("write {option} {bare}s");
-            assert!(asked(&format!("h {option} {bare}")).unwrap_err().ends_with(&fix));
+            assert!(asked(&format!("h --test ping {option} {bare}"))
+                .unwrap_err()
+                .ends_with(&fix));
         }
         assert!(asked("h --ping-interval 10").unwrap_err().ends_with("10ms"));
-        assert!(asked("h --max-data 1kB").unwrap_err().contains("the pings alone move"));
+        assert!(asked("h --test ping --max-data 1kB")
+            .unwrap_err()
+            .contains("the pings alone move"));
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()
                 && asked("h --cc ../x").is_err()
                 && asked("h --dscp 64").is_err()
         );
-        assert!(asked("htps://h/x").unwrap_err().contains("begins with http://"));
+        assert!(asked("htps://h/x --test ping")
+            .unwrap_err()
+            .contains("begins with http://"));
         for url in ["http://h/x", "https://h/x"] {
-            assert_eq!(asked(url).unwrap().speaks, Speaks::Http);
+            assert_eq!(asked(&format!("{url} --test ping")).unwrap().speaks, Speaks::Http);
         }
     }
 }

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn congestion_controls_take_turns() {
-        let phases = phases(&asked("h --cc bbr,cubic --repeats 2 --idle 1s"));
+        let phases = phases(&asked("h --test bidir --cc bbr,cubic --repeats 2 --idle 1s"));
         let names: Vec<_> = phases.iter().map(|p| (p.name, p.cc.as_deref())).collect();
         let loaded: Vec<_> = names
             .iter()

@@ -5,6 +5,7 @@
 
 use super::shape::Shape;
 use super::{file, ingress, module, qdisc, route, sysctl, world::World};
+use narrows_core::registry::linux::Sysctl;
 use serde_json::{json, Map, Value};
 use std::io;
 
@@ -19,30 +20,6 @@ const FOLDERS: [(&str, &str); 5] = [
     ("/etc/modules.d", ""),
     ("/etc/udev/rules.d", ".rules"),
     ("/etc/systemd/network", ".conf"),
-];
-/// What may be set.
-const SETTINGS: [&str; 21] = [
-    "net.core.default_qdisc",
-    "net.core.rmem_max",
-    "net.core.wmem_max",
-    "net.core.netdev_max_backlog",
-    "net.core.somaxconn",
-    "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_allowed_congestion_control",
-    "net.ipv4.tcp_ecn",
-    "net.ipv4.tcp_ecn_fallback",
-    "net.ipv4.tcp_mtu_probing",
-    "net.ipv4.tcp_base_mss",
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_wmem",
-    "net.ipv4.tcp_moderate_rcvbuf",
-    "net.ipv4.tcp_window_scaling",
-    "net.ipv4.tcp_sack",
-    "net.ipv4.tcp_timestamps",
-    "net.ipv4.tcp_slow_start_after_idle",
-    "net.ipv4.tcp_no_metrics_save",
-    "net.ipv4.tcp_notsent_lowat",
-    "net.ipv4.tcp_limit_output_bytes",
 ];
 /// What only scripts can do.
 const SCRIPTS_ONLY: [&str; 2] = ["package", "uci"];
@@ -121,15 +98,6 @@ pub fn namespace(text: &str) -> bool {
     !text.contains("..") && name(text.trim_start_matches('_'), 64, ".-")
 }
 
-fn value(text: &str) -> bool {
-    let word = |w: &str| {
-        !w.is_empty()
-            && w.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-    };
-    text.len() < 256 && text.split(' ').all(word)
-}
-
 /// Below one of our folders, our own by its name.
 fn path(text: &str) -> bool {
     let Some((folder, file)) = text.rsplit_once('/') else {
@@ -204,9 +172,16 @@ fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
     let none = Map::new();
     let options = of.get("options").and_then(Value::as_object).unwrap_or(&none);
     let shape = Shape::parse(kind, options).map_err(|problem| format!("{what}: {problem}"))?;
-    ensure(shape.is_some() || qdisc::KINDS.contains(&kind), what, || {
-        format!("{kind:?} is none of {}, tbf", qdisc::KINDS.join(", "))
-    })?;
+    ensure(
+        shape.is_some() || qdisc::planned().any(|name| name == kind),
+        what,
+        || {
+            format!(
+                "{kind:?} is none of {}, tbf",
+                qdisc::planned().collect::<Vec<_>>().join(", ")
+            )
+        },
+    )?;
     Ok(qdisc::Step {
         parent,
         kind: kind.to_string(),
@@ -371,12 +346,11 @@ impl Change {
             }
             "sysctl" => {
                 let name = string(of, "target", &what)?;
-                ensure(SETTINGS.contains(&name), &what, || {
-                    format!("{name:?} is none of the settings that narrows changes")
-                })?;
+                let sysctl = Sysctl::named(name)
+                    .ok_or_else(|| format!("{what}: {name:?} is none of the settings that narrows changes"))?;
                 let (from, to) = (string(of, "from", &what)?, string(of, "to", &what)?);
-                ensure(value(to), &what, || {
-                    format!("{to:?} is no value; words of a-z, 0-9 and _")
+                ensure(to.len() < 256 && sysctl.form.fits(to), &what, || {
+                    format!("{to:?} is no value of {name}; write {}", sysctl.form.pattern())
                 })?;
                 What::Sysctl(name.to_string(), from.to_string(), to.to_string())
             }

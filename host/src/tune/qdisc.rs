@@ -9,6 +9,7 @@
 use super::shape::{self, Shape};
 use crate::netlink::{attribute, attributes, text, Message, Netlink};
 use crate::sys;
+use narrows_core::registry::linux::{Qdisc, Role, QDISCS};
 use serde_json::{json, Value};
 use std::ffi::CString;
 use std::io;
@@ -21,22 +22,9 @@ const FIXED: usize = 20;
 const DUMP_MOST: usize = 4096;
 
 /// Disciplines that need no option; beside those that shape, all that a plan may ask for.
-pub const KINDS: [&str; 8] = ["fq", "fq_codel", "cake", "pfifo_fast", "pfifo", "bfifo", "mq", "sfq"];
-
-/// What a host has by default, by networkd or by an earlier plan, with a handle or without: it comes back as it was, and nobody
-/// has built anything on it.
-const PLAIN: [&str; 10] = [
-    "fq",
-    "fq_codel",
-    "pfifo_fast",
-    "pfifo",
-    "bfifo",
-    "mq",
-    "noqueue",
-    "codel",
-    "fq_pie",
-    "sfq",
-];
+pub fn planned() -> impl Iterator<Item = &'static str> {
+    QDISCS.iter().filter(|qdisc| qdisc.planned).map(|qdisc| qdisc.name)
+}
 
 /// One discipline, or one class.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,11 +127,11 @@ pub fn read(name: &str) -> io::Result<Tree> {
     let index = device(name)?;
     let mut netlink = Netlink::new()?;
     let mut queues = nodes(&mut netlink, libc::RTM_GETQDISC, index)?;
-    queues.retain(|q| q.parent != INGRESS && q.kind != "ingress" && q.kind != "clsact");
+    queues.retain(|q| q.parent != INGRESS && Qdisc::role_of(&q.kind) != Role::Incoming);
     queues.truncate(DUMP_MOST);
     let mut classes = nodes(&mut netlink, libc::RTM_GETTCLASS, index)?;
     // Others' classes are made by the discipline itself.
-    classes.retain(|c| !MADE_BY_THEMSELVES.contains(&c.kind.as_str()));
+    classes.retain(|c| !Qdisc::named(&c.kind).is_some_and(|qdisc| qdisc.own_classes));
     let mut filters = 0;
     for q in &queues {
         if q.handle != 0 && q.kind != "mq" {
@@ -159,11 +147,6 @@ pub fn read(name: &str) -> io::Result<Tree> {
         filters,
     })
 }
-
-/// Whose classes are its own doing.
-const MADE_BY_THEMSELVES: [&str; 12] = [
-    "mq", "mqprio", "prio", "multiq", "fq_codel", "cake", "sfq", "tbf", "netem", "red", "codel", "fq",
-];
 
 /// Whoever hangs on something comes behind it.
 fn sort(queues: &mut [Node], classes: &mut [Node]) {
@@ -246,7 +229,7 @@ impl Tree {
         self.queues
             .iter()
             .filter(meant)
-            .filter(|q| !PLAIN.contains(&q.kind.as_str()))
+            .filter(|q| Qdisc::role_of(&q.kind) == Role::Configured)
             .collect()
     }
     /// Do two do the same, one of them perhaps with handles where the kernel gave none?

@@ -168,10 +168,11 @@ pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>, files: Option<Texts>) -> Py
     Ok(parse_tree(tree, files.unwrap_or_default())?.0.to_toml())
 }
 
-/// Everything that a scenario may name, as one JSON object.
+/// Everything that the registry knows, as one JSON object; of these lists only, where any are named.
 #[pyfunction]
-pub fn list_json() -> String {
-    describe_json(&registry())
+#[pyo3(signature = (*only))]
+pub fn list_json(only: Vec<String>) -> String {
+    describe_json(&registry(), &only)
 }
 
 /// What of a right scenario's path decides whether a stored case is like it, kinds and numbers: `narrows_core`'s `Likeness`.

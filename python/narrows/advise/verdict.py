@@ -20,6 +20,7 @@ from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate, Kernel, lacking
 from narrows.advise.search import PLAIN, T_90, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
+from narrows.registry import paced
 from narrows.storage.provenance import evidence
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
@@ -37,8 +38,6 @@ TIE = 0.02
 NEAR, AGREED = 1.4, 0.75
 """A reference case as far away as a factor of two in two of its numbers, and the figures of it that agree."""
 
-PACED = ("bbr", "bbr2", "bbr3")
-"""Who is paced, by timers of TCP or of the discipline fq."""
 
 FIGURES: dict[str, tuple[str, str, bool]] = {
     "goodput_mbit": ("goodput", "Mbit/s", True),
@@ -464,7 +463,7 @@ def _wakeups(found: Found, key: str) -> float | None:
     """Timer wake-ups of a paced flow: Linux sends about a millisecond of the rate at once, two segments at least."""
     cc = found.candidates[key].cc
     goodputs = [v["goodput_mbit"] for v in found.draws(key).values() if v.get("goodput_mbit")]
-    if cc not in PACED or not goodputs:
+    if cc not in paced() or not goodputs:
         return None
     bytes_per_s = fmean([g for g in goodputs if g is not None]) * 1e6 / 8
     burst = min(65536.0, max(2 * 1448.0, bytes_per_s / 1024))
@@ -485,7 +484,7 @@ def commands(asked: Asked, choice: Candidate, has: Kernel) -> list[str]:
     if choice.cc is not None:
         # Linux paces by itself from 4.13 on; the discipline fq does it at less cost, where the kernel has it.
         fq = not has.paces or "sch_fq" not in has.missing
-        change = f"narrows tune plan --cc {choice.cc}{' --qdisc fq' if choice.cc in PACED and fq else ''}"
+        change = f"narrows tune plan --cc {choice.cc}{' --qdisc fq' if choice.cc in paced() and fq else ''}"
     elif choice.share is None:
         change = f"narrows tune plan --qdisc {choice.queue} --dev DEV"
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from narrows import registry
 from narrows.errors import NarrowsError
 from narrows.render.terminal import echo
 from narrows.storage import output, untrusted_input
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 _HERE = ""
 _WIDEST = 100
 
-_TESTS = (
-    "both", "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
-    "page_sequential", "ping",
-)  # fmt: skip
+_TESTS = list(registry.measurement_tests())
+"""The first is the default."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,7 +70,7 @@ def _passed(command: F) -> F:
 @click.option(
     "--test",
     type=click.Choice(_TESTS),
-    default="both",
+    default=_TESTS[0],
     show_default=True,
     help="What is sent; both: 12 flows of CUBIC down, then 12 up. Example: --test rrul",
 )

@@ -5,23 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 
+from narrows import registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.host import live
 from narrows.measure.result import Direction, Json, Measurement
 
-BOTH = "both"
-"""The default test: many flows down, then many flows up, each way alone, as a twin needs it."""
+TESTS = registry.measurement_tests()
+"""Each test, and the parts that are measured one after the other."""
+
+DEFAULT = next(iter(TESTS))
+"""Many flows down, then many flows up, each way alone, as a twin needs it."""
 
 LOADER = "cubic"
 """Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who fills buffers."""
-
-TESTS = (
-    BOTH, "tcp_up", "tcp_down", "tcp_nup", "tcp_ndown", "rrul", "rrul_be", "bidir", "udp_flood", "voip", "page",
-    "page_sequential", "ping",
-)  # fmt: skip
-
-MOST_STREAMS = 128
-"""Each way."""
 
 Progress = Callable[[float, float], object]
 
@@ -42,7 +38,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def measure(
-    host: str, arguments: Sequence[str] = (), *, test: str = BOTH, progress: Progress | None = None
+    host: str, arguments: Sequence[str] = (), *, test: str = DEFAULT, progress: Progress | None = None
 ) -> tuple[Measurement, list[str]]:
     """Measures; answers what the instrument said beside it, too.
 
@@ -56,11 +52,11 @@ def measure(
         EngineError: If it cannot be measured. If only the second of both ways cannot, that is said beside the first.
         Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
     """
-    if test == BOTH and host.startswith(("http://", "https://")):
+    if test == DEFAULT and host.startswith(("http://", "https://")):
         # A web server only gives, by a congestion control of its own.
-        test = "tcp_ndown"
-    parts = ("tcp_ndown", "tcp_nup") if test == BOTH else (test,)
-    if test == BOTH and "--cc" not in arguments:
+        test = TESTS[DEFAULT][0]
+    parts = TESTS[test]
+    if len(parts) > 1 and "--cc" not in arguments:
         arguments = [*arguments, "--cc", LOADER]
     done: list[Measurement] = []
     said: list[str] = []
@@ -100,7 +96,7 @@ def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) 
 
 
 def simulated(
-    file: str, passed: Mapping[str, str | None], *, test: str = BOTH, progress: Progress | None = None
+    file: str, passed: Mapping[str, str | None], *, test: str = DEFAULT, progress: Progress | None = None
 ) -> Measurement:
     """Measures the path of a scenario in the simulator, as if this were its near end.
 
@@ -112,7 +108,7 @@ def simulated(
     from narrows.runs.scenario import load  # noqa: PLC0415 - a real path needs neither
 
     odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
-    if odd or test != BOTH:
+    if odd or test != DEFAULT:
         name = odd[0].replace("_", "-") if odd else "test"
         raise NarrowsError(
             f"--{name} is for a host, not for a scenario\n    write: narrows measure {file} with --streams or --cc only"
@@ -122,10 +118,10 @@ def simulated(
     if path is None:
         raise NarrowsError(f"{file}: a measurement needs a [path], and this scenario has none")
     ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
-    streams = passed.get("streams") or "12"
-    if not streams.isdecimal() or not 1 <= int(streams) <= MOST_STREAMS:
-        raise NarrowsError(f"--streams {streams}: a number from 1 to {MOST_STREAMS}")
-    plan = Plan(cc=passed.get("cc") or "cubic", streams=int(streams), ways=ways)
+    streams, most = passed.get("streams") or str(registry.streams(DEFAULT)), registry.most_streams()
+    if not streams.isdecimal() or not 1 <= int(streams) <= most:
+        raise NarrowsError(f"--streams {streams}: a number from 1 to {most}")
+    plan = Plan(cc=passed.get("cc") or LOADER, streams=int(streams), ways=ways)
     measured = play(path, plan, progress=progress)
     asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
     return Measurement.of(measured.json | {"asked": asked})

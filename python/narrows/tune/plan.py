@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from narrows import __version__
+from narrows import __version__, registry
 from narrows.errors import NarrowsError
+from narrows.registry import paced, sysctls
 from narrows.render.words import listed
 from narrows.tune import kernels, routes, shaper
 from narrows.tune.facts import Facts, Interface, Qdisc
 from narrows.tune.facts import option as config_option
 from narrows.tune.findings import Path
-from narrows.tune.findings.queues import PACED, SHAPERS, carriers
+from narrows.tune.findings.queues import carriers, somebody_configured
 from narrows.tune.findings.system import container
 from narrows.tune.persist import SYSCTL_FILE, SYSCTL_FILE_LAST, modules_file, qdisc_file, route_file, sysctl_text
 
@@ -31,37 +32,6 @@ DEVICE = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}")
 VALUE = re.compile(r"[a-z0-9_]+( [a-z0-9_]+)*")
 
 _CLASS = re.compile(r"[0-9a-f]{1,4}:(root|ingress|[0-9a-f]{0,4}:[0-9a-f]{0,4})")
-_BIT = r"[01]"
-_COUNT = r"\d{1,10}"
-_THREE = rf"{_COUNT} {_COUNT} {_COUNT}"
-SYSCTLS = {
-    "net.core.default_qdisc": NAME.pattern,
-    "net.core.rmem_max": _COUNT,
-    "net.core.wmem_max": _COUNT,
-    "net.core.netdev_max_backlog": _COUNT,
-    "net.core.somaxconn": _COUNT,
-    "net.ipv4.tcp_congestion_control": NAME.pattern,
-    "net.ipv4.tcp_allowed_congestion_control": VALUE.pattern,
-    "net.ipv4.tcp_ecn": r"[0-5]",
-    "net.ipv4.tcp_ecn_fallback": _BIT,
-    "net.ipv4.tcp_mtu_probing": r"[012]",
-    "net.ipv4.tcp_base_mss": _COUNT,
-    "net.ipv4.tcp_rmem": _THREE,
-    "net.ipv4.tcp_wmem": _THREE,
-    "net.ipv4.tcp_moderate_rcvbuf": _BIT,
-    "net.ipv4.tcp_window_scaling": _BIT,
-    "net.ipv4.tcp_sack": _BIT,
-    "net.ipv4.tcp_timestamps": r"[012]",
-    "net.ipv4.tcp_slow_start_after_idle": _BIT,
-    "net.ipv4.tcp_no_metrics_save": _BIT,
-    "net.ipv4.tcp_notsent_lowat": _COUNT,
-    "net.ipv4.tcp_limit_output_bytes": _COUNT,
-}
-"""What may be set, and how its value looks."""
-
-_GLOBAL = {key for key in SYSCTLS if key.startswith("net.core.") and key != "net.core.somaxconn"}
-"""Of the whole machine: no network namespace but the first one has them."""
-
 _CC = "net.ipv4.tcp_congestion_control"
 _ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 
@@ -319,14 +289,14 @@ class _Making:
         if kind == "keep" or ask.shape is not None:
             return
         if kind is None:
-            if ask.cc not in PACED or kernels.has(facts.kernel, "pacing") is not False or ask.to:
-                self.plan.effects += kernels.own_timers(facts.kernel, ask.cc) if ask.cc in PACED else []
+            if ask.cc not in paced() or kernels.has(facts.kernel, "pacing") is not False or ask.to:
+                self.plan.effects += kernels.own_timers(facts.kernel, ask.cc) if ask.cc in paced() else []
                 return
             kind = "fq"
             self.plan.effects.append(
                 f"{ask.cc} needs fq on this kernel, so fq is part of the plan ({kernels.FEATURES['pacing'].told})."
             )
-        state = "builtin" if kind in {"pfifo_fast", "pfifo", "bfifo"} else facts.has_module("sch_" + kind)
+        state = "builtin" if registry.built_in(kind) else facts.has_module("sch_" + kind)
         if state is None and facts.value("net.core.default_qdisc") == kind:
             state = "builtin"
         if not self.module("sch_" + kind, state, feature=kind):
@@ -361,7 +331,7 @@ class _Making:
                 )
             return
         leaves = one.leaves
-        foreign = [q for q in one.qdiscs if q.kind in SHAPERS or (not q.attached_by_kernel and not _plain(q))]
+        foreign = [q for q in one.qdiscs if somebody_configured(q)]
         if all(leaf.kind == kind for leaf in leaves) and leaves:
             if named:
                 self.done.append(f"{one.name} has {kind}")
@@ -423,9 +393,9 @@ class _Making:
         for setting in ask.settings:
             key, sign, value = setting.partition("=")
             key, value = key.strip(), " ".join(value.split())
-            if key not in SYSCTLS:
-                raise NarrowsError(f"--set {setting}: not one of {', '.join(SYSCTLS)}")
-            if not sign or not re.fullmatch(SYSCTLS[key], value):
+            if key not in sysctls():
+                raise NarrowsError(f"--set {setting}: not one of {', '.join(sysctls())}")
+            if not sign or not re.fullmatch(sysctls()[key]["pattern"], value):
                 raise NarrowsError(f"--set {setting}: {value!r} is not a value of {key}")
             self.kept[key] = value
             self.done.append(f"{key} is {value}")
@@ -437,7 +407,7 @@ class _Making:
         if was == value or (key == _CC and self.restricted and not self.allowed(value)):
             return
         if was is None:
-            if key in _GLOBAL and self.inner:
+            if sysctls()[key]["global"] and self.inner:
                 self.leave(key, "it belongs to the first network namespace")
             else:
                 self.need("kernel", key, [], f"{key} cannot be read on this host")
@@ -503,7 +473,7 @@ class _Making:
         link = shaper.ifb(one.name)
         out = [q for q in one.qdiscs if q.parent != "ingress"] if ask.up_kbit is not None else []
         into = [q for q in one.qdiscs if q.parent == "ingress"] if incoming else []
-        foreign = [q for q in out if q.kind in SHAPERS or not (q.attached_by_kernel or _plain(q))] + into
+        foreign = [q for q in out if somebody_configured(q)] + into
         ours = not into or facts.interface(link) is not None
         if foreign and not (ask.replace and ours):
             fix = "--replace, to replace it all the same" if ours else "take it away yourself"
@@ -719,24 +689,6 @@ _WHY = {
 }
 
 
-def _plain(one: Qdisc) -> bool:
-    """Something that a host may have by an earlier plan, networkd or a default."""
-    return one.kind in {
-        "fq",
-        "fq_codel",
-        "pfifo_fast",
-        "pfifo",
-        "bfifo",
-        "mq",
-        "noqueue",
-        "codel",
-        "fq_pie",
-        "sfq",
-        "ingress",
-        "clsact",
-    }
-
-
 def _was(one: Qdisc) -> dict[str, Any]:
     return {"kind": one.kind, "handle": one.handle, "options": {}}
 
@@ -747,4 +699,4 @@ def _wanted(kind: str) -> dict[str, Any]:
 
 def _settings_of(text: str) -> dict[str, str]:
     rows = [line.partition("=") for line in text.split("\n") if "=" in line and not line.startswith("#")]
-    return {k.strip(): v.strip() for k, _, v in rows if k.strip() in SYSCTLS and VALUE.fullmatch(v.strip())}
+    return {k.strip(): v.strip() for k, _, v in rows if k.strip() in sysctls() and VALUE.fullmatch(v.strip())}

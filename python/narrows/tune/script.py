@@ -16,7 +16,8 @@ from importlib import resources
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.tune.plan import DEVICE, NAME, SYSCTLS, VALUE
+from narrows.registry import sysctls
+from narrows.tune.plan import DEVICE, NAME, VALUE
 
 _q = shlex.quote
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{0,99}")
@@ -92,10 +93,10 @@ Parts = tuple[str, str, str, str]
 
 def _sysctl(change: dict[str, Any]) -> Parts:
     key = change["target"]
-    if key not in SYSCTLS:
+    if key not in sysctls():
         raise NarrowsError(f"sysctl {key!r}: not in a plan")
     old = _q(_must(VALUE, change["from"], key))
-    new = _q(_must(SYSCTLS[key], change["to"], key))
+    new = _q(_must(sysctls()[key]["pattern"], change["to"], key))
     return f"{key}", f'judge "$(sysctl_get {key})" {old} {new}', f"sysctl_set {key} {new}", f"sysctl_set {key} {old}"
 
 

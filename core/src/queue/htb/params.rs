@@ -53,6 +53,8 @@ pub const PARAMS: &[Param] = &[
 /// Its classes.
 pub static CLASSES: Rows = Rows {
     what: "classes",
+    one: "class",
+    required: &["id", "rate"],
     params: CLASS,
     check,
     most: MOST_CLASSES,

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from narrows import registry
+from narrows.registry import is_fifo, paced
 from narrows.render.words import listed
 from narrows.tune import kernels
-from narrows.tune.facts import Facts, Interface
+from narrows.tune.facts import Facts, Interface, Qdisc
 from narrows.tune.findings.finding import Finding, Path
-
-PACED = ("bbr", "bbr2", "bbr3", "prague")
-"""Congestion controls that do nothing right without pacing."""
-
-FIFOS = {"pfifo_fast", "pfifo", "bfifo"}
-SHAPERS = {"htb", "hfsc", "tbf", "cake", "netem", "cbq", "drr", "prio", "qfq", "ets", "taprio", "cbs", "etf"}
-"""Nobody gets these without asking for them."""
 
 _RING_MS = 10.0
 _FRAME = 1514
@@ -35,6 +30,11 @@ def carriers(facts: Facts) -> list[Interface]:
         if one.hardware or (root is not None and root.kind != "noqueue"):
             found.append(one)
     return found
+
+
+def somebody_configured(one: Qdisc) -> bool:
+    """Neither the kernel's own doing nor a default that networkd or an earlier plan wrote down."""
+    return not one.attached_by_kernel and registry.configured(one.kind)
 
 
 def _fair(facts: Facts, dev: str = "") -> str:
@@ -62,12 +62,12 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
         return
     yield Finding(
         id="qdisc-default",
-        severity="note" if kind in FIFOS else "good",
+        severity="note" if is_fifo(kind) else "good",
         what=f"an interface that comes up gets {kind}",
         why="in a fifo one bulk transfer holds back everything else that leaves here"
-        if kind in FIFOS
+        if is_fifo(kind)
         else "flows wait in queues of their own",
-        fix=_fair(facts) if kind in FIFOS else "",
+        fix=_fair(facts) if is_fifo(kind) else "",
         source=kernels.FEATURES["default_qdisc"].told,
     )
 
@@ -93,7 +93,7 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
         told = listed([f"{n} × {kind}" if n > 1 else kind for kind, n in kinds.items()])
         if root.kind in {"mq", "mqprio"}:
             told = f"{root.kind} with {told or 'no leaves'}"
-        own = any(q.kind in SHAPERS for q in one.qdiscs)
+        own = any(somebody_configured(q) for q in one.qdiscs)
         stale = (
             wanted is not None
             and not own
@@ -102,7 +102,7 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
             and set(kinds) != {wanted}
             and "noqueue" not in kinds
         )
-        fifo = bool(FIFOS & set(kinds))
+        fifo = any(is_fifo(kind) for kind in kinds)
         if own:
             yield Finding(
                 id="qdisc",
@@ -136,7 +136,7 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Is what asks for pacing paced?"""
-    asks = [cc for cc in dict.fromkeys([facts.default_cc or "", *facts.sockets]) if cc in PACED]
+    asks = [cc for cc in dict.fromkeys([facts.default_cc or "", *facts.sockets]) if cc in paced()]
     internal = kernels.has(facts.kernel, "pacing")
     carrying = carriers(facts)
     without = [one.name for one in carrying if any(leaf.kind != "fq" for leaf in one.leaves) or not one.leaves]

@@ -1,6 +1,16 @@
 //! Congestion controls and queue disciplines by name. Adding one, in this crate or in yours, is a registration.
 //!
 //! The dated rules of every module stand here too ([`RULES`]), since this is the first layer that sees all of them.
+//!
+//! The registry is the only home of what others must know about such names: Python and `narrows-host` read it here.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`linux`] | queue disciplines and settings of a Linux host, as plans and audits treat them |
+//! | [`measurement`] | the tests of a measurement |
+
+pub mod linux;
+pub mod measurement;
 
 use crate::cc::{self, bbr, hystart, CcKind};
 use crate::kernel::Rule;

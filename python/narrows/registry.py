@@ -1,0 +1,99 @@
+"""Facts that the registry of the Rust core holds, read from there: there is no second list in Python."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from narrows import _core
+
+Json = dict[str, Any]
+
+
+@cache
+def table(name: str) -> Any:  # noqa: ANN401 - a list of rows, or an object
+    """One list of `narrows._core.list_json`.
+
+    >>> [row["name"] for row in table("loss")]
+    ['independent', 'gilbert_elliott']
+    """
+    return json.loads(_core.list_json(name))[name]
+
+
+def names(of: str) -> list[str]:
+    """The names of a list's rows, in its order.
+
+    >>> names("cc")[:3]
+    ['reno', 'cubic', 'bbr']
+    """
+    return [row["name"] for row in table(of)]
+
+
+@cache
+def paced() -> frozenset[str]:
+    """The congestion controls that ask for pacing.
+
+    >>> "bbr" in paced(), "cubic" in paced()
+    (True, False)
+    """
+    return frozenset(row["name"] for row in table("cc") if row["paced"])
+
+
+@cache
+def _qdiscs() -> dict[str, Json]:
+    return {row["name"]: row for row in table("qdisc")}
+
+
+def configured(qdisc: str) -> bool:
+    """Does a queue discipline of this name with a handle of its own show that somebody configured it?
+
+    >>> configured("htb"), configured("fq_codel"), configured("clsact")
+    (True, False, False)
+    """
+    row = _qdiscs().get(qdisc)
+    return row is None or row["role"] == "configured"
+
+
+def is_fifo(qdisc: str) -> bool:
+    """Do all flows share one first-in, first-out queue?"""
+    return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["fifo"])
+
+
+def built_in(qdisc: str) -> bool:
+    """Has every kernel this queue discipline, without a module?"""
+    return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["built_in"])
+
+
+@cache
+def sysctls() -> dict[str, Json]:
+    """The settings that a plan may change: name to `pattern` of the value and `global`."""
+    return {row["name"]: row for row in table("sysctl")}
+
+
+@cache
+def measurement_tests() -> dict[str, list[str]]:
+    """The tests of `narrows measure`: name to the parts measured one after the other; the first is the default.
+
+    >>> measurement_tests()["both"], measurement_tests()["rrul"]
+    (['tcp_ndown', 'tcp_nup'], ['rrul'])
+    """
+    rows = table("measurement")
+    return {row["name"]: row["parts"] for row in rows["sequences"]} | {
+        row["name"]: [row["name"]] for row in rows["tests"]
+    }
+
+
+def streams(test: str) -> int:
+    """Flows in each direction of a test, unless the user says otherwise.
+
+    >>> streams("both")
+    12
+    """
+    first = measurement_tests()[test][0]
+    return next(int(row["streams"]) for row in table("measurement")["tests"] if row["name"] == first)
+
+
+def most_streams() -> int:
+    """Flows in each direction at most."""
+    return int(table("measurement")["most_streams"])
