@@ -241,20 +241,6 @@ def test_other_threads_work_while_rust_runs() -> None:
     assert counted > took / 0.001 / 20
 
 
-def test_choices_have_the_parameters_of_the_core() -> None:
-    listed = json.loads(_core.list_json())
-    for what, module in (("cc", nw.cc), ("queue", nw.queue)):
-        for kind in listed[what]:
-            (choice,) = (c for c in vars(module).values() if getattr(c, "kind", None) == kind["name"])
-            assert {f.name for f in fields(choice)} == {p["name"] for p in kind["params"]}
-
-
-def test_classes_of_htb_have_the_parameters_of_the_core() -> None:
-    (htb,) = (kind for kind in json.loads(_core.list_json())["queue"] if kind["name"] == "htb")
-    (classes,) = (param for param in htb["params"] if param["name"] == "classes")
-    assert {f.name for f in fields(nw.queue.HtbClass)} == {p["name"] for p in classes["params"]}
-
-
 def scenario_files() -> list[Path]:
     return sorted((ROOT / "scenarios").rglob("*.toml"))
 

@@ -1,4 +1,4 @@
-"""A registered name with its parameters, as an object."""
+"""What the classes of a scenario have in common: a registered name with its parameters, and a table of keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Base of the tables of which a choice has a list."""
+    """Base of tables of keys: the sections of a scenario, and the tables of which a choice has a list."""
+
+    kind: ClassVar[str | None] = None
+
+    def tree(self) -> dict[str, Any]:
+        """The table as a scenario file has it."""
+        return ({} if self.kind is None else {"kind": self.kind}) | _given(self)
 
 
 def _given(table: Choice | Part) -> dict[str, Any]:
@@ -36,7 +42,9 @@ def _written(value: object) -> object:
     if isinstance(value, Choice):
         return Choice.tree(value)  # one of them has a parameter of that name
     if isinstance(value, Part):
-        return _given(value)
+        return value.tree()
+    if isinstance(value, Mapping):
+        return {name: _written(v) for name, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_written(v) for v in value]
     return value
@@ -44,3 +52,6 @@ def _written(value: object) -> object:
 
 Chosen = str | Choice | Mapping[str, Value]
 """A name, a name with parameters as an object, or the same as a table."""
+
+Element = str | float | Mapping[str, Value]
+"""What happens to packets beside queueing: a model with its parameters, or the bare value of its first parameter."""

@@ -1,0 +1,305 @@
+"""Classes made from the core's tables: one for each congestion control and queue discipline, one for each section.
+
+The tables are those of `narrows list --verbose` and of docs/reference/scenario.md; a parameter or key that is added
+there is a keyword here. A class of `narrows.cc` or `narrows.queue` is made when it is first asked for, so that a
+program that names one of them does not wait for all. Editors and mypy read the stubs `cc.pyi`, `queue.pyi` and
+`sections.pyi`, which `tests/test_schema.py` compares with the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
+from functools import cache
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+from narrows import registry
+from narrows.runs.choice import Choice, Part
+
+Json = dict[str, Any]
+
+WIDTH = 100
+
+_MAKING = Lock()
+
+_SPELLED = {"dualpi2": "DualPi2", "highspeed": "HighSpeed", "newreno": "NewReno"}
+"""Names in which more than the first letter of a word is a capital."""
+
+_TYPES = {
+    "bool": "bool",
+    "count": "int",
+    "number": "float",
+    "time": "str",
+    "bytes": "str",
+    "rate": "str",
+    "packets": "str",
+    "probability": "float | str",
+    "word": "str",
+    "file": "str",
+    "class": "str",
+    "list of bytes": "Sequence[str]",
+    "list of rates": "Sequence[str]",
+    "queue": "Chosen",
+    "match": "Mapping[str, str | int | Sequence[str | int]]",
+}
+"""What Python takes for each kind of parameter; a quantity with a dimension is text with its unit."""
+
+_TAKES = {
+    "text": "str",
+    "word": "str",
+    "time": "str",
+    "rate": "str",
+    "bytes": "str",
+    "buffer": "str",
+    "bytes…bytes": "str",
+    "bytes, packets or bdp": "str",
+    "count": "int",
+    "switch": "bool",
+    "switch or bytes": "bool | str",
+    "on, off, packets or bytes": "str | bool",
+    "probability": "str | float",
+    "name or count": "str | int",
+    "name or { kind, parameters }": "Chosen",
+    "file name or { file, repeat }": "str | Mapping[str, Value]",
+    "section": "Mapping[str, Value]",
+}
+"""What Python takes for a key, by what the key takes in a file."""
+
+_INNER = {"path.reverse": "Hop", "path.hop": "Sequence[Hop]", "wifi.station": "Sequence[Station]"}
+"""Keys whose sections are classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """What is not in the core's table of keys about the class of a section."""
+
+    of: str
+    help: str
+    base: type
+    example: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    positional: str = ""
+    kind: str | None = None
+
+    def keys(self) -> list[Json]:
+        """Its keys; those of its base are the base's, and the kind of a probe is its class."""
+        inherited = {f.name for f in fields(self.base)} if is_dataclass(self.base) else set()
+        table = "path" if self.of == "path.hop" else self.of
+        return [
+            key
+            for key in registry.table("scenario")
+            if key["section"] == table and key["supported"] and self.of not in key["without"]
+            if key["name"] not in inherited and (self.kind is None or key["name"] != "kind")
+            if self.of or "section" not in key["takes"]
+        ]
+
+
+def class_name(kind: str) -> str:
+    """The class of a name of the registry.
+
+    >>> class_name("fq_codel"), class_name("dualpi2")
+    ('FqCodel', 'DualPi2')
+    """
+    return _SPELLED.get(kind) or "".join(part.capitalize() for part in kind.split("_"))
+
+
+class Table:
+    """One class to be: its parameters, and what people read of it."""
+
+    def __init__(self, row: Json, name: str, *, required: tuple[str, ...] = (), of: str | None = None) -> None:
+        """Of a row of the registry; `of`: the class whose list it is in."""
+        self.name = name
+        self.kind: str | None = None if of else row["name"]
+        self.params: list[Json] = row["params"]
+        self.help: str = row["help"]
+        self.source: str = row["source"]
+        self.required = required
+        self.base: type = Part if of else Choice
+
+    def ordered(self) -> Iterator[Json]:
+        """The parameters; what must be given comes first."""
+        yield from (p for p in self.params if p["name"] in self.required)
+        yield from (p for p in self.params if p["name"] not in self.required)
+
+    def annotation(self, param: Json) -> str:
+        """The type of a parameter."""
+        if param["kind"] == "list":
+            given = f"Sequence[{self.name}{class_name(param['one'])} | Mapping[str, object]]"
+        else:
+            given = _TYPES[param["kind"]]
+        return given if param["name"] in self.required else f"{given} | None"
+
+    def example(self) -> list[str]:
+        """What it comes to as a table, with its first plain parameter at the default."""
+        plain = ("bool", "count", "number", "time", "bytes", "rate", "packets", "word")
+        if self.kind is None or any(p["name"] == "tree" for p in self.params):
+            return []
+        first = next((p for p in self.params if p["kind"] in plain), None)
+        given = {} if first is None else {first["name"]: first["default"]}
+        words = ", ".join(f"{name}={_literal(value)}" for name, value in given.items())
+        return ["", f">>> {self.name}({words}).tree()", _literal({"kind": self.kind} | given)]
+
+    def doc(self) -> str:
+        """The docstring."""
+        lines = [*_wrapped(sentence(self.help)), "", *_wrapped(f"Source: {self.source}."), *self.example()]
+        if self.params:
+            lines += ["", "Attributes:"]
+            for param in self.ordered():
+                lines += _wrapped(f"{param['name']}: {sentence(param['help'])}{self.range(param)}", "    ", "        ")
+        return "\n".join(lines)
+
+    def range(self, param: Json) -> str:
+        """The values it takes, its default, and where that comes from."""
+        default, told = param["default"], []
+        if param["kind"] in {"word", "file"}:
+            told.append("one of " + ", ".join(f"`{word}`" for word in param["words"]))
+        elif "min" in param:
+            of = f"{param['kind']} " if param["kind"] not in {"count", "number"} else ""
+            told.append(f"{of}from {param['min']} to {param['max']}")
+        if default not in ("", []) and param["name"] not in self.required:
+            told.append(f"default {str(default).lower() if isinstance(default, bool) else default}")
+        if not told:
+            return f" ({param['source']})"
+        return f" {sentence(', '.join(told))[:-1]} ({param['source']})."
+
+    def made(self, module: str) -> type:
+        """The class."""
+        named: list[Any] = [
+            (p["name"], self.annotation(p), field(default=MISSING if p["name"] in self.required else None))
+            for p in self.ordered()
+        ]
+        said = {"__doc__": self.doc(), "__module__": module} | ({} if self.kind is None else {"kind": self.kind})
+        made = make_dataclass(self.name, named, bases=(self.base,), namespace=said, frozen=True, kw_only=True)
+        # From Python 3.12 on `make_dataclass` puts its caller's module there.
+        made.__module__ = module
+        return made
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Lines of a docstring; `textwrap` takes ten times as long, and all this is done at import."""
+    lines, line = [], first
+    for word in text.split():
+        if len(line) + len(word) >= WIDTH - len("    ") and line.strip():
+            lines.append(line.rstrip())
+            line = rest
+        line += word + " "
+    return [*lines, line.rstrip()]
+
+
+def sentence(text: str) -> str:
+    """A help of the registry as a sentence.
+
+    >>> sentence("the tree of classes")
+    'The tree of classes.'
+    """
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _literal(value: object) -> str:
+    """As ruff and the interpreter write it.
+
+    >>> _literal({"kind": "bbr", "min_rtt_window": "10s"}), _literal("10s")
+    ("{'kind': 'bbr', 'min_rtt_window': '10s'}", '"10s"')
+    """
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+class Keys(Table):
+    """The class of a section of a scenario: its keys."""
+
+    def __init__(self, name: str, section: Section) -> None:
+        """Of the keys that the core has for the section."""
+        row = {"name": section.kind, "help": section.help, "source": "", "params": section.keys()}
+        super().__init__(row, name, required=section.required)
+        self.section = section
+        self.base = section.base
+
+    def annotation(self, param: Json) -> str:
+        """The type of a key."""
+        place, takes = f"{param['section']}.{param['name']}", param["takes"]
+        given = _INNER.get(place) or _TAKES.get(takes)
+        if given is None:
+            given = "Sequence[Mapping[str, str]]" if takes.startswith("list of") else "Element"
+        return given if param["name"] in self.required else f"{given} | None"
+
+    def doc(self) -> str:
+        """The docstring."""
+        example = ["", *self.section.example] if self.section.example else []
+        return "\n".join([*_wrapped(self.help), *example, *attributes(self.ordered())])
+
+    def made(self, module: str) -> type:
+        """The class; what is positional comes first."""
+        positional = self.section.positional
+        named: list[Any] = [
+            (
+                p["name"],
+                self.annotation(p),
+                field(default=MISSING if p["name"] in self.required else None, kw_only=p["name"] != positional),
+            )
+            for p in self.ordered()
+        ]
+        said = {"__doc__": self.doc()} | ({} if self.kind is None else {"kind": self.kind})
+        made = make_dataclass(self.name, named, bases=(self.base,), namespace=said, frozen=True)
+        made.__module__ = module
+        return made
+
+
+def attributes(keys: Iterable[Json]) -> list[str]:
+    """Keys of a scenario as lines of a docstring."""
+    lines = ["", "Attributes:"]
+    for key in keys:
+        told = [part for part in (key["takes"], key["range"]) if part]
+        text = f"{key['name']}: {sentence(key['help'])} {sentence('; '.join(told))[:-1]} (default: {key['default']})."
+        lines += _wrapped(text, "    ", "        ")
+    return lines
+
+
+@cache
+def tables(what: str) -> dict[str, Table]:
+    """The classes of a list of the registry (`cc`, `queue`) by their names; a list's tables before what has them."""
+    found: dict[str, Table] = {}
+    for row in registry.table(what):
+        name = class_name(row["name"])
+        for param in row["params"]:
+            if param["kind"] == "list":
+                inner = f"{name}{class_name(param['one'])}"
+                said = param | {"help": f"a {param['one']} of `{name}`"}
+                found[inner] = Table(said, inner, required=tuple(param["required"]), of=name)
+        found[name] = Table(row, name)
+    return found
+
+
+def attribute(what: str, name: str) -> object:
+    """What a module of such classes has under this name: `__getattr__` of `narrows.cc` and `narrows.queue`.
+
+    Raises:
+        AttributeError: If the registry has no such name.
+    """
+    module = f"narrows.{what}"
+    if name == "__all__":
+        return list(tables(what))
+    if name.startswith("__") or name not in tables(what):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    with _MAKING:
+        # Another thread may have made it meanwhile; there must be one class of each name.
+        made = vars(sys.modules[module]).get(name)
+        if made is None:
+            made = tables(what)[name].made(module)
+            setattr(sys.modules[module], name, made)
+    return made
+
+
+def of_kind(what: str, kind: object) -> type[Choice] | None:
+    """The class of a name of the registry.
+
+    >>> of_kind("cc", "cubic")
+    <class 'narrows.cc.Cubic'>
+    """
+    if not isinstance(kind, str) or class_name(kind) not in tables(what):
+        return None
+    found: type[Choice] = getattr(import_module(f"narrows.{what}"), class_name(kind))
+    return found
