@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import pty
 import re
 import shlex
+import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NARROWS
+from conftest import NARROWS, until
 from test_live import HOST, ready
 from test_shell import shell
 from test_tune_host import CC, WMEM, Space, change, everything, other_cc, other_wanted, plan, space
 
 import narrows as nw
+from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError
 from narrows.measure.result import Direction, Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.registry import sysctls
 from narrows.tune import changing
 from narrows.tune import prove as proving
-from narrows.tune.apply import Place
+from narrows.tune.apply import Place, RefusedError
 from narrows.tune.collect import facts
 from narrows.tune.plan import Ask
 from narrows.tune.plan import plan as plan_of
-from narrows.tune.prove import AGREED, RECEIVES, SENDS, Unfinished, acts_on, direction
+from narrows.tune.prove import AGREED, RECEIVES, SENDS, Proof, Unfinished, acts_on, direction
 
 __all__ = ["space"]
 
@@ -215,7 +219,7 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     once = measure(path, Plan(load_s=4.0, ways=("up",), streams=1))
     measured, undone = [once] * 5, []
 
-    def next_one(_way: Direction) -> Measurement:
+    def next_one(_way: Direction, _more: Sequence[str]) -> Measurement:
         if not measured:
             raise ended
         return measured.pop()
@@ -241,3 +245,190 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     changing._unfinished(proof, 4, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["rounds"], told["unfinished"], told["kept"]) == (2, True, False)
+
+
+WITH_ANOTHER_HOST = """
+import sys
+from narrows import cli
+from narrows.tune import apply
+
+apply.HOST = sys.argv.pop(1)
+sys.argv[0] = "narrows"
+cli.main()
+"""
+
+DONE = {
+    "done": [{"id": "sysctl:net.ipv4.tcp_ecn", "before": "2", "after": "1"}],
+    "already": [],
+    "proof": None,
+    "revert": "narrows tune revert",
+}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_after_the_change_costs_no_report(
+    how: signal.Signals, as_json: bool, tmp_path: Path
+) -> None:
+    host = tmp_path / "host"
+    # It is told to end when everything is done.
+    answer = shlex.quote(json.dumps(DONE))
+    host.write_text(
+        f"#!/bin/sh\nDONE={answer}\ntrap 'echo \"$DONE\"; exit 0' TERM\n"
+        f"cat > /dev/null; touch {tmp_path}/begun; while :; do sleep 0.02; done\n",
+        encoding="utf-8",
+    )
+    host.chmod(0o755)
+    words = [sys.executable, "-c", WITH_ANOTHER_HOST, str(host), "tune", "apply", "-", *(["--json"] if as_json else [])]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True, cwd=tmp_path
+    ) as child:
+        assert child.stdin is not None
+        child.stdin.write(json.dumps(plan(change("sysctl", "net.ipv4.tcp_ecn", "2", "1"))))
+        child.stdin.close()
+        child.stdin = None
+        until((tmp_path / "begun").exists, child)
+        child.send_signal(how)
+        out, said = child.communicate(timeout=30)
+    assert child.returncode == 128 + how, said
+    if as_json:
+        assert json.loads(out) == DONE
+    else:
+        assert out == "sysctl:net.ipv4.tcp_ecn: was 2, is 1\nTo undo it: narrows tune revert\n"
+    assert said == "The signal came when this was complete; nothing of it was undone.\nstopped\n"
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Each Ctrl-C raises, also the second one within a second."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_signal_waits_until_a_deferred_block_is_done() -> None:
+    steps: list[str] = []
+
+    def twice() -> None:
+        with deferred(lambda: steps.append("outer")):
+            with deferred(lambda: steps.append("inner")):
+                signal.raise_signal(signal.SIGINT)
+                steps.append("goes on")
+            steps.append("so does this")
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        twice()
+    assert steps == ["outer", "inner", "goes on", "so does this"]
+
+    def hung_up() -> None:
+        with deferred():
+            signal.raise_signal(signal.SIGINT)
+            raise OSError
+
+    with pytest.raises(KeyboardInterrupt):
+        hung_up()
+    with pytest.raises(OSError), deferred():  # noqa: PT011 - whichever
+        raise OSError
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def once_measured(moved: int = 0, stopped_by: str = "duration") -> Measurement:
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
+    made = measure(path, Plan(load_s=2.0, ways=("up",), streams=1)).json
+    made["asked"] = (made.get("asked") or {}) | {"max_data_bytes": 5_000_000}
+    made["data"] = {"moved_bytes": moved, "stopped_by": stopped_by}
+    return Measurement.of(made)
+
+
+@contextmanager
+def nothing_changed(*_: object, **__: object) -> Iterator[None]:
+    yield
+
+
+def proved_with(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[tuple[int, str]], *, rounds: int = 4
+) -> tuple[Proof, list[list[str]]]:
+    """What a proof of at most 5 MB shows whose measurements move this, and the options that they were given."""
+    base, asked = once_measured(), []
+    left = iter(sizes)
+
+    def once(_way: Direction, more: Sequence[str]) -> Measurement:
+        asked.append(list(more))
+        size, why = next(left)
+        made = copy.deepcopy(base.json)
+        made["data"] = {"moved_bytes": size, "stopped_by": why}
+        return Measurement.of(made)
+
+    monkeypatch.setattr(proving, "changed", nothing_changed)
+    return proving.prove({"changes": []}, Place(), once, way="up", rounds=rounds, max_data="5MB"), asked
+
+
+def test_a_round_that_could_exceed_the_maximum_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [(1_000_000, "duration"), (900_000, "duration"), (800_000, "duration"), (1_000_000, "duration")]
+    proof, asked = proved_with(monkeypatch, sizes)
+    # Of 5 MB, 1.3 MB are left, and one round has moved 1.9 MB.
+    assert asked == [
+        ["--max-data", "5MB", "--parts", "2"],
+        ["--max-data", "4000000B"],
+        ["--max-data", "2100000B"],
+        ["--max-data", "2300000B"],
+    ]
+    assert (len(proof.without), len(proof.with_it)) == (2, 2)
+    assert (proof.json()["rounds"], proof.json()["moved_bytes"]) == (2, 3_700_000)
+    assert proof.ended in proving.proof_lines(proof)
+    assert proof.ended == (
+        "It ended after 2 of 4 rounds: another one could exceed --max-data 5MB. "
+        "3.7 MB were moved, and up to 1.9 MB in a round."
+    )
+
+
+def test_a_round_that_was_cut_short_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [(1_000_000, "duration"), (900_000, "duration"), (2_100_000, "max_data")]
+    proof, asked = proved_with(monkeypatch, sizes)
+    assert (len(proof.without), len(proof.with_it), len(asked)) == (1, 1, 3)
+    assert "after 1 of 4 rounds" in proof.ended
+    with pytest.raises(Unfinished) as stopped:
+        proved_with(monkeypatch, [(2_500_000, "max_data")])
+    assert stopped.value.proof is None
+    assert "--max-data 5MB: it was moved before one round was complete" in str(stopped.value.__cause__)
+
+
+def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None:
+    now, then = other_cc(space)
+    whole = plan(change("sysctl", CC, now, then))
+    words = ["--max-data", "7MB", "--rounds", "2", "--duration", "1s"]
+    done = command(space, "prove", "192.0.2.2", "-", *words, plan=whole)
+    assert done.stdout.startswith("It moves at most 7MB of payload in 2 rounds (--max-data).\n")
+    assert done.returncode == 2, "nobody is there"
+    usage = subprocess.run([HOST, "measure"], capture_output=True, text=True, check=False, timeout=60).stderr
+    assert f"all loads together; {proving.USUAL_DATA}\n" in usage
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    once = once_measured(1_000)
+    proof = Proof("up", proving.compared([once] * 2, [once] * 2, "up"), [once] * 2, [once] * 2)
+
+    def refuse(*_: object, **__: object) -> tuple[Json, bool]:
+        raise RefusedError("somebody made htb there on purpose", 2)
+
+    def unreadable(*_: object) -> list[object]:
+        raise NarrowsError("forecasts.jsonl: line 3 was changed after it was written")
+
+    monkeypatch.setattr("narrows.tune.apply.have", refuse)
+    monkeypatch.setattr("narrows.tune.prove.scored", unreadable)
+    with pytest.raises(RefusedError, match="It is not kept: somebody made htb"):
+        changing._finished(proof, {"changes": []}, Place(), keep=True, then="keep", replace=False, as_json=as_json)
+    shown = capsys.readouterr()
+    assert shown.err == (
+        "The sealed forecasts were not scored: forecasts.jsonl: line 3 was changed after it was written\n"
+    )
+    if as_json:
+        told = json.loads(shown.out)
+        assert (told["rounds"], told["kept"], told["not_kept"]) == (2, False, "somebody made htb there on purpose")
+        assert "line 3" in told["not_scored"]

@@ -21,8 +21,8 @@ from narrows.errors import EngineError, reason
 HOST = Path(__file__).parents[1] / "bin" / "narrows-host"
 """The program."""
 
-_STOPPED = 130
-"""Its exit code after Ctrl-C."""
+STOPPED = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+"""Its exit codes after a signal."""
 
 _STOP = signal.SIGTERM
 """What tells it to end: a background job may ignore SIGINT, and what it starts with it."""
@@ -180,7 +180,7 @@ def _end(child: subprocess.Popen[bytes]) -> str:
     assert child.stderr is not None
     said = child.stderr.read().decode(errors="replace").strip()
     code = child.wait()
-    if code == _STOPPED:
+    if code in STOPPED:
         raise KeyboardInterrupt
     if code != 0:
         raise EngineError(said or f"the live engine ended with {code}")

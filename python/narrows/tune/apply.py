@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -15,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError, reason
-from narrows.host.live import HOST
+from narrows.host.live import HOST, STOPPED
 
 Json = dict[str, Any]
 
 _WRONG = 2
-_STOPPED = 130
 _OTHERS_WRITE = 0o022
 _LONGEST = 1 << 20
 
@@ -37,19 +36,6 @@ class RefusedError(NarrowsError):
         """Keeps both."""
         super().__init__(message)
         self.code = code
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal that came too late: it was done already.
-
-    Attributes:
-        done: What came of it.
-    """
-
-    def __init__(self, done: Json) -> None:
-        """With what came of it."""
-        super().__init__()
-        self.done = done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +58,8 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     Raises:
         RefusedError: If it was not done.
         EngineError: If the program is not there.
+        KeyboardInterrupt: If a signal came before all of it was done: everything was put back. One that came later
+            is not lost, and what was done is reported first where the caller reports it in `deferred`.
     """
     if not sys.platform.startswith("linux"):
         raise EngineError("changing a host needs Linux")
@@ -82,17 +70,10 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     except OSError as error:
         raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
     given = "" if plan is None else json.dumps(plan)
-    with child:
-        try:
-            out, said = child.communicate(given)
-        except KeyboardInterrupt as stop:
-            # It puts everything back before it ends, unless it has done all of it already.
-            child.send_signal(signal.SIGTERM)
-            out, _ = child.communicate()
-            if child.returncode == 0 and out.strip():
-                raise Interrupted(json.loads(out)) from stop
-            raise
-    if child.returncode == _STOPPED:
+    # It puts everything back before it ends, unless it has done all of it already.
+    with child, deferred(child.terminate):
+        out, said = child.communicate(given)
+    if child.returncode in STOPPED:
         raise KeyboardInterrupt
     if not out.strip():
         raise RefusedError(said.strip() or f"narrows-host ended with {child.returncode}", child.returncode or 1)
@@ -164,6 +145,8 @@ def applied_lines(done: Json) -> list[str]:
             f"Nothing is written for the next boot yet, and all of it is undone in {within:g} s, also if this session "
             f"ends, unless you say: {done['confirm']}"
         ]
+    if done.get("revert"):
+        told.append(f"To undo it: {done['revert']}")
     return told
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from narrows.errors import NarrowsError
+from narrows.deferred import deferred
+from narrows.errors import NarrowsError, reason
 from narrows.render.terminal import echo
 from narrows.tune.command import plan as plan_command
 from narrows.tune.command import tune
@@ -52,16 +53,28 @@ def _asked(command: click.Command) -> click.Command:
 @contextmanager
 def _told() -> Iterator[None]:
     """What was refused is told with its own exit code."""
-    from narrows.tune.apply import Interrupted, RefusedError  # noqa: PLC0415
+    from narrows.tune.apply import RefusedError  # noqa: PLC0415
 
     try:
         yield
-    except Interrupted:
-        echo("The signal came when it was done already; `narrows tune verify` reports what is on.", err=True)
-        raise
     except RefusedError as error:
         echo(str(error), err=True)
         click.get_current_context().exit(error.code)
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What is done in this block is reported in it, also when a signal comes after it was done."""
+    done = False
+    try:
+        with deferred():
+            yield
+            done = True
+    except KeyboardInterrupt:
+        if done:
+            with suppress(OSError):
+                echo("The signal came when this was complete; nothing of it was undone.", err=True)
+        raise
 
 
 def _print(lines: Sequence[str]) -> None:
@@ -156,16 +169,18 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
     with _told():
-        if not _applicable(plan):
-            done: Json = {"done": [], "already": [], "nothing_to_do": True}
-        else:
+        wanted = _applicable(plan)
+        if wanted:
             _sure(plan, yes=yes or file == "-", question="Change it?")
-            words = ["--confirm-within", confirm_within] if confirm_within else []
-            done, _ = have(["apply", *words, *(["--replace"] if replace else [])], place, plan=plan)
-        if as_json:
-            echo(json.dumps(done))
-        else:
-            _print(applied_lines(done))
+        with _reported():
+            done: Json = {"done": [], "already": [], "nothing_to_do": True}
+            if wanted:
+                words = ["--confirm-within", confirm_within] if confirm_within else []
+                done, _ = have(["apply", *words, *(["--replace"] if replace else [])], place, plan=plan)
+            if as_json:
+                echo(json.dumps(done))
+            else:
+                _print(applied_lines(done))
 
 
 @tune.command()
@@ -177,7 +192,7 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
     """
     from narrows.tune.apply import Place, confirmed_lines, have  # noqa: PLC0415
 
-    with _told():
+    with _told(), _reported():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
         if as_json:
             echo(json.dumps(done))
@@ -220,7 +235,7 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
     """
     from narrows.tune.apply import Place, have, reverted_lines  # noqa: PLC0415
 
-    with _told():
+    with _told(), _reported():
         done, _ = have(["revert", *(["--force"] if force else [])], Place(netns=netns, state=state, root=root))
         if as_json:
             echo(json.dumps(done))
@@ -244,6 +259,11 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
 )
 @click.option("--duration", default="10s", show_default=True, help="Of each load. Example: --duration 30s")
 @click.option("--streams", default="4", show_default=True, help="Flows at once. Example: --streams 1")
+@click.option(
+    "--max-data",
+    metavar="BYTES",
+    help="Payload of all rounds together at most; 2GB for each measurement without. Example: --max-data 500MB",
+)
 @click.option("--port", help="Of the far end; 5201 without. Example: --port 5555")
 @click.option("--token", help="The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse")
 @click.option("--yes", is_flag=True, help="Do not ask whether to begin. Example: --yes")
@@ -256,6 +276,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     direction: str | None,
     duration: str,
     streams: str,
+    max_data: str | None,
     port: str | None,
     token: str | None,
     yes: bool,
@@ -268,11 +289,11 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     """Measure the path to HOST without and with a change in turn, and say whether it does anything there.
 
     It measures the direction in which the change acts, and says so where it cannot act. HOST runs `narrows serve` or
-    `iperf3 -s`. Afterwards it is as it was, unless it is better and you say keep, or --keep does.
+    `iperf3 -s`. Afterwards it is as it was, unless it is better and you say keep, or --keep does. A round that could
+    exceed --max-data is not begun; the complete ones are shown.
 
     Example: narrows tune prove server.example --cc bbr
     """
-    from narrows.advise import forecasts as sealed  # noqa: PLC0415
     from narrows.measure import run  # noqa: PLC0415
     from narrows.measure.result import Direction, Measurement  # noqa: PLC0415
     from narrows.render.progress import ProgressBar  # noqa: PLC0415
@@ -291,15 +312,19 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     passed = {"--duration": duration, "--streams": streams, "--port": port, "--token": token, "--idle": "1s"}
     arguments = [word for name, value in passed.items() if value for word in (name, value)]
 
-    def once(towards: Direction) -> Measurement:
-        return run.measure(host, arguments, test=f"tcp_n{towards}")[0]
+    def once(towards: Direction, more: Sequence[str]) -> Measurement:
+        return run.measure(host, [*arguments, *more], test=f"tcp_n{towards}")[0]
 
     with _told():
         _applicable(plan)
+        if not as_json:
+            echo(proving.Budget(max_data).stated(rounds))
         _sure(plan, yes=yes or file == "-", question=f"Measure {rounds} times without and {rounds} times with it?")
         with ProgressBar(quiet=as_json, of="measurements") as bar:
             try:
-                proof = proving.prove(plan, place, once, way=way, rounds=rounds, replace=replace, progress=bar)
+                proof = proving.prove(
+                    plan, place, once, way=way, rounds=rounds, replace=replace, max_data=max_data, progress=bar
+                )
             except proving.Unfinished as stop:
                 # A terminal that has hung up reads nothing any more; the exit code is the signal's all the same.
                 with suppress(OSError):
@@ -307,13 +332,58 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
                 raise stop.__cause__ or stop from None
         if not as_json:
             _print(proving.proof_lines(proof))
-        scored = proving.scored(proof, plan)
-        if not as_json:
-            _print(sealed.sentences(scored))
-        kept = _kept(proof, plan, place, then=then, replace=replace, quiet=as_json)
-        if as_json:
-            forecasts = [one.json() for one in scored]
-            echo(json.dumps(proof.json() | {"kept": kept, "forecasts": forecasts}))
+        keep = _keeps(proof, then=then, asks=not as_json)
+        with _reported():
+            _finished(proof, plan, place, keep=keep, then=then, replace=replace, as_json=as_json)
+
+
+def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:
+    """Is the change to stay? It asks only where it is better and somebody is there."""
+    if then is None and proof.verdict == "better" and sys.stdin.isatty() and asks:
+        return click.confirm("\nKeep it?", default=False)
+    return then == "keep"
+
+
+def _finished(
+    proof: Proof, plan: Json, place: Place, *, keep: bool, then: str | None, replace: bool, as_json: bool
+) -> None:
+    """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is printed."""
+    from narrows.advise import forecasts as sealed  # noqa: PLC0415
+    from narrows.tune.apply import RefusedError, applied_lines, have  # noqa: PLC0415
+    from narrows.tune.prove import scored  # noqa: PLC0415
+
+    done: Json | None = None
+    refused: NarrowsError | KeyboardInterrupt | None = None
+    unscored = ""
+    found: list[sealed.Scored] = []
+    if keep:
+        try:
+            done, _ = have(["apply", *(["--replace"] if replace else [])], place, plan=plan)
+        except (NarrowsError, KeyboardInterrupt) as error:
+            refused = error
+    try:
+        found = scored(proof, plan)
+    except NarrowsError as error:
+        unscored = str(error)
+    except OSError as error:
+        unscored = reason(error)
+    if as_json:
+        forecasts = [one.json() for one in found]
+        wrong = {"not_kept": str(refused) or "stopped"} if refused is not None else {}
+        wrong |= {"not_scored": unscored} if unscored else {}
+        echo(json.dumps(proof.json() | {"kept": done is not None, "forecasts": forecasts} | wrong))
+    else:
+        _print(sealed.sentences(found))
+        if done is not None:
+            _print(applied_lines(done))
+        elif refused is None:
+            _print(["Everything is as it was." if then else "Everything is as it was; --keep keeps it."])
+    if unscored:
+        echo(f"The sealed forecasts were not scored: {unscored}", err=True)
+    if isinstance(refused, KeyboardInterrupt):
+        raise refused
+    if refused is not None:
+        raise RefusedError(f"It is not kept: {refused}", getattr(refused, "code", 2))
 
 
 def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
@@ -330,19 +400,3 @@ def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
     )
     if proof is not None:
         _print(proof_lines(proof))
-
-
-def _kept(proof: Proof, plan: Json, place: Place, *, then: str | None, replace: bool, quiet: bool) -> bool:
-    """Keeps it or not, as told; asks only where it is better and somebody is there."""
-    from narrows.tune.apply import applied_lines, have  # noqa: PLC0415
-
-    keep = then == "keep"
-    if then is None and proof.verdict == "better" and sys.stdin.isatty() and not quiet:
-        keep = click.confirm("\nKeep it?", default=False)
-    if keep:
-        done, _ = have(["apply", *(["--replace"] if replace else [])], place, plan=plan)
-        if not quiet:
-            _print(applied_lines(done))
-    elif not quiet:
-        _print(["Everything is as it was." if then else "Everything is as it was; --keep keeps it."])
-    return keep
