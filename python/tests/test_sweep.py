@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT
+from conftest import NARROWS, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -603,6 +603,46 @@ def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
     assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (12, [], ["bbr", "cubic", "reno"])
 
 
+def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -> None:
+    sweep = [NARROWS, "sweep", file, "--into", tmp_path / "out", "--quiet", "--table"]
+    pipe = tmp_path / "rows"
+    os.mkfifo(pipe)
+    script = ["sh", "-c", 'timeout 60 cat "$0" & "$@"; wait', pipe, *sweep, pipe]
+    rows = subprocess.run(script, capture_output=True, text=True, check=True, timeout=90).stdout
+    assert len(rows.splitlines()) == 25
+    # A pipe and a file in its place, each with something before it and behind it.
+    piped = subprocess.run([*sweep, "/dev/stdout"], capture_output=True, text=True, check=True, timeout=60)
+    assert piped.stdout == rows
+    made = tmp_path / "made.csv"
+    with made.open("w", encoding="utf-8") as out:
+        script = ["sh", "-c", 'echo before; "$@"; echo behind', "sh", *sweep, "/dev/stdout"]
+        subprocess.run(script, stdout=out, check=True, timeout=60)
+    assert made.read_text(encoding="utf-8") == f"before\n{rows}behind\n"
+
+
+def test_processes_end_where_no_row_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
+    class OneCase:
+        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+            try:
+                key = next(cases)[0]
+                yield [(key, [{"key": key}], None)]
+                yield []
+            finally:
+                closed.append(True)
+
+    def full(_store: Store, _rows: object) -> None:
+        raise OutputError("no space left on device")
+
+    monkeypatch.setattr(Store, "add", full)
+    made = nw.sweep(SCENARIO, {"flow[0].cc": ["bbr", "reno"]}, into=tmp_path)
+    with pytest.raises(OutputError) as told:
+        made.finish(on=OneCase())
+    # While the exception still holds the frame, as a reader of its traceback does.
+    assert closed == [True], told
+
+
 def test_a_table_that_cannot_be_written_takes_no_older_one_away(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -666,6 +706,31 @@ def test_every_wrong_value_is_reported_at_once_and_once(file: Path) -> None:
         "`flow[5].cc`: the",
     ):
         assert said.output.count(part) == 1, part
+
+
+def test_mistakes_of_ranges_do_not_hide_those_of_values(file: Path) -> None:
+    file.write_text(
+        'scenario = "base.toml"\n[over]\n"path.rate" = ["5 apples", "1Mbit"]\n'
+        '"path.rtt" = { from = "9 weeks", to = "1 weeks", scale = "cubic", stops = 3 }\n"flow[0].cc" = ["bbrr"]\n'
+    )
+    with pytest.raises(NarrowsError) as told:
+        load(file)
+    text = str(told.value)
+    for part in (
+        "a range has no `stops`",
+        "there is no scale `cubic`",
+        "from has to be less than to",
+        'path.rate = "5 apples" has',
+        'path.rtt = "9 weeks" has',
+        'flow[0].cc = "bbrr" is',
+    ):
+        assert text.count(part) == 1, (part, text)
+
+
+def test_a_design_that_does_not_exist_hides_no_mistake_of_the_scenario(file: Path) -> None:
+    file.write_text('scenario = "absent.toml"\ndesign = "latin"\n[over]\n"flow.cc" = ["bbr"]\n')
+    with pytest.raises(NarrowsError, match=r"no design `latin`(?s:.*)absent.toml: no such file"):
+        load(file)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "sweeps").iterdir()), ids=lambda file: file.stem)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from typing import IO
 
 from narrows.errors import OutputError, reason
 from narrows.runs.scenario import name_of
@@ -30,6 +34,38 @@ def check(*files: str | PathLike[str] | None) -> None:
             raise OutputError(f"{name_of(file)}: permission denied")
 
 
+def is_stream(file: str | PathLike[str]) -> bool:
+    """Is it a device, a pipe, or whatever stdout is, which takes what comes and cannot be replaced?"""
+    try:
+        about = Path(file).stat()
+    except OSError:
+        return False
+    return not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)) or _is_stdout(about)
+
+
+def _is_stdout(about: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(about, os.fstat(sys.stdout.fileno()))
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+@contextmanager
+def streaming(file: str | PathLike[str]) -> Iterator[IO[bytes]]:
+    """What is written goes to a device or a pipe as it comes; to stdout in the order of all that is printed.
+
+    Raises:
+        OSError: If it cannot be opened or written.
+    """
+    if _is_stdout(Path(file).stat()):
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with Path(file).open("wb") as opened:
+        yield opened
+
+
 def write(file: str | PathLike[str], content: str | bytes) -> None:
     """Writes a file; its folders are made.
 
@@ -41,6 +77,10 @@ def write(file: str | PathLike[str], content: str | bytes) -> None:
     content = content.encode() if isinstance(content, str) else content
     try:
         target = Path(file)
+        if is_stream(file):
+            with streaming(file) as opened:
+                opened.write(content)
+            return
         if target.exists() and not (target.is_file() and os.access(target.resolve().parent, os.W_OK)):
             target.write_bytes(content)
             return

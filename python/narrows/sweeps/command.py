@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from narrows import output
 from narrows.errors import OutputError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
@@ -95,7 +96,7 @@ def _span(seconds: float) -> str:
     "--table",
     "table_file",
     type=click.Path(dir_okay=False),
-    help="All rows into one file, Parquet or CSV by its name. Example: --table rows.csv",
+    help="All rows into one file, Parquet or CSV by its name; a pipe gets CSV. Example: --table rows.csv",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json | jq .failed"
@@ -112,7 +113,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     """
     from narrows.sweeps.file import load  # noqa: PLC0415 - only this command needs all that
 
-    if table_file is not None and not table_file.endswith((".parquet", ".csv")):
+    if table_file is not None and not table_file.endswith((".parquet", ".csv")) and not output.is_stream(table_file):
         raise click.BadParameter("name a .parquet or a .csv: --table rows.csv", param_hint="--table")
     asked = load(file, into)
     count = Count(quiet=quiet or as_json)
@@ -139,10 +140,17 @@ def _write(rows: pa.Table, file: str) -> None:
 
     from narrows.storage.durable import replacing  # noqa: PLC0415
 
+    def put(into: Any) -> None:  # noqa: ANN401 - a name or an open file
+        (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, into)
+
     target = Path(file).resolve()
     try:
+        if output.is_stream(file):
+            with output.streaming(file) as opened:
+                put(opened)
+            return
         with replacing(target.parent, target.name) as part:
-            (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, str(part))
+            put(str(part))
     except OSError as error:
         raise OutputError(f"{file}: {reason(error)}") from error
 

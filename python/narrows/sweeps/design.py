@@ -12,7 +12,7 @@ import random
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,25 +59,39 @@ class Range:
 
 
 def _range(key: str, given: Mapping[str, Any]) -> Range:
-    known = {"from", "to", "scale", "steps"}
-    if unknown := sorted(set(given) - known):
-        raise NarrowsError(f"`{key}`: a range has no `{unknown[0]}`; it has from, to, scale and steps")
-    if not {"from", "to"} <= set(given):
-        raise NarrowsError(f'`{key}`: a range needs both ends: {{ from = "1ms", to = "200ms" }}')
-    low, unit = _number(key, given["from"])
-    high, other = _number(key, given["to"])
-    if unit != other:
-        raise NarrowsError(f"`{key}`: from is in `{unit or 'nothing'}` and to in `{other or 'nothing'}`; use one unit")
-    scale = given.get("scale", "linear")
+    """The range that is written as a table; every mistake in it is reported at once.
+
+    Raises:
+        NarrowsError: If it is none.
+    """
+    wrong = [
+        f"`{key}`: a range has no `{name}`; it has from, to, scale and steps"
+        for name in sorted(set(given) - {"from", "to", "scale", "steps"})
+    ]
+    ends: list[tuple[float, str]] = []
+    if {"from", "to"} <= set(given):
+        for end in ("from", "to"):
+            try:
+                ends.append(_number(key, given[end]))
+            except NarrowsError as error:
+                wrong.append(str(error))
+    else:
+        wrong.append(f'`{key}`: a range needs both ends: {{ from = "1ms", to = "200ms" }}')
+    scale, number = given.get("scale", "linear"), given.get("steps")
     if scale not in {"linear", "log"}:
-        raise NarrowsError(f'`{key}`: there is no scale `{scale}`; write scale = "log" or "linear"')
-    if not low < high:
-        raise NarrowsError(f"`{key}`: from has to be less than to")
-    if scale == "log" and low <= 0:
-        raise NarrowsError(f"`{key}`: a logarithmic range begins above 0")
-    number = given.get("steps")
+        wrong.append(f'`{key}`: there is no scale `{scale}`; write scale = "log" or "linear"')
+    if len(ends) == 2:  # noqa: PLR2004 - both ends
+        (low, unit), (high, other) = ends
+        if unit != other:
+            wrong.append(f"`{key}`: from is in `{unit or 'nothing'}` and to in `{other or 'nothing'}`; use one unit")
+        elif not low < high:
+            wrong.append(f"`{key}`: from has to be less than to")
+        if scale == "log" and low <= 0:
+            wrong.append(f"`{key}`: a logarithmic range begins above 0")
     if number is not None and not (isinstance(number, int) and 2 <= number <= _MOST):  # noqa: PLR2004 - both ends
-        raise NarrowsError(f"`{key}`: steps is a whole number from 2")
+        wrong.append(f"`{key}`: steps is a whole number from 2")
+    if wrong:
+        raise NarrowsError("\n".join(wrong))
     whole = all(isinstance(given[end], int) for end in ("from", "to"))
     return Range(key, low, high, unit, scale == "log", whole, number)
 
@@ -89,6 +103,18 @@ def _number(key: str, value: object) -> tuple[float, str]:
     if match is None:
         raise NarrowsError(f'`{key}`: {value!r} is no end of a range; write a number with its unit, "40ms"')
     return float(match[1]), match[2] or ""
+
+
+def _tried(key: str, values: object) -> list[Any]:
+    """Values of an axis that can be tried: those of a list, both ends of a range."""
+    if isinstance(values, Mapping):
+        ends = [values[end] for end in ("from", "to") if end in values]
+        with suppress(NarrowsError):
+            for end in ends:
+                _number(key, end)
+            return ends
+        return []
+    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else []
 
 
 @contextmanager
@@ -152,6 +178,24 @@ class Design:
             wrong[f"{self._len} cases: a sweep has from 1 to {_MOST}"] = None
         if wrong:
             raise NarrowsError("\n".join(wrong))
+
+    @classmethod
+    def of_right_axes(cls, axes: Any) -> Design | None:  # noqa: ANN401 - of a design that makes no sense
+        """A design of the values that can be tried although the design makes no sense; None where there are none.
+
+        >>> wrong = {"path.rate": ["1 apple"], "path.rtt": {"from": "9ms", "to": "1ms"}, "path rtt": ["1ms"]}
+        >>> Design.of_right_axes(wrong).ends()
+        [{'path.rate': '1 apple', 'path.rtt': '9ms'}, {'path.rate': '1 apple', 'path.rtt': '1ms'}]
+        """
+        rows = [axes] if isinstance(axes, Mapping) else axes if isinstance(axes, Sequence) else []
+        found: dict[str, list[Any]] = {}
+        for row in rows:
+            for key, values in row.items() if isinstance(row, Mapping) else ():
+                with suppress(NarrowsError):
+                    steps(key)
+                    found.setdefault(key, []).extend(_tried(key, values) if row is axes else [values])
+        found = {key: values for key, values in found.items() if values}
+        return cls("grid", found) if found and math.prod(map(len, found.values())) <= _MOST else None
 
     @property
     def keys(self) -> list[str]:

@@ -24,6 +24,7 @@ from narrows import _core
 from narrows.errors import NarrowsError, ScenarioError
 from narrows.runs.scenario import Flow, Scenario, kind_of, name_of, text_of
 from narrows.runs.scenario import Path as NetworkPath
+from narrows.runs.scenario import load as load_scenario
 from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 
@@ -50,6 +51,11 @@ def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
     over = _over(given, kind, wrong)
     seeds, cases, design_seed = (_number(given, key, usual, wrong) for key, usual in _NUMBERS.items())
     if over is None:
+        if named:
+            try:
+                load_scenario(Path(file).parent / given["scenario"])
+            except NarrowsError as error:
+                wrong += str(error).split("\n")
         raise NarrowsError(_placed(name, wrong))
     try:
         found = sweep(

@@ -216,11 +216,14 @@ class Sweep:
                     rows, landed = [], time.monotonic()
                 tell(done, len(self.failures), planned)
         finally:
-            # What is finished is kept, also when this ends early.
-            store.add(rows)
-            close = getattr(outcomes, "close", None)
-            if close is not None:
-                close()
+            try:
+                # What is finished is kept, also when this ends early.
+                store.add(rows)
+            finally:
+                # Also where a full disk takes no more rows, the processes end with this.
+                close = getattr(outcomes, "close", None)
+                if close is not None:
+                    close()
         return elsewhere
 
     def _wait(self, store: Store, claims: Claims, elsewhere: set[str], tell: Progress) -> None:
@@ -436,6 +439,13 @@ def sweep(
         plan = Design(kind, over, cases=cases, seed=design_seed)
     except NarrowsError as error:
         wrong.append(str(error))
+        right = Design.of_right_axes(over)
+        if base and right is not None:
+            # Mistakes of ranges do not hide those of values.
+            try:
+                Sweep(base, right, (1,)).check()
+            except NarrowsError as also:
+                wrong.append(str(also))
     if plan is not None and _SEED in plan.keys:
         wrong.append("`seed` is no key to vary; every case is run with each seed: seeds = [1, 2, 3]")
     if wrong or plan is None:
