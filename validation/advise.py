@@ -42,7 +42,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import Any
 
 import narrows as nw
@@ -51,7 +51,8 @@ from narrows.advise import Asked, Kernel, candidates, kernel, measured, search, 
 from narrows.advise.search import ROUNDS, Found
 from narrows.advise.trial import RIVAL, Trial, play
 from narrows.advise.utility import utility
-from narrows.advise.verdict import FIGURES, T_90, claim, decide, effects
+from narrows.advise.verdict import FIGURES, claim, decide, effects
+from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
 from narrows.measure.simulated import Plan, measure
 from validation import advise_linux, advise_live
@@ -225,7 +226,7 @@ def ahead(of: Recorded, cares: Sequence[str], one: str, other: str) -> tuple[flo
     more = [a - b for a, b in zip(of_run[one], of_run[other], strict=True)]
     if len(more) < 2:  # noqa: PLR2004
         return None
-    reach = T_90[min(len(more) - 1, len(T_90)) - 1] * stdev(more) / math.sqrt(len(more))
+    reach = half_width(0.9, of_independent(more))
     return math.expm1(fmean(more) - reach), math.expm1(fmean(more) + reach)
 
 

@@ -52,7 +52,7 @@ def test_figures_are_means_over_seeds_with_their_intervals() -> None:
         for name in ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain"):
             values = [getattr(laps[nth], name) for laps in alone]
             assert getattr(lap, name) == pytest.approx(fmean(values))
-            half = 3.18 * stdev(values) / 2
+            half = 3.182446 * stdev(values) / 2
             low, high = lap.intervals[name]
             assert low == pytest.approx(max(0.0, fmean(values) - half))
             assert high == pytest.approx(fmean(values) + half) or high == LIMITS[name]

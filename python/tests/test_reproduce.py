@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 from narrows.cli import main
-from narrows.reproduce import maps, page
+from narrows.reproduce import losses, maps, page
 from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab
 from narrows.reproduce.maps import published_gains
@@ -95,6 +95,38 @@ def test_a_bisection_that_finds_nothing_says_so() -> None:
     assert "1 could not be determined" in page.verdict([found])
     assert f"*gain 1.5, likewise*: {why['law-1.5']}." in page.markdown([found], "x")
     assert next(one for one in found.json()["checks"] if one["id"] == "law-1.5")["reason"] == why["law-1.5"]
+
+
+class Steep(Lab):
+    """Every flow has all of the path below a loss, and nothing above it."""
+
+    def __init__(self, falls: float) -> None:
+        """Below this loss, in %."""
+        super().__init__(quick=True)
+        self.falls = falls
+        self.tried: set[float] = set()
+
+    def play(self, cases: Mapping[Any, Any], **_: Any) -> dict[Any, Any]:  # noqa: ANN401 - as `Lab.play`
+        """Without running any."""
+        out = {}
+        for key in cases:
+            loss = key[1] if isinstance(key, tuple) else 0.0
+            if isinstance(key, tuple) and key[0] == "law-1.25":
+                self.tried.add(loss)
+            out[key] = [{"flows": [{"goodput_mbit": 100.0 if loss < self.falls else 0.0}]}]
+        return out
+
+
+def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -> None:
+    # Around 20 %, four points of 1.5 % each side, and as many further out each time: beyond 44 % with the fourth.
+    assert losses._WIDENED == 4
+    lab = Steep(45.0)
+    assert losses.cliff(lab)["law-1.25"] == pytest.approx(45.0, abs=1.5)
+    assert max(lab.tried) == pytest.approx(50.0)
+    assert "law-1.25" not in lab.failed
+    lab = Steep(51.0)
+    losses.cliff(lab)
+    assert lab.failed["law-1.25"] == "not found: half of the rate passes nowhere between 14 and 50 % of loss"
 
 
 def test_a_quick_run_does_not_ask_for_explanations() -> None:

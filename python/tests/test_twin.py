@@ -161,6 +161,11 @@ def test_a_search_has_a_ceiling_and_says_that_it_was_reached(monkeypatch: pytest
     down = infer(seen, chance=True).ways["down"]
     assert down.sure == "cannot tell"
     assert down.why == "the search reached its ceiling of 10 thousand simulated packets"
+    # Two directions that are loaded one after the other have a half each.
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB"))
+    apart = infer(measure(path, Plan(streams=2, load_s=3.0)))
+    told = {way.why for way in apart.ways.values()}
+    assert told == {"the search reached its ceiling of 5 thousand simulated packets"}
     assert all(budget.reached and budget.spent <= 10_000 for budget in spent)
     assert down.rate.value is None
     assert down.rate.holds(10)

@@ -19,6 +19,7 @@ from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.trial import OF_CARE, RIVAL, Trial, packets, page_seconds, play, side
 from narrows.advise.utility import utility
+from narrows.compare.inference import student
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 
@@ -36,9 +37,6 @@ GUARDED = 2.0
 
 SPARED = 2 / 3
 """unless CUBIC keeps so much of what it has among its own: then most of that it could not use."""
-
-T_90 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78)
-"""Student's t that nine of ten lie within, by degrees of freedom; the last one for more."""
 
 Values = dict[str, float | None]
 
@@ -177,7 +175,7 @@ def surely(found: Found, key: str) -> float:
     # Variants are what may be, no sample of it: only what differs within one is chance.
     spread = math.fsum((x - fmean(of)) ** 2 for of in by_variant.values() for x in of) / free
     error = math.sqrt(spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items()))
-    return math.expm1(gain - T_90[min(free, len(T_90)) - 1] * error)
+    return math.expm1(gain - student(0.9, free) * error)
 
 
 Tell = Callable[[str, float, float], object]

@@ -18,7 +18,7 @@ from typing import Any
 from narrows.advise import sensitivity
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate, Kernel, lacking
-from narrows.advise.search import PLAIN, T_90, Found, surely
+from narrows.advise.search import PLAIN, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
 from narrows.registry import paced
 from narrows.storage.provenance import evidence
@@ -497,7 +497,6 @@ def commands(asked: Asked, choice: Candidate, has: Kernel) -> list[str]:
 __all__ = [
     "FIGURES",
     "RIVAL",
-    "T_90",
     "Advice",
     "Effect",
     "Price",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 _FRACTION_STEPS = 1000
 _TINY = 1e-300
@@ -98,22 +99,30 @@ def p_value(distance: float, estimate: Estimate) -> float:
     return _beta(estimate.freedom / 2, 0.5, estimate.freedom / (estimate.freedom + t * t))
 
 
-def half_width(level: float, estimate: Estimate) -> float:
-    """Half of the confidence interval of this level.
+@cache
+def student(level: float, freedom: float) -> float:
+    """Student's t: what lies within so many standard errors of zero has this probability.
 
-    >>> round(half_width(0.95, Estimate(1.0, 4)), 3)
-    2.776
+    >>> [round(student(0.95, freedom), 2) for freedom in (1, 4, 30)], round(student(0.9, 12), 2)
+    ([12.71, 2.78, 2.04], 1.78)
     """
-    if estimate.error <= 0:
-        return 0.0
-    unit = Estimate(1.0, estimate.freedom)
+    unit = Estimate(1.0, freedom)
     low, high = 0.0, 1.0
     while p_value(high, unit) > 1 - level and high < 1e12:  # noqa: PLR2004 - beyond any quantile here
         high *= 2
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if p_value(middle, unit) > 1 - level else (low, middle)
-    return high * estimate.error
+    return high
+
+
+def half_width(level: float, estimate: Estimate) -> float:
+    """Half of the confidence interval of this level.
+
+    >>> round(half_width(0.95, Estimate(1.0, 4)), 3)
+    2.776
+    """
+    return student(level, estimate.freedom) * estimate.error if estimate.error > 0 else 0.0
 
 
 def holm(p_values: Sequence[float], alpha: float) -> list[tuple[bool, float]]:

@@ -423,19 +423,19 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
         alike.setdefault(one.guess.kind, one.distance)
     if chosen is None:
         why = "the simulator could not play this load"
-        return _untold(seen, grain, _ceiling() if setting.budget.reached else why, alike)
+        return _untold(seen, grain, _ceiling(setting.budget) if setting.budget.reached else why, alike)
     best, sure_of = chosen
     guess = best.guess
     varies = None
     if seen.spread is not None and best.shown.spread is not None:
         varies = seen.spread > 2 * best.shown.spread + VARIES
     if sure_of.misfit and not varies:
-        return _untold(seen, grain, _ceiling() if setting.budget.reached else sure_of.why, alike)
+        return _untold(seen, grain, _ceiling(setting.budget) if setting.budget.reached else sure_of.why, alike)
     family = FAMILIES[guess.kind]
     other = min((f.distance for f in found if FAMILIES[f.guess.kind] != family), default=math.inf)
     sure, why = ("sure", "") if other - best.distance > CLEAR else ("likely", "another kind would show nearly the same")
     if setting.budget.reached:
-        sure, why = "likely", _ceiling()
+        sure, why = "likely", _ceiling(setting.budget)
     filled = guess.kind == "policer" or best.shown.rate_mbit > FILLED * guess.rate_mbit
     if filled and seen.busy_mbit is None and guess.kind != "policer":
         filled = _fills(seen, guess, sure_of, setting)
@@ -511,8 +511,10 @@ def _depth(guess: Guess, grain: Grain) -> Known:
     )
 
 
-def _ceiling() -> str:
-    number = f"{CEILING / 1e6:.0f} million" if CEILING >= 1e6 else f"{CEILING / 1e3:.0f} thousand"  # noqa: PLR2004
+def _ceiling(budget: Budget) -> str:
+    """Why a search ended, with the ceiling of this search: two directions that are searched apart have a half each."""
+    most = budget.most
+    number = f"{most / 1e6:.3g} million" if most >= 1e6 else f"{most / 1e3:.3g} thousand"  # noqa: PLR2004
     return f"the search reached its ceiling of {number} simulated packets"
 
 
@@ -528,7 +530,7 @@ def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way
 def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
     """The way with the likeliest of its losses by chance, and all that are possible."""
     if budget.reached:
-        return replace(way, loss=Known(None, 0.0, way.loss.high, _ceiling()))
+        return replace(way, loss=Known(None, 0.0, way.loss.high, _ceiling(budget)))
     depth = way.depth
     if way.family == "drop-tail" and not depth.why:
         depth = _depth(found.guess, grain)
@@ -576,11 +578,12 @@ def _both(
     together = both.Together(seen, plan, rtt_ms, seed)
     found = both.search(together, progress=progress)
     if found is None:
-        why = _ceiling() if together.budget.reached else f"the simulator could not play this load: {BOTH}"
+        unplayed = f"the simulator could not play this load: {BOTH}"
+        why = _ceiling(together.budget) if together.budget.reached else unplayed
         return {way: _untold(sign, grains[way], why, {}) for way, sign in seen.items()}
     wrong = next((d.why for d in found.doubts.values() if d.misfit), None)
     if wrong or together.budget.reached:
-        why = wrong or _ceiling()
+        why = wrong or _ceiling(together.budget)
         return {way: _untold(sign, grains[way], why, found.alike[way]) for way, sign in seen.items()}
     none = Known(None, why=BOTH)
     out: dict[Direction, Way] = {}

@@ -62,7 +62,3 @@ class Known:
     def json(self) -> Json:
         """The JSON object."""
         return {"value": short(self.value), "low": short(self.low), "high": short(self.high), "why": self.why}
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -73,7 +73,7 @@ def cliff(lab: Lab) -> dict[str, float]:
     around = {name: [middle + step * n for n in range(-points, points + 1)] for name, (_, _, middle) in laws.items()}
     got: dict[str, dict[float, float]] = {name: {} for name in laws}
     ours: dict[str, float] = {}
-    for _ in range(_WIDENED):
+    for _ in range(1 + _WIDENED):
         cases = {
             (name, loss): at(laws[name][0], loss, laws[name][1])
             for name, losses in around.items()

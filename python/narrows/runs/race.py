@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from os import PathLike
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows import _core
+from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
 from narrows.render import tables
 from narrows.runs.parallel import everywhere
@@ -50,10 +51,6 @@ APART, APART_MOST_S = 8, 5.0
 """Flows beside each other start within one of so many parts of the time, and within so many seconds."""
 
 _LARGEST_SEED = 2**64 - 1
-
-T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
-        2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04)  # fmt: skip
-"""Student's t that 95 % lie within, by degrees of freedom; 1.96 for more."""
 
 FIGURES = ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain", "fair_after_s")
 """The figures of a congestion control that differ from seed to seed."""
@@ -244,14 +241,13 @@ def interval(values: Sequence[float], most: float | None = None) -> tuple[float,
     """Student's 95 % confidence interval of the mean, from 0 to `most`; None of fewer than two values.
 
     >>> interval([1.0, 2.0, 3.0])
-    (0.0, 4.482...)
+    (0.0, 4.484...)
     >>> interval([2.0]) is None
     True
     """
     if len(values) < 2:  # noqa: PLR2004 - one has no spread
         return None
-    middle, free = fmean(values), len(values) - 1
-    half = (T_95[free - 1] if free <= len(T_95) else 1.96) * stdev(values) / math.sqrt(len(values))
+    middle, half = fmean(values), half_width(0.95, of_independent(values))
     high = middle + half
     return max(0.0, middle - half), high if most is None else min(high, most)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narrows import output
 from narrows.errors import OutputError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
+from narrows.storage import output
 
 if TYPE_CHECKING:
     import pyarrow as pa
