@@ -166,7 +166,13 @@ def test_a_rate_that_somebody_changed_is_named(space: Space) -> None:
     assert [row["is"] for row in json.loads(verified.stdout)["drifted"]] == [["tbf 1: root rate 9000kbit"]]
     refused = space.tune("revert")
     assert refused.returncode == 1
-    assert "tbf 1: root rate 9000kbit" in refused.stderr
+    # A sentence, with the queue discipline as `tc qdisc show` prints it.
+    assert refused.stderr.startswith(
+        f"qdisc:{DEVICE}:root: is qdisc tbf 1: root rate 9000kbit now, which narrows did not make; before it was qdisc "
+    )
+    assert "to put everything back over that: narrows tune revert" in refused.stderr
+    assert "--force" in refused.stderr
+    assert "[" not in refused.stderr
     space.done("revert", "--force")
 
 
@@ -178,7 +184,7 @@ def test_options_that_somebody_changed_are_not_told_as_the_same(space: Space) ->
     space.run(*f"tc qdisc replace dev {DEVICE} root handle 7: pfifo limit 78".split())
     refused = space.tune("revert")
     assert refused.returncode == 1
-    assert "with other options than narrows found or made" in refused.stderr
+    assert "is qdisc pfifo 7: root now, with other options than narrows found or made" in refused.stderr
     space.done("revert", "--force")
     assert "limit 77p" in space.run("tc", "qdisc", "show", "dev", DEVICE)
 

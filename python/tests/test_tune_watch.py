@@ -13,6 +13,7 @@ import pytest
 from test_tune_host import WMEM, Json, Space, change, everything, plan, queue, space, waited
 
 from narrows.host.live import HOST
+from narrows.tune.verify import verified_lines
 
 __all__ = ["space"]
 
@@ -35,6 +36,11 @@ def watchers(journal: str) -> list[int]:
         if b"watch" in words and journal.encode() in words and state != "Z":
             found.append(int(process.name))
     return sorted(found)
+
+
+def state(process: int) -> str:
+    """`T` where it is stopped (proc_pid_stat(5))."""
+    return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
 
 
 def killed(processes: list[int]) -> None:
@@ -100,6 +106,29 @@ def test_where_nobody_watches_any_more_verify_says_so_and_a_late_confirm_is_refu
     assert "has booted since" in booted.stderr
     space.done("revert")
     assert space.seen() == before
+
+
+def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> None:
+    done = space.done("apply", "--confirm-within", "1h", plan=plan(buffers(space)))
+    both = watchers(done["id"])
+    os.kill(both[0], signal.SIGSTOP)
+    assert waited(lambda: state(both[0]) == "T")
+    found = space.done("verify")
+    assert found["watched"]
+    assert {one["pid"]: one["state"] for one in found["watchers"]} == {both[0]: "stopped", both[1]: "running"}
+    os.kill(both[1], signal.SIGSTOP)
+    assert waited(lambda: state(both[1]) == "T")
+    left = space.tune("verify")
+    assert left.returncode == 1
+    found = json.loads(left.stdout)
+    assert (found["so"], found["watched"]) == (True, False)
+    (told,) = [line for line in verified_lines(found) if line.startswith("Careful")]
+    assert f"are stopped, and nothing undoes it while they are (kill -CONT {both[0]} {both[1]} lets them go on)" in told
+    for process in both:
+        os.kill(process, signal.SIGCONT)
+    assert waited(lambda: {state(process) for process in both} <= {"S", "R", "D"})
+    assert space.done("verify")["watched"]
+    space.done("revert")
 
 
 def test_told_to_end_it_undoes_it_at_once_and_says_so_in_the_log(space: Space) -> None:

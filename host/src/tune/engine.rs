@@ -52,6 +52,15 @@ fn shown(change: &Change, value: &Value) -> Value {
     }
 }
 
+/// The same within a sentence: queue disciplines as `tc` prints them.
+fn said(change: &Change, value: &Value) -> String {
+    match (&change.what, shown(change, value)) {
+        (What::Qdisc(..), _) => qdisc::Tree::from_json(value).unwrap_or_default().as_tc(),
+        (_, Value::String(text)) => text,
+        (_, other) => other.to_string(),
+    }
+}
+
 /// Reads what is, and refuses what would be odd; nothing is changed. Answers the changes to be made and those that need none.
 fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostError> {
     let (mut entries, mut already, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
@@ -267,7 +276,7 @@ fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, Host
         change.make(world).map_err(broken)?;
         let after = change.live(world).map_err(broken)?;
         if !change.reached(&after) {
-            let text = format!("{}: was set, and is {} all the same", change.id, shown(change, &after));
+            let text = format!("{}: was set, and is {} all the same", change.id, said(change, &after));
             return Err(HostError::Broken(text));
         }
         done.push(json!({ "id": change.id, "before": shown(change, &entry.before), "after": shown(change, &after) }));
@@ -393,12 +402,12 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     for entry in &journal.entries {
         if let Some(live) = foreign(entry, journal, world)? {
             let change = &entry.change;
-            let (is, was) = (shown(change, &live), shown(change, &entry.before));
+            let (is, was) = (said(change, &live), said(change, &entry.before));
             let id = &change.id;
             list.push(if is == was {
-                format!("{id}: is {is} now with other options than narrows found or made")
+                format!("{id}: is {is} now, with other options than narrows found or made")
             } else {
-                format!("{id}: is {is} now, which narrows did not make; it was {was}")
+                format!("{id}: is {is} now, which narrows did not make; before it was {was}")
             });
         }
     }
@@ -407,7 +416,8 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     }
     let list = list.join("\n");
     Err(HostError::Broken(format!(
-        "{list}\n    nothing was put back; with --force it is, over that"
+        "{list}\n    nothing was put back; to put everything back over that: {} --force",
+        world.command("revert")
     )))
 }
 
@@ -463,8 +473,8 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
     Err(format!(
         "{}: is {} and was {}",
         change.id,
-        shown(change, &after),
-        shown(change, &entry.before)
+        said(change, &after),
+        said(change, &entry.before)
     ))
 }
 
@@ -662,6 +672,7 @@ pub fn verify(world: &World) -> Answer {
         _ => Value::Null,
     };
     let unconfirmed = top.phase == Phase::Unconfirmed;
+    let watching = unconfirmed.then(|| watch::Watching::of(&top.id, store.is_watched()));
     Ok(json!({
         "so": drifted.is_empty(),
         "right": right,
@@ -673,7 +684,8 @@ pub fn verify(world: &World) -> Answer {
         "unconfirmed": unconfirmed,
         "remaining_s": if unconfirmed { top.deadline.as_ref().and_then(Deadline::remains) } else { None },
         // Somebody must be there to undo it: a journal that waits for nobody is not waited for.
-        "watched": unconfirmed.then(|| store.is_watched()),
+        "watched": watching.as_ref().map(watch::Watching::works),
+        "watchers": watching.as_ref().map(watch::Watching::to_json),
         "booted": top.is_of_another_boot(),
         "confirm": world.command("confirm"),
         "revert": world.command("revert"),

@@ -46,6 +46,17 @@ impl Node {
         let (handle, parent) = (shown(self.handle), shown(self.parent));
         format!("{} {handle} {parent}{}", self.kind, rate.unwrap_or_default())
     }
+    /// The beginning of its line in `tc qdisc show`: `qdisc pfifo 20: parent 1:20`.
+    fn as_tc(&self) -> String {
+        let place = match (self.parent, self.parent >> 16) {
+            (ROOT, _) => "root".to_string(),
+            (minor, 0) => format!("parent :{minor:x}"),
+            (parent, _) => format!("parent {}", shown(parent)),
+        };
+        let rate = shape::printed(&self.kind, &self.options).map(|rate| format!(" {rate}"));
+        let (kind, handle) = (&self.kind, shown(self.handle));
+        format!("qdisc {kind} {handle} {place}{}", rate.unwrap_or_default())
+    }
 }
 
 /// Everything on a device's way out.
@@ -215,6 +226,14 @@ impl Tree {
             classes: list(&value["classes"])?,
             filters: usize::try_from(value["filters"].as_u64()?).ok()?,
         })
+    }
+    /// As `tc qdisc show` prints it, in one line.
+    pub fn as_tc(&self) -> String {
+        let lines: Vec<String> = self.queues.iter().map(Node::as_tc).collect();
+        if lines.is_empty() {
+            return "no queue discipline".to_string();
+        }
+        lines.join("; ")
     }
     /// What hangs on `parent`; of a root that the kernel made, its leaves hang on `:1` and so on.
     pub fn at(&self, parent: u32) -> Option<&Node> {
@@ -403,6 +422,25 @@ mod tests {
         for odd in ["", "1", "x:1", "12345:", "1:2:3", "+1:2"] {
             assert_eq!(handle(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn a_tree_is_printed_as_tc_prints_it() {
+        let tree = Tree {
+            queues: vec![
+                node("htb", 0x10000, ROOT),
+                node("pfifo", 0x200000, 0x10020),
+                node("fq_codel", 0, 1),
+            ],
+            ..Tree::default()
+        };
+        let lines = [
+            "qdisc htb 1: root",
+            "qdisc pfifo 20: parent 1:20",
+            "qdisc fq_codel 0: parent :1",
+        ];
+        assert_eq!(tree.as_tc(), lines.join("; "));
+        assert_eq!(Tree::default().as_tc(), "no queue discipline");
     }
 
     #[test]

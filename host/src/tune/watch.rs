@@ -1,8 +1,8 @@
 //! The dead-man switch: two processes of its own that undo everything unless somebody confirms in time.
 //!
 //! Each of them undoes it, whichever comes first, and each forks a new one where the other was killed: `kill -9` of one of
-//! them changes nothing. Where both are killed at once, `verify` reports that nobody watches. An undo leaves a line in
-//! `undone.log` beside the journal, and one in the system's log.
+//! them changes nothing. Where both are killed at once, or stopped (SIGSTOP), `verify` reports that nobody watches. An undo
+//! leaves a line in `undone.log` beside the journal, and one in the system's log.
 //!
 //! It is started, and has said that it is there, before anything is changed. It belongs to no terminal and to no parent, so the end of
 //! the session in which the change was made (by that change, perhaps) does not end it. Told to end (SIGTERM), it undoes at once.
@@ -13,7 +13,7 @@ use super::netns::Namespace;
 use super::place;
 use super::world::World;
 use crate::{sys, HostError};
-use serde_json::json;
+use serde_json::{json, Value};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -82,6 +82,51 @@ fn paired() -> std::io::Result<(UnixStream, bool)> {
     }
     let second = place::fork()?;
     Ok((if second { theirs } else { ours }, second))
+}
+
+/// The processes that watch a journal, as `/proc` shows them.
+#[derive(Debug)]
+pub struct Watching {
+    held: bool,
+    processes: Vec<(u32, &'static str)>,
+}
+
+impl Watching {
+    /// Those of the journal `id`; `held`: some process holds the file that only they hold.
+    pub fn of(id: &str, held: bool) -> Watching {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut processes: Vec<_> = pids.filter_map(|pid| Some((pid, state_of(pid, id)?))).collect();
+        processes.sort_unstable();
+        Watching { held, processes }
+    }
+    /// Is one of them left that can undo it? In another process namespace they are not seen, and what they hold decides.
+    pub fn works(&self) -> bool {
+        self.held && (self.processes.is_empty() || self.processes.iter().any(|(_, state)| *state == RUNNING))
+    }
+    /// Their ids and states.
+    pub fn to_json(&self) -> Value {
+        let one = |(pid, state): &(u32, &str)| json!({ "pid": pid, "state": state });
+        self.processes.iter().map(one).collect()
+    }
+}
+
+const RUNNING: &str = "running";
+
+/// Whether a process runs, or was stopped; `None`: it watches no such journal.
+fn state_of(pid: u32, id: &str) -> Option<&'static str> {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let has = |wanted: &str| words.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes());
+    if !(has("watch") && has(id)) {
+        return None;
+    }
+    // Behind the name, in which anything may stand (proc_pid_stat(5)). A zombie has closed its files.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    match stat.rsplit_once(')')?.1.trim_start().chars().next()? {
+        'T' | 't' => Some("stopped"),
+        'Z' | 'X' => Some("zombie"),
+        _ => Some(RUNNING),
+    }
 }
 
 fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostError> {

@@ -48,9 +48,13 @@ def _waits(found: Json) -> str:
         return f"It was not confirmed before the host booted, and cannot be any more: {revert}"
     if not found["watched"]:
         keep = f"keep it with {confirm}, or undo it with" if left > 0 else "it is too late to confirm it; undo it with"
-        return (
-            f"Careful: the processes that would undo it were killed, and nothing undoes it by itself: {keep} {revert}"
+        stopped = [str(one["pid"]) for one in found.get("watchers") or [] if one["state"] == "stopped"]
+        why = (
+            f"are stopped, and nothing undoes it while they are (kill -CONT {' '.join(stopped)} lets them go on)"
+            if stopped
+            else "were killed, and nothing undoes it by itself"
         )
+        return f"Careful: the processes that would undo it {why}: {keep} {revert}"
     if left <= 0:
         return "Its time has passed, and it is being undone."
     return f"It waits to be confirmed, and is undone in {left:.0f} s otherwise: {confirm}"
