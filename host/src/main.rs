@@ -44,7 +44,6 @@ FILE: a scenario; stdin without one, or for -.
 ";
 
 const WRONG: u8 = 2;
-const STOPPED: u8 = 130;
 
 #[derive(Default)]
 enum Interval {
@@ -387,7 +386,7 @@ fn answer(result: Result<(), HostError>) -> ExitCode {
         Err(error) => {
             narrows_host::terminal::say(&error);
             match error {
-                HostError::Stopped => ExitCode::from(STOPPED),
+                HostError::Stopped => ExitCode::from(sys::stopped_code()),
                 HostError::Missing(_) | HostError::Unlike(_) => ExitCode::from(WRONG),
                 _ => ExitCode::FAILURE,
             }

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// What a call of the kernel answered: negative is an error.
 fn answer(result: c_int) -> io::Result<c_int> {
@@ -329,8 +329,12 @@ static SAME_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// For so long, ns.
 const SAME: u64 = 1_000_000_000;
 
-extern "C" fn stop(_signal: c_int) {
+/// The last of the signals that have come; 0: none has.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn stop(signal: c_int) {
     if monotonic() >= SAME_UNTIL.load(Ordering::Relaxed) {
+        SIGNAL.store(signal, Ordering::Relaxed);
         STOPPED.store(true, Ordering::Relaxed);
     }
 }
@@ -369,6 +373,17 @@ pub fn end_with_parent() {
 /// Has one of the signals come?
 pub fn stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
+}
+
+/// The exit code of a process that was stopped: 128 and the number of the signal; of Ctrl-C where none came.
+pub fn stopped_code() -> u8 {
+    /// Exit codes of a program that a signal ended, as shells have them, begin behind this.
+    const SIGNALLED: c_int = 128;
+    let signal = match SIGNAL.load(Ordering::Relaxed) {
+        0 => libc::SIGINT,
+        signal => signal,
+    };
+    u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX)
 }
 
 /// The request to stop has been seen, and what follows is to be done in peace. One more is obeyed again, but not at once: a terminal

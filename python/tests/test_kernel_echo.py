@@ -63,7 +63,7 @@ def test_the_kernel_answers_until_the_process_ends_however_it_does(end: signal.S
             assert taken.returncode == 2
             assert "another XDP program" in taken.stderr
             server.send_signal(end)
-            assert server.wait(5) == (-9 if end == signal.SIGKILL else 130)
+            assert server.wait(5) == (-9 if end == signal.SIGKILL else 128 + end)
         finally:
             server.kill()
         # The kernel takes it off when the last descriptor is gone, a moment after the process is.

@@ -318,6 +318,13 @@ def test_who_says_nothing_is_shown_out_and_shuts_nobody_out() -> None:
         assert told["dropped_full_total"] + told["dropped_timeout_total"] >= 600
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_its_exit_code_is_that_of_the_signal(how: signal.Signals) -> None:
+    with far_end() as (_, child):
+        child.send_signal(how)
+        assert child.wait(10) == 128 + how
+
+
 def test_limits_are_kept_and_ctrl_c_ends_it() -> None:
     with far_end("--rate", "30Mbit", "--clients", "1", "--duration", "5s") as (port, child):
         for test in ("tcp_up", "tcp_down"):
