@@ -243,6 +243,11 @@ impl Emulator {
     }
     /// Passes packets between the devices, that at NEAR and those at the ports that follow, until it is told to stop.
     pub fn run(&mut self, devices: &[&OwnedFd], clock: Clock, stop: &AtomicBool) -> io::Result<Seen> {
+        let (seen, ended) = self.pass(devices, clock, stop);
+        ended.map_or(Ok(seen), Err)
+    }
+    /// The same; answers what was seen also where an error ended it.
+    pub fn pass(&mut self, devices: &[&OwnedFd], clock: Clock, stop: &AtomicBool) -> (Seen, Option<io::Error>) {
         sys::prefer(-20);
         let lateness = Lateness::new(sys::real_time(20), self.rate);
         let mut passage = Passage {
@@ -258,10 +263,11 @@ impl Emulator {
             lateness,
             e: self,
         };
-        while !stop.load(Ordering::Relaxed) {
-            passage.turn()?;
+        let mut ended = None;
+        while ended.is_none() && !stop.load(Ordering::Relaxed) {
+            ended = passage.turn().err();
         }
-        Ok(passage.seen())
+        (passage.seen(), ended)
     }
 }
 
@@ -431,6 +437,8 @@ impl Passage<'_> {
                 // A host that has no room drops; anything else is the end.
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.lateness.refused += 1,
+                    // As on every path, what is for a host whose interface is down is lost.
+                    Some(libc::EIO) => self.lateness.down += 1,
                     _ => return Err(error),
                 }
             }

@@ -32,6 +32,10 @@ pub struct Lateness {
     pub foreign: u64,
     /// Packets that a device did not take.
     pub refused: u64,
+    /// Packets that did not arrive because their host's device was down.
+    pub down: u64,
+    /// Why no packet passed any more before the run was over.
+    pub ended: Option<String>,
 }
 
 impl Lateness {
@@ -48,6 +52,8 @@ impl Lateness {
             cpu_ns: 0,
             foreign: 0,
             refused: 0,
+            down: 0,
+            ended: None,
         }
     }
     /// `frame` was due at `port` at `at` and is written now.
@@ -190,6 +196,17 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     if seen.refused > 0 {
         why.push(format!("the hosts did not take {} packets: more memory", seen.refused));
     }
+    if seen.down > 0 {
+        why.push(format!(
+            "a host's device was down, and {} packets did not arrive there: ip link set e0 up",
+            seen.down
+        ));
+    }
+    if let Some(ended) = &seen.ended {
+        why.push(format!(
+            "no packet passed any more, as after a host's device was deleted: {ended}"
+        ));
+    }
     if seen.real_time && seen.gaps > 0 {
         why.push(format!(
             "the kernel kept the real-time thread from running {} times (up to {:.0} ms): a lower rate, or kernel.sched_rt_runtime_us=-1",
@@ -197,6 +214,12 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
             seen.longest.as_ms()
         ));
     }
+    // Nothing was late because nothing passed: that says nothing about this machine.
+    let nothing = why.is_empty() && seen.late.count() == 0;
+    if nothing {
+        why.push("no packet crossed the path".to_string());
+    }
+    let trusted = if nothing { Value::Null } else { json!(why.is_empty()) };
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load
         .split_whitespace()
@@ -204,14 +227,14 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         .and_then(|x| x.parse().ok())
         .unwrap_or(0.0);
     json!({
-        "trusted": why.is_empty(),
+        "trusted": trusted,
         "why": why,
         "packets": seen.late.count(),
         "lateness_us": {
             "p50": shown(at(0.5)), "p99": shown(at(0.99)), "p99_9": shown(at(0.999)), "max": shown(us(seen.most)),
         },
         "rate_error": { "windows": windows, "mean": shown(mean), "sd": shown(sd), "worst": shown(worst) },
-        "device": { "qdisc": on.qdisc, "queue_packets": crate::space::QUEUE, "overflow": on.overflow, "refused": seen.refused },
+        "device": { "qdisc": on.qdisc, "queue_packets": crate::space::QUEUE, "overflow": on.overflow, "refused": seen.refused, "down": seen.down },
         "writes": { "asked": on.writes.asked, "late": on.writes.late },
         "foreign_packets": seen.foreign,
         "late_wakeups": { "over_40_ms": seen.gaps, "longest_ms": shown(seen.longest.as_ms()) },
@@ -284,5 +307,23 @@ mod tests {
         kept.woke(Time::ZERO, Time::ZERO + Span::ms(50));
         kept.refused = 1;
         assert_eq!(reasons(&kept, &on(Span::ms(20))), 2);
+        (kept.down, kept.ended) = (1, Some("no such device".into()));
+        assert_eq!(reasons(&kept, &on(Span::ms(20))), 4);
+    }
+
+    #[test]
+    fn without_a_packet_nobody_can_tell() {
+        let calm = Conditions {
+            overflow: 0,
+            ..on(Span::ms(20))
+        };
+        let told = confess(&Lateness::new(true, Rate::mbit(80)), &calm);
+        assert_eq!(
+            (&told["trusted"], &told["why"]),
+            (&Value::Null, &json!(["no packet crossed the path"]))
+        );
+        let mut refused = Lateness::new(true, Rate::mbit(80));
+        refused.refused = 1;
+        assert_eq!(confess(&refused, &calm)["trusted"], false);
     }
 }

@@ -237,18 +237,18 @@ pub fn run(
             let (emulator, stop) = (&mut emulator, &stop);
             // In the order of the path's ports.
             let devices = [End::Far, End::Near].map(|end| &spaces[usize::from(end.host())].device);
-            scope.spawn(move || emulator.run(&devices, clock, stop))
+            scope.spawn(move || emulator.pass(&devices, clock, stop))
         };
         let ended = programs(scope, &spaces, front, beside, &passing);
         stop.store(true, Ordering::Relaxed);
-        let passed = passing
-            .join()
-            .unwrap_or_else(|_| Err(std::io::Error::other("its thread failed")));
-        (passed, ended)
+        (passing.join(), ended)
     });
     live::end_record(&mut emulator, writer)?;
     let (code, dropped) = ended?;
-    let passed = passed.map_err(HostError::failed("passing packets"))?;
+    let failed = |_| HostError::Failed("passing packets", std::io::Error::other("its thread failed"));
+    let (mut passed, error) = passed.map_err(failed)?;
+    // What was seen until then is worth having.
+    passed.lateness.ended = error.map(|error| error.to_string());
     Ok(told(
         &scenario,
         &emulator,
@@ -347,6 +347,16 @@ fn told(
     }
 }
 
+/// A time in ms with so many digits that one above zero is not shown as zero: times are whole nanoseconds.
+fn millis(ms: f64) -> String {
+    let digits = match ms {
+        _ if ms >= 1.0 || ms == 0.0 => 2,
+        _ if ms >= 0.001 => 3,
+        _ => 6,
+    };
+    format!("{ms:.digits$}")
+}
+
 impl HopFigures {
     /// As JSON: the figures of a run's queue, and what only a shell tells.
     fn to_json(&self) -> Value {
@@ -377,7 +387,7 @@ impl Seen {
         let mut lines = Vec::new();
         for hop in &self.queues {
             let told = hop.to_json();
-            let ms = |q: &str| told["delay_ms"][q].as_f64().map_or("-".into(), |x| format!("{x:.2}"));
+            let ms = |q: &str| told["delay_ms"][q].as_f64().map_or("-".into(), millis);
             let counted = |n: u64, one: &str, several: &str| format!("{n} {}", if n == 1 { one } else { several });
             lines.push(format!(
                 "{} ({}, {}): {}, {}, {}, {}; queueing delay {} ms (p50), {} ms (p99)",
@@ -398,17 +408,32 @@ impl Seen {
         let told = &self.instruments;
         let late = told["lateness_us"]["p99"].as_f64().unwrap_or(0.0);
         let rate = told["rate_error"]["mean"].as_f64().unwrap_or(0.0) * 100.0;
-        let verdict = match told["why"].as_array().map(Vec::as_slice) {
-            Some([]) | None => "to be trusted".to_string(),
-            Some(why) => {
-                let why: Vec<&str> = why.iter().filter_map(Value::as_str).collect();
-                format!("not to be trusted: {}", why.join("; "))
-            }
+        let why: Vec<&str> = told["why"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let verdict = match told["trusted"].as_bool() {
+            Some(true) => "to be trusted".to_string(),
+            Some(false) => format!("not to be trusted: {}", why.join("; ")),
+            None => format!("cannot tell whether they are to be trusted: {}", why.join("; ")),
         };
         lines.push(format!(
             "instruments: {} packets, p99 {late:.0} us late, rate off by {rate:.2} %; {verdict}",
             told["packets"]
         ));
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_above_zero_is_not_shown_as_zero() {
+        let shown = [12.345, 0.0424, 0.000_999, 0.000_001, 0.0].map(millis);
+        assert_eq!(shown, ["12.35", "0.042", "0.000999", "0.000001", "0.00"]);
     }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import struct
 import subprocess
@@ -165,6 +166,49 @@ def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> Non
     for way, rate in (("down", 100), ("up", 5)):
         assert live.rate_mbit(way) == pytest.approx(simulated.rate_mbit(way), rel=0.1)
         assert live.rate_mbit(way) == pytest.approx(rate * 1448 / 1514, rel=0.1)
+
+
+def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict[str, Any], str]:
+    """The instruments of a shell in which `beside` runs at the far end, and its words."""
+    seen = tmp_path / "seen.json"
+    far = [word for line in beside for word in ("--far", line)]
+    done = shell("--rate", "20Mbit", "--json", seen, *far, command=command)
+    assert seen.stat().st_size > 0, done.stderr
+    return json.loads(seen.read_text(encoding="utf-8"))["instruments"], done.stderr
+
+
+def test_a_shell_without_a_packet_says_that_nobody_can_tell(tmp_path: Path) -> None:
+    ready()
+    # A device that comes up sends packets of its own: without an address it has nothing to say.
+    by = told(tmp_path, command=["ip", "link", "set", "e0", "down"], beside=["ip link set e0 down; sleep 60"])
+    instruments, words = by
+    if instruments["packets"]:
+        pytest.skip("the kernel sent packets of its own")
+    assert (instruments["trusted"], instruments["why"]) == (None, ["no packet crossed the path"])
+    assert "cannot tell whether they are to be trusted: no packet crossed the path" in words
+
+
+def test_what_is_sent_to_a_device_that_is_down_is_lost_and_the_shell_goes_on(tmp_path: Path) -> None:
+    ready()
+    send = [*python(tmp_path, "send.py", SEND).split(), "100"]
+    instruments, words = told(tmp_path, command=send, beside=["ip link set e0 down; echo > /dev/null; sleep 60"])
+    assert instruments["device"]["down"] >= 100
+    assert instruments["trusted"] is False
+    assert "a host's device was down" in words
+
+
+def test_where_a_device_is_deleted_what_was_seen_until_then_is_told(tmp_path: Path) -> None:
+    ready()
+    ask = shlex.join(python(tmp_path, "client.py", ASK).split())
+    # The answers have crossed the path when the device goes.
+    instruments, words = told(
+        tmp_path,
+        command=["sh", "-c", f"{ask} && ip link del e0; sleep 60"],
+        beside=[python(tmp_path, "server.py", ECHO)],
+    )
+    assert instruments["packets"] >= 40
+    assert instruments["trusted"] is False
+    assert "no packet passed any more, as after a host's device was deleted" in words
 
 
 def test_a_path_alone_is_enough_of_a_scenario(tmp_path: Path) -> None:
