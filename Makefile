@@ -28,7 +28,7 @@ PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __p
 TESTED         := --release --workspace --exclude narrows-bench
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
 
@@ -94,9 +94,16 @@ demo: setup ## The demonstration: a published experiment again, then a bad path 
 web: web/node_modules/.installed ## The report page, built anew; needs Node 20.19 or newer
 	cd web && npx tsc --noEmit && npx vite build --logLevel warn
 
-test: setup $(VENV)/.learn $(if $(CHROMIUM),$(VENV)/.browser) ## Every exact test
+# Results in JUnit's format, which .ci/skips reads.
+PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
+# Two tests may write one page, so what is stored is renewed by one process.
+PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
+test: setup $(VENV)/.learn ## Every exact test, on all cores: Rust, Python, what the pages show; six minutes on two cores
 	$(AS_MATURIN) cargo test --locked $(TESTED)
-	cd python && ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
+	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
+
+test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser) ## Real packets, namespaces, kernels, browsers, one test after another
+	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
 # Core is also built without an operating system, where that target is installed.
 lint: setup ## Style, types and lints; changes nothing
@@ -136,10 +143,9 @@ tsan: ## Tests of narrows-host under ThreadSanitizer; needs nightly Rust with ru
 	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
 	else echo 'tsan: skipped: it needs rust-src (rustup component add rust-src --toolchain nightly)'; fi
 
-nightly: setup ## Checks that are too long for every commit: an hour of fuzzing, the sanitizers
-	@$(MAKE) fuzz FUZZ_SECONDS=$$((3600 / $$(grep -c '^        name: "' host/src/strangers.rs)))
-	@$(MAKE) asan
-	@$(MAKE) tsan
+NIGHTLY_FUZZ_SECONDS ?= 3600
+nightly: setup ## Checks that take too long for every commit: an hour of fuzzing, the sanitizers; writes validation/nightly.txt
+	.ci/nightly $(NIGHTLY_FUZZ_SECONDS)
 
 lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/requirements*.txt name; needs uv
 	for file in python/requirements*.txt; do \
@@ -185,4 +191,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test lint lint-web validate reproduce fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test test-physical lint lint-web validate reproduce fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

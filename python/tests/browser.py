@@ -22,7 +22,8 @@ def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip(_LEFT_OUT)
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: `make test` does it")
+    missing = "Playwright is not installed: `make test-physical` does it"
+    sync_api = pytest.importorskip("playwright.sync_api", reason=missing)
     with sync_api.sync_playwright() as playwright:
         # Its sandbox wants rights that root and containers do not have; it sees no pages but ours.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import tier
 
 import narrows as nw
 
@@ -75,6 +77,13 @@ cli.main()
 """
 """The command, which makes a file once it has measured for a while."""
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks every test with its tier."""
+    for item in items:
+        item.add_marker(tier(item))
+
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -90,12 +99,18 @@ def interrupted(program: str, folder: Path) -> tuple[int, str]:
 
 
 def until(met: Callable[[], bool], child: subprocess.Popen[Any]) -> None:
-    """Waits for it, for half a minute at most, while a program goes on."""
-    end = time.monotonic() + 30
+    """Waits for it, for two minutes at most, while a program goes on."""
+    end = time.monotonic() + 120
     while not met():
         assert child.poll() is None
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has used: the sign that it is at work, however busy the machine is."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture

@@ -296,7 +296,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_contrast_labels_and_the_rest_of_axe(browser: Browser, both: Path, place: str) -> None:
     axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe is not installed: `make test` does it"
+        "axe_playwright_python.sync_playwright", reason="axe is not installed: `make test-physical` does it"
     )
     opened = Opened(browser, both, **PLACES[place])
     for summary in opened.page.locator("summary").all():

@@ -1,0 +1,28 @@
+"""The tiers of tests: every entry of the list names something that is there, and each test has exactly one tier."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import tiers
+
+HERE = Path(__file__).parent
+EVERYTHING = "\n".join(file.read_text(encoding="utf-8") for file in HERE.glob("*.py"))
+
+
+@pytest.mark.parametrize("entry", sorted(tiers.FILES | tiers.DOCS | tiers.TESTS))
+def test_what_is_listed_is_there(entry: str) -> None:
+    file, _, name = entry.partition("::")
+    assert f"def {name}" in (HERE / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(tiers.FIXTURES | tiers.CALLS))
+def test_fixtures_and_helpers_that_decide_are_there(name: str) -> None:
+    assert re.search(rf"^def {name}\(", EVERYTHING, re.MULTILINE)
+
+
+def test_a_test_has_one_tier(request: pytest.FixtureRequest) -> None:
+    for item in request.session.items:
+        assert len({mark.name for mark in item.iter_markers()} & {"exact", "docs", "physical"}) == 1, item.nodeid
