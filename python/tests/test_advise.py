@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NARROWS, Cli
+from conftest import NARROWS, Cli, cpu_s, until
 
 from narrows.advise import (
     Asked,
@@ -402,7 +402,7 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
 def test_ctrl_c_gives_what_is_known() -> None:
     slow = ["--rate", "300Mbit", "--rtt", "100ms", "--kernel", "6.12", "--json", "--jobs", "1"]
     child = subprocess.Popen([str(NARROWS), "advise", *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    until(lambda: cpu_s(child.pid) > 3, child)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert "Traceback" not in err
@@ -422,8 +422,8 @@ def test_questions_are_asked_in_a_terminal() -> None:
     os.close(far)
     shown = b""
     for answer_ in ("", "4Mbit", "20ms", "1bdp", "", "bulk"):
-        seen, until = len(shown), time.monotonic() + 20
-        while b"]: " not in shown[seen:] and time.monotonic() < until:
+        seen, end = len(shown), time.monotonic() + 20
+        while b"]: " not in shown[seen:] and time.monotonic() < end:
             if select.select([near], [], [], 0.1)[0]:
                 shown += os.read(near, 4096)
         os.write(near, f"{answer_}\n".encode())

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import NARROWS, Cli
+from conftest import NARROWS, Cli, cpu_s, until
 
 import narrows as nw
 from narrows import cli as command
@@ -122,16 +122,20 @@ def children(parent: int) -> list[int]:
 
 
 def started(file: Path) -> tuple[subprocess.Popen[str], int]:
-    """A long run in its second second, and the process that it started."""
+    """A long run that moves packets, and the process that it started."""
     front = subprocess.Popen(
         [NARROWS, "run", file, "--engine", "live"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    for _ in range(100):
-        time.sleep(0.1)
-        if found := children(front.pid):
-            time.sleep(1.5)
-            return front, found[0]
-    raise AssertionError("it started nothing")
+    until(lambda: bool(children(front.pid)), front)
+    (host,) = children(front.pid)
+    until(lambda: len(spaces(host)) == 2 and cpu_s(host) > 0.1, front)
+    return front, host
+
+
+def spaces(pid: int) -> set[Path]:
+    """The network namespaces of its threads, our own left out. They have no names: they are nobody else's."""
+    own = Path("/proc/self/ns/net").readlink()
+    return {(task / "ns/net").readlink() for task in Path(f"/proc/{pid}/task").iterdir()} - {own}
 
 
 def running(pid: int) -> bool:
@@ -162,10 +166,7 @@ def test_nothing_is_left_however_it_ends(tmp_path: Path, how: signal.Signals) ->
     file = tmp_path / "long.toml"
     file.write_text(LONG, encoding="utf-8")
     front, host = started(file)
-    # Nothing has a name: the namespaces are the process's, and nobody else's.
-    own = Path("/proc/self/ns/net").readlink()
-    spaces = {(task / "ns/net").readlink() for task in Path(f"/proc/{host}/task").iterdir()} - {own}
-    assert len(spaces) == 2
+    assert len(spaces(host)) == 2
     front.send_signal(how)
     out, err = front.communicate(timeout=10)
     assert gone(host)

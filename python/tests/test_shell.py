@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -308,13 +309,25 @@ def all_below(parent: int) -> list[int]:
     return own + [p for child in own for p in all_below(child)]
 
 
+def asleep(front: int) -> list[int]:
+    """Everything that a shell has started, once both its programs, each a `sleep 60`, run."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            below = all_below(front)
+            programs = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in below]
+            if programs.count(b"sleep\x0060\x00") == 2:
+                return below
+        time.sleep(0.02)
+    raise AssertionError("its programs did not start")
+
+
 def test_ctrl_c_at_the_terminal_ends_it_and_leaves_nothing() -> None:
     ready()
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(NARROWS, ["narrows", "shell", "--rate", "1Mbit", "--far", "sleep 60", "--", "sleep", "60"])
-    time.sleep(3)
-    below = all_below(pid)
+    below = asleep(pid)
     os.write(terminal, b"\x03")
     for _ in range(50):
         time.sleep(0.1)
@@ -332,8 +345,7 @@ def test_nothing_is_left_however_it_ends(how: signal.Signals, code: int) -> None
     ready()
     words = [NARROWS, "shell", "--rate", "1Mbit", "--far", "sleep 60", "--", "sleep", "60"]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as front:
-        time.sleep(3)
-        below = all_below(front.pid)
+        below = asleep(front.pid)
         front.send_signal(how)
         assert front.wait(10) == code
     assert len(below) >= 4
