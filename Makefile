@@ -135,10 +135,14 @@ fuzz: ## Fuzz every parser of untrusted input, FUZZ_SECONDS each [default: 10]; 
 
 # AddressSanitizer works with the toolchain's own standard library, ThreadSanitizer needs one that is instrumented, too.
 SANITIZED := --package narrows-host --target $(shell uname -m)-unknown-linux-gnu --target-dir $(TARGET)/sanitized
+NIGHTLY = @rustup run nightly rustc --version > /dev/null 2>&1 || { \
+  echo '$@ needs the nightly toolchain of Rust: install it with rustup toolchain install nightly.' >&2; exit 2; }
 asan: ## Tests of narrows-host under AddressSanitizer; needs nightly Rust
+	$(NIGHTLY)
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --locked $(SANITIZED)
 
 tsan: ## Tests of narrows-host under ThreadSanitizer; needs nightly Rust with rust-src
+	$(NIGHTLY)
 	@if [ -d "$$(rustc +nightly --print sysroot)/lib/rustlib/src" ]; then \
 	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
 	else echo 'tsan: skipped: it needs rust-src (rustup component add rust-src --toolchain nightly)'; fi

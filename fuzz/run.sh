@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs libFuzzer on every parser of untrusted input, SECONDS each, beginning with the corpora kept in fuzz/corpus.
-# New inputs go to target/fuzz-corpus; `--keep` merges those that reach new code into fuzz/corpus. Usage: run.sh [SECONDS] [PARSER]
+# New inputs go to target/fuzz-corpus (of CARGO_TARGET_DIR, where that is set); `--keep` merges those that reach new code into fuzz/corpus. Usage: run.sh [SECONDS] [PARSER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,25 +16,33 @@ if ! rustup run nightly rustc --version > /dev/null 2>&1 || ! command -v cargo-f
     echo 'fuzz: skipped: it needs the nightly toolchain and cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz --locked)'
     exit 0
 fi
-cargo +nightly fuzz build --fuzz-dir fuzz parser
-parser=$(find fuzz/target -path '*release/parser' -type f | head -n 1)
+out=${CARGO_TARGET_DIR:-target}
+# Named here, because cargo puts it elsewhere where CARGO_TARGET_DIR or a configuration says so.
+build=${CARGO_TARGET_DIR:+$out/fuzz}
+build=${build:-fuzz/target}
+cargo +nightly fuzz build --fuzz-dir fuzz --target-dir "$build" parser
+parser=$(find "$build" -path '*release/parser' -type f | head -n 1)
+if [[ -z $parser ]]; then
+    echo "fuzz: cargo-fuzz built nothing in $build"
+    exit 1
+fi
 names=$(sed -n 's/^ *name: "\(.*\)",$/\1/p' host/src/strangers.rs)
 for name in $names; do
     [[ -z $only || $only == "$name" ]] || continue
     kept=fuzz/corpus/$name
-    found=target/fuzz-corpus/$name
+    found=$out/fuzz-corpus/$name
     mkdir -p "$kept" "$found"
     export NARROWS_PARSER=$name
     nice "$parser" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=70000 -print_final_stats=1 \
-        -artifact_prefix="target/fuzz-$name-" "$found" "$kept" > "target/fuzz-$name.log" 2>&1 \
-        || { tail -n 30 "target/fuzz-$name.log"; echo "fuzz: $name failed; the input is target/fuzz-$name-*"; exit 1; }
+        -artifact_prefix="$out/fuzz-$name-" "$found" "$kept" > "$out/fuzz-$name.log" 2>&1 \
+        || { tail -n 30 "$out/fuzz-$name.log"; echo "fuzz: $name failed; the input is $out/fuzz-$name-*"; exit 1; }
     printf '%-10s %s executions, %s inputs in the corpus\n' "$name" \
-        "$(sed -n 's/^stat::number_of_executed_units: *//p' "target/fuzz-$name.log")" "$(find "$kept" "$found" -type f | wc -l)"
+        "$(sed -n 's/^stat::number_of_executed_units: *//p' "$out/fuzz-$name.log")" "$(find "$kept" "$found" -type f | wc -l)"
     if [[ -n $keep ]]; then
         # The smallest set of inputs of at most 1 KiB that covers the same code, at most 40 of them.
-        rm -rf "target/fuzz-cover" && mkdir -p target/fuzz-cover
-        "$parser" -set_cover_merge=1 -max_len=1024 target/fuzz-cover "$kept" "$found" > /dev/null 2>&1
+        rm -rf "$out/fuzz-cover" && mkdir -p "$out/fuzz-cover"
+        "$parser" -set_cover_merge=1 -max_len=1024 "$out/fuzz-cover" "$kept" "$found" > /dev/null 2>&1
         find "$kept" -type f ! -name 'valid-*' -delete
-        find target/fuzz-cover -type f -printf '%s %p\n' | sort -n | head -n 40 | cut -d ' ' -f 2 | xargs -r cp -t "$kept"
+        find "$out/fuzz-cover" -type f -printf '%s %p\n' | sort -n | head -n 40 | cut -d ' ' -f 2 | xargs -r cp -t "$kept"
     fi
 done

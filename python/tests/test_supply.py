@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,3 +92,57 @@ def test_every_pinned_python_package_has_hashes(name: str) -> None:
     assert {(p.lower(), v) for p, v in _PIN.findall(text)} == lower, "run make lock"
     for part in re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]:
         assert "--hash=sha256:" in part
+
+
+TOOLS = {
+    "rustup": "exit 0",
+    "cargo-fuzz": "exit 0",
+    # Builds a parser that reports what libFuzzer reports, where it is asked to, or where CARGO_TARGET_DIR says.
+    "cargo": r"""
+build=${CARGO_TARGET_DIR:-fuzz/target}
+while [ $# -gt 0 ]; do [ "$1" = --target-dir ] && build=$2; shift; done
+mkdir -p "$build/triple/release"
+printf '#!/bin/sh\necho stat::number_of_executed_units: 7\n' > "$build/triple/release/parser"
+chmod +x "$build/triple/release/parser"
+""",
+}
+
+
+def tools(at: Path, **scripts: str) -> dict[str, str]:
+    """An environment in which these programs come first."""
+    at.mkdir()
+    for name, script in scripts.items():
+        (at / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (at / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{at}:{os.environ['PATH']}"}
+
+
+def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> None:
+    environment = tools(tmp_path / "bin", **TOOLS) | {"CARGO_TARGET_DIR": str(tmp_path / "target")}
+    parser = re.findall(r'^ *name: "(.*)",$', (ROOT / "host/src/strangers.rs").read_text("utf-8"), re.MULTILINE)[0]
+    done = subprocess.run(
+        [str(ROOT / "fuzz/run.sh"), "1", parser],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{parser} " in done.stdout
+    assert " 7 executions" in done.stdout
+    assert (tmp_path / f"target/fuzz-{parser}.log").exists()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize("target", ["asan", "tsan"])
+def test_a_sanitizer_without_its_toolchain_says_what_is_missing(tmp_path: Path, target: str) -> None:
+    environment = tools(tmp_path / "bin", rustup="exit 1", cargo="echo nothing may be built; exit 7")
+    environment.pop("MAKEFLAGS", None)
+    done = subprocess.run(
+        ["make", "-C", str(ROOT), target], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert "nothing may be built" not in done.stdout
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert lines == [f"{target} needs the nightly toolchain of Rust: install it with rustup toolchain install nightly."]
