@@ -281,6 +281,15 @@ struct Slots {
     turns: Vec<u32>,
 }
 
+impl Slots {
+    /// The place of a token, unless it has been given to another stream since.
+    fn place(&mut self, token: u64) -> Option<&mut Option<Arc<Stream>>> {
+        let at = (token & u64::from(u32::MAX)) as usize;
+        let same = u64::from(*self.turns.get(at)?) == token >> 32;
+        self.streams.get_mut(at).filter(|_| same)
+    }
+}
+
 struct Carrier {
     epoll: Epoll,
     slots: Mutex<Slots>,
@@ -385,14 +394,13 @@ impl Carrier {
         Ok(token)
     }
     fn get(&self, token: u64) -> Option<Arc<Stream>> {
-        let slots = self.lock();
-        let at = (token & u64::from(u32::MAX)) as usize;
-        (u64::from(*slots.turns.get(at)?) == token >> 32).then(|| slots.streams[at].clone())?
+        self.lock().place(token)?.clone()
     }
     fn remove(&self, token: u64) {
-        if let Some(stream) = self.get(token) {
+        // Its place is looked up and emptied under one lock: in between it could become another stream's.
+        let stream = self.lock().place(token).and_then(Option::take);
+        if let Some(stream) = stream {
             let _ = self.epoll.remove(&stream.socket);
-            self.lock().streams[(token & u64::from(u32::MAX)) as usize] = None;
         }
     }
     fn run(&self, stop: &AtomicBool) {
@@ -402,7 +410,9 @@ impl Carrier {
             let now = sys::monotonic();
             let next = waiting.iter().map(|(at, _)| at.saturating_sub(now)).min();
             let Ok(events) = self.epoll.wait(next.unwrap_or(LONGEST).min(LONGEST)) else {
-                return;
+                // Its streams would move nothing any more if it ended.
+                std::thread::sleep(std::time::Duration::from_nanos(BRIEFLY));
+                continue;
             };
             let now = sys::monotonic();
             waiting.retain(|(at, token)| {
