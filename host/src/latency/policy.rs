@@ -29,7 +29,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// The names, for messages.
@@ -188,6 +188,16 @@ impl Policy {
     pub fn text(&self) -> &str {
         &self.text
     }
+    /// Opens what its threads need and what this process may not open later, because it is about to give up its rights.
+    pub fn prepare(&self) {
+        if let Some(latency) = self.awake.then(Latency::of_host).flatten() {
+            let _ = LATENCY.set(latency);
+        }
+    }
+    /// Does it lock memory?
+    pub fn locks(&self) -> bool {
+        self.lock
+    }
     /// Does the thread ask again and again instead of sleeping?
     pub fn spins(&self) -> bool {
         self.spin
@@ -195,7 +205,8 @@ impl Policy {
     /// What a socket is to be told.
     pub fn apply(&self, socket: &OwnedFd) -> Result<(), HostError> {
         let Some(us) = self.busy else { return Ok(()) };
-        let cure = "busy polling beyond net.core.busy_read needs root (CAP_NET_ADMIN) before Linux 5.7";
+        let cure =
+            "busy polling beyond net.core.busy_read needs root before Linux 5.7; of `narrows serve` with --net-admin";
         let us = us as libc::c_int;
         let told = socket::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL, &us);
         Ok(told.map_err(refused("busy", cure))?)
@@ -324,11 +335,67 @@ impl Drop for Locked {
     }
 }
 
+/// How long processors may take to wake up, as /dev/cpu_dma_latency asks for it: nothing while somebody holds it.
+#[derive(Debug)]
+struct Latency {
+    file: File,
+    holders: Mutex<usize>,
+}
+
+/// Opened before this process gave up the right to open it ([`Policy::prepare`]).
+static LATENCY: OnceLock<Arc<Latency>> = OnceLock::new();
+
+impl Latency {
+    /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of linux/pm_qos.h, µs: as if nobody asked.
+    const ANY: i32 = 2_000_000_000;
+
+    /// Of this path, where a driver chooses how deep processors sleep.
+    fn open(path: &str, driver: &str) -> Option<Arc<Latency>> {
+        if matches!(driver.trim(), "" | "none") {
+            return None;
+        }
+        let file = OpenOptions::new().write(true).open(path).ok()?;
+        let holders = Mutex::default();
+        Some(Arc::new(Latency { file, holders }))
+    }
+    fn of_host() -> Option<Arc<Latency>> {
+        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
+        Latency::open("/dev/cpu_dma_latency", &driver)
+    }
+    fn change(&self, more: bool) -> io::Result<()> {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = if more { *holders + 1 } else { holders.saturating_sub(1) };
+        if (*holders == 0) != (after == 0) {
+            let asked = if more { 0 } else { Latency::ANY };
+            (&self.file).write_all(&asked.to_ne_bytes())?;
+        }
+        *holders = after;
+        Ok(())
+    }
+}
+
+/// One who holds it.
+#[derive(Debug)]
+struct Held(Arc<Latency>);
+
+impl Held {
+    fn new(latency: Arc<Latency>) -> io::Result<Held> {
+        latency.change(true)?;
+        Ok(Held(latency))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.change(false);
+    }
+}
+
 /// What keeps processors from halting.
 #[derive(Debug)]
 enum Awake {
-    /// A zero in here, as long as it is open.
-    Forbidden(#[allow(dead_code)] File),
+    /// The kernel lets no processor sleep deeply.
+    Forbidden(#[allow(dead_code)] Held),
     /// Threads of the idle class that turn.
     Turning(#[allow(dead_code)] Turning),
 }
@@ -342,13 +409,8 @@ struct Turning {
 
 impl Awake {
     fn new() -> io::Result<Awake> {
-        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
-        if !matches!(driver.trim(), "" | "none") {
-            let opened = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
-            if let Ok(mut file) = opened {
-                file.write_all(&0_i32.to_ne_bytes())?;
-                return Ok(Awake::Forbidden(file));
-            }
+        if let Some(latency) = LATENCY.get().cloned().or_else(Latency::of_host) {
+            return Held::new(latency).map(Awake::Forbidden);
         }
         Turning::new().map(Awake::Turning)
     }
@@ -394,7 +456,6 @@ impl Drop for Turning {
 mod tests {
     use super::*;
     use crate::sys;
-    use std::sync::Mutex;
 
     /// Classes and limits are the process's: one test at a time.
     static ALONE: Mutex<()> = Mutex::new(());
@@ -459,6 +520,37 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn processors_are_kept_awake_by_a_descriptor_that_was_opened_before() {
+        let path = std::env::temp_dir().join(format!("narrows-latency-{}", std::process::id()));
+        std::fs::write(&path, []).unwrap();
+        let open = |driver| Latency::open(path.to_str().unwrap(), driver);
+        assert!(open("").is_none() && open("none\n").is_none());
+        let latency = open("acpi_idle\n").unwrap();
+        let asked = || -> Vec<i32> {
+            let bytes = std::fs::read(&path).unwrap();
+            bytes
+                .chunks_exact(4)
+                .map(|four| i32::from_ne_bytes(four.try_into().unwrap()))
+                .collect()
+        };
+        // Nobody holds it yet; of several holders the first one asks and the last one takes it back.
+        assert!(asked().is_empty());
+        let (one, other) = (Held::new(latency.clone()).unwrap(), Held::new(latency.clone()).unwrap());
+        assert_eq!(asked(), [0]);
+        drop(one);
+        assert_eq!(asked(), [0]);
+        drop(other);
+        assert_eq!(asked(), [0, Latency::ANY]);
+        let again = Held::new(latency).unwrap();
+        assert_eq!(asked(), [0, Latency::ANY, 0]);
+        // The descriptor is enough: the path may be out of reach by now.
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        drop(again);
+        assert_eq!(file.metadata().unwrap().len(), 16);
     }
 
     #[test]
