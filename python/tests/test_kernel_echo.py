@@ -10,7 +10,7 @@ import time
 import pytest
 from test_live import ready
 from test_shell import shell
-from wires import DEVICE, FAR, Wire, run, wire
+from wires import DEVICE, FAR, NEAR, Wire, run, wire
 
 from narrows.host.live import HOST
 
@@ -95,6 +95,52 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             assert "narrows_serve_kernel_answers_total 4\n" in run(*between.far, sys.executable, "-c", fetch)
         finally:
             server.kill()
+
+
+FORGE = """
+import socket, struct, sys
+here, there, source, target = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+raw.setsockopt(socket.IPPROTO_IP, socket.IP_HDRINCL, 1)
+ping, timed = b"NARP\\x01q".ljust(64, b"\\0"), b"NARP\\x01t".ljust(88, b"\\0")
+payloads = [b"x", bytes(4) + bytes(range(1, 13)) + b"n" * 48, ping, ping[:40], timed, ping.replace(b"q", b"a")]
+for payload in payloads:
+    udp = struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload
+    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 255, 17, 0, socket.inet_aton(here),
+        socket.inet_aton(there))
+    raw.sendto(head + udp, (there, 0))
+print(len(payloads))
+"""
+"""Sends datagrams in the name of a service of this host to one of another."""
+
+ANSWERS = """
+import urllib.request
+text = urllib.request.urlopen("http://127.0.0.1:9/metrics").read().decode()
+print(next(line.split()[1] for line in text.splitlines() if line.startswith("narrows_serve_kernel_answers_total ")))
+"""
+
+
+@pytest.mark.parametrize("other", [PORT - 1, PORT, PORT + 1])
+def test_two_hosts_do_not_answer_each_other(other: int) -> None:
+    with wire() as between, served(between, "--metrics", "127.0.0.1:9") as server:
+        command = [*between.near, str(HOST), "serve", "--tied", "--xdp", DEVICE, "--xdp-port", str(other)]
+        with subprocess.Popen([*command, "--metrics", "127.0.0.1:9"], stdout=subprocess.PIPE, text=True) as second:
+            try:
+                assert second.stdout is not None
+                assert second.stdout.readline()
+                ends = [(between.near, NEAR, FAR, other, PORT), (between.far, FAR, NEAR, PORT, other)]
+                sent = sum(
+                    int(run(*words, sys.executable, "-c", FORGE, here, there, str(source), str(target)))
+                    for words, here, there, source, target in ends
+                )
+                # On a wire without delay 255 answers of each would take less than the start of this program.
+                answers = sum(int(run(*words, sys.executable, "-c", ANSWERS)) for words, *_ in ends)
+                # Neither answers what the other has answered; between equal ports neither answers at all.
+                assert (answers == 0) == (other == PORT)
+                assert answers <= sent
+            finally:
+                second.kill()
+                server.kill()
 
 
 def test_a_device_without_ethernet_frames_is_refused() -> None:

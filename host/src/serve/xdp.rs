@@ -12,9 +12,10 @@
 //! never met a wire. The time to live changes IPv4's header, which is put right by the difference (RFC 1624, equation 3). Times
 //! are made good inside the payload, by two bytes that were zero, as RFC 7820 does it for OWAMP: UDP's checksum is never touched.
 //!
-//! **No loops.** The time to live of an answer is that of the question less one, as if the packet had been forwarded: of two such
-//! programs that answer each other no packet lives longer than 255 answers. On the way back an answer has as many hops left as the
-//! question had here, which paths of equal length need not even halve.
+//! **No loops.** No answer is answered by another far end: those of ours are marked as answers (`a`, `s`), and any other datagram is
+//! sent back only to a port above the program's own, which of two programs that answer each other at most one has
+//! ([`crate::latency::repeats`] has the same rule). Against echoes of others the time to live of an answer is that of the question
+//! less one, as if the packet had been forwarded: no packet lives longer than 255 answers.
 //!
 //! Whom it does not answer: a port below 1024 or one at which this host answers, packets whose time to live ends here, groups, fragments, packets with
 //! options, frames with a VLAN tag, other addresses than those that the device had when it began. Nobody is asked for a token: an
@@ -133,6 +134,34 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     a.here(known);
 }
 
+/// Goes on where the datagram at R9 is a question of ours or comes from a port above our own `port`; an answer of ours goes to `pass`.
+fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
+    let (question, plain) = (a.label(), a.label());
+    for kind in [PING, TIMED] {
+        let other = a.label();
+        a.mov(R2, R9);
+        a.alu(Alu::Add, R2, i32::from(TIMES + kind.bytes));
+        a.jump_if(R2, If::Greater, R7, other);
+        a.load(Size::Four, R2, R9, UDP);
+        a.four(R3, *b"NARP");
+        a.jump_if(R2, If::Unequal, R3, plain);
+        a.load(Size::Two, R2, R9, KIND);
+        a.jump_if(
+            R2,
+            If::Equal,
+            two([crate::wire::DATAGRAM_VERSION, kind.kinds.0]),
+            question,
+        );
+        a.jump_if(R2, If::Equal, two([crate::wire::DATAGRAM_VERSION, kind.kinds.1]), pass);
+        a.here(other);
+    }
+    a.here(plain);
+    a.load(Size::Two, R2, R9, 0);
+    a.big_endian(R2, 16);
+    a.jump_if(R2, If::Less, i32::from(own) + 1, pass);
+    a.here(question);
+}
+
 /// Goes on where the datagram at R9 is for us and from somebody who may be answered.
 fn between(a: &mut Assembler, own: &[u16], pass: Label) {
     a.load(Size::Two, R2, R9, 2);
@@ -143,6 +172,7 @@ fn between(a: &mut Assembler, own: &[u16], pass: Label) {
     }
     a.big_endian(R2, 16);
     a.jump_if(R2, If::Less, i32::from(SERVICES), pass);
+    no_answer(a, own.first().copied().unwrap_or_default(), pass);
 }
 
 fn count(a: &mut Assembler, map: &OwnedFd, what: Count) {
@@ -532,6 +562,36 @@ mod tests {
         bytes.to_vec()
     }
 
+    /// The same bytes as an answer.
+    fn answer(question: &[u8]) -> Vec<u8> {
+        let mut bytes = question.to_vec();
+        bytes[5] = if bytes[5] == PING.kinds.0 {
+            PING.kinds.1
+        } else {
+            TIMED.kinds.1
+        };
+        bytes
+    }
+
+    #[test]
+    fn two_programs_at_different_ports_do_not_answer_each_other() {
+        let Some((first, map)) = loaded() else { return };
+        let second = bpf::load(&program(&[PORT + 1], &[THERE.0, THERE.1], &map), "test").expect("it is right");
+        for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
+            for payload in [&b"any bytes"[..], &question(), &timed(), &question()[..40]] {
+                let asked = datagram(there, here, (PORT + 1, PORT), payload);
+                let (verdict, got) = bpf::try_once(&first, &asked).expect("a try");
+                assert_eq!(verdict, bpf::BACK);
+                assert_eq!(bpf::try_once(&second, &got).expect("a try").0, bpf::PASS);
+                // The other way round it is answered where it is a question, and then no more.
+                let asked = datagram(here, there, (PORT, PORT + 1), payload);
+                if let (bpf::BACK, got) = bpf::try_once(&second, &asked).expect("a try") {
+                    assert_eq!(bpf::try_once(&first, &got).expect("a try").0, bpf::PASS);
+                }
+            }
+        }
+    }
+
     #[test]
     fn any_datagram_comes_back_with_right_checksums() {
         let Some((program, map)) = loaded() else { return };
@@ -615,6 +675,22 @@ mod tests {
                 datagram(THERE.0, HERE.0, (OTHER, PORT), b"q"),
             ),
             ("the last hop, IPv6", but(&fine6, 21, 1)),
+            (
+                "an echo at a lower port",
+                datagram(THERE.0, HERE.0, (PORT - 1, PORT), b"q"),
+            ),
+            (
+                "too short a question, lower",
+                datagram(THERE.0, HERE.0, (PORT - 1, PORT), &timed()[..TIMED_BYTES - 1]),
+            ),
+            (
+                "an answer of ours",
+                datagram(THERE.0, HERE.0, (40_000, PORT), &answer(&question())),
+            ),
+            (
+                "an answer of ours, IPv6",
+                datagram(THERE.1, HERE.1, (40_000, PORT), &answer(&timed())),
+            ),
             ("a service that asks", datagram(THERE.0, HERE.0, (53, PORT), b"q")),
             ("port zero", datagram(THERE.1, HERE.1, (0, PORT), b"q")),
             ("another address", datagram(THERE.0, THERE.0, (40_000, PORT), b"q")),
@@ -637,19 +713,14 @@ mod tests {
             let (verdict, got) = bpf::try_once(&program, &asked).expect("a try");
             assert_eq!((verdict, got), (bpf::PASS, asked), "{why}");
         }
-        // An answer of ours is answered as any bytes are, and not made a question of.
-        let mut answer = question();
-        answer[5] = b'a';
-        let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), &answer)).expect("a try");
-        assert_eq!(got[42..], answer);
-        // Nor is a question that is too short for its kind.
+        // A question that is too short for its kind is not made an answer.
         let short = &timed()[..TIMED_BYTES - 1];
         let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), short)).expect("a try");
         assert_eq!(got[42..], *short);
     }
 
     #[test]
-    fn two_that_answer_each_other_end() {
+    fn an_echo_of_another_kind_that_answers_ends() {
         let Some((program, _)) = loaded() else { return };
         for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
             let mut asked = datagram(there, here, (40_000, PORT), b"question");
