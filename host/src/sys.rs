@@ -55,7 +55,16 @@ fn read_clock(clock: libc::clockid_t) -> u64 {
 
 /// The clock that runs evenly.
 pub fn monotonic() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC)
+    let now = read_clock(libc::CLOCK_MONOTONIC);
+    #[cfg(test)]
+    let now = now + AHEAD.get();
+    now
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Time that a test lets pass on its own thread, ns.
+    pub static AHEAD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// The clock that stamps packets.
@@ -404,6 +413,11 @@ pub const WRITABLE: u32 = libc::EPOLLOUT as u32;
 pub const BROKEN: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 
 impl Epoll {
+    /// One that fails: a descriptor of something else.
+    #[cfg(test)]
+    pub fn broken() -> Epoll {
+        Epoll(std::fs::File::open("/dev/null").expect("it is always there").into())
+    }
     /// Waits for nothing yet.
     pub fn new() -> io::Result<Epoll> {
         // SAFETY: takes numbers only.
@@ -718,24 +732,21 @@ pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(u
     Ok(Some((n, stamp)))
 }
 
-/// The user and group that has no files.
-const NOBODY: u32 = 65_534;
-
-/// A socket as if the user 65534 had opened it.
-pub fn give_to_nobody(socket: &OwnedFd) -> io::Result<()> {
+/// A socket as if that user had opened it.
+pub fn give(socket: &OwnedFd, uid: u32, gid: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open.
-    answer(unsafe { libc::fchown(socket.as_raw_fd(), NOBODY, NOBODY) }).map(drop)
+    answer(unsafe { libc::fchown(socket.as_raw_fd(), uid, gid) }).map(drop)
 }
 
-/// Becomes the user and group 65534, in no other group, in every thread.
-pub fn become_nobody() -> io::Result<()> {
+/// Becomes that user and group, in no other group, in every thread.
+pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     let mut parent: c_int = 0;
     // SAFETY: a number to write into, an empty list, then numbers only.
     unsafe {
         answer(libc::prctl(libc::PR_GET_PDEATHSIG, &mut parent))?;
         answer(libc::setgroups(0, std::ptr::null()))?;
-        answer(libc::setresgid(NOBODY, NOBODY, NOBODY))?;
-        answer(libc::setresuid(NOBODY, NOBODY, NOBODY))?;
+        answer(libc::setresgid(gid, gid, gid))?;
+        answer(libc::setresuid(uid, uid, uid))?;
         // The kernel forgets it with the user: a process that is tied to its parent stays so.
         answer(libc::prctl(libc::PR_SET_PDEATHSIG, parent))?;
     }
@@ -746,4 +757,16 @@ pub fn become_nobody() -> io::Result<()> {
 pub fn no_new_privileges() -> io::Result<()> {
     // SAFETY: takes numbers only.
     answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(|_| ())
+}
+
+/// A call by its number, with one argument and zeros.
+#[cfg(test)]
+pub fn call_for_test(number: libc::c_long, first: usize) -> io::Result<libc::c_long> {
+    // SAFETY: the tests that use it pass arguments that the kernel refuses before it acts on them.
+    let result = unsafe { libc::syscall(number, first, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 from conftest import BEGUN, Cli, until
-from test_serve import free_port
+from test_serve import free_port, low_port
 
 from narrows.host.live import HOST
 from narrows.latency import result
@@ -62,7 +62,7 @@ def known(told: dict[str, Any]) -> set[str]:
 
 
 def test_each_protocol_tells_what_it_can() -> None:
-    every = ("--echo", "0", "--stamp", "0", "--irtt", "0", "--board", "0")
+    every = ("--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0")
     parts = {
         "serving": ("narrows", FIVE),
         "board": ("board", FIVE),
@@ -93,7 +93,7 @@ def test_each_protocol_tells_what_it_can() -> None:
 
 
 def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
-    with answering("--echo", "0") as ports:
+    with answering("--echo", str(low_port())) as ports:
         told = asked(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
         assert known(told) == {"client_application", "beyond"}
     command = [HOST, "latency", "127.0.0.1", "--speaks", "echo", "--port", str(free_port()), "--count", "3"]
@@ -171,7 +171,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
 
 
 def test_an_answer_is_never_longer_than_its_question() -> None:
-    with answering("--echo", "0", "--stamp", "0", "--irtt", "0", "--board", "0") as ports:
+    with answering("--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0") as ports:
         timed = b"NARP\x01t" + bytes(82)
         opens = bytes.fromhex("14a75b0101020280c2d72f0380dac409050606060706")
         questions = [b"", b"x", bytes(14), bytes(43), bytes(44), bytes(1400), timed, timed[:87], timed + bytes(100)]
@@ -400,7 +400,7 @@ def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode
 
 
 def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
-    with answering("--echo", "0") as ports:
+    with answering("--echo", str(low_port())) as ports:
         told = asked(ports["echo"], "--speaks", "echo")
     assert told["sent"] + told["skipped"] + told["unsent"] == 11_000
     if told["answered"] < 10_000:

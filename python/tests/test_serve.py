@@ -54,6 +54,15 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+def low_port() -> int:
+    """A UDP port below those that the kernel gives to clients, as an echo should have."""
+    for port in range(20_100, 32_000, 7):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at, contextlib.suppress(OSError):
+            at.bind(("127.0.0.1", port))
+            return port
+    pytest.fail("no UDP port is free")
+
+
 def listening(port: int) -> None:
     """Waits until something listens there, without connecting: an iperf3 server takes whoever comes for a client."""
     end = time.monotonic() + 20

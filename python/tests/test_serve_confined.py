@@ -11,9 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from test_serve import far_end, free_port
+from test_serve import HELLO, far_end, low_port
+from test_serve_limits import connect, frame, session, told
 
 from narrows.host.live import HOST
+
+CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_NICE = 12, 14, 23
 
 
 def status(thread: Path) -> dict[str, str]:
@@ -22,19 +25,74 @@ def status(thread: Path) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def test_a_far_end_gives_up_root_files_and_calls() -> None:
-    with far_end("--echo", str(free_port())) as (_, child):
+@pytest.mark.parametrize(
+    ("words", "user", "kept"),
+    [
+        ([], 65520, {CAP_SYS_NICE}),
+        (["--user", "4242"], 4242, {CAP_SYS_NICE}),
+        (["--net-admin"], 65520, {CAP_SYS_NICE, CAP_NET_ADMIN}),
+        (["--policy", "lock"], 65520, {CAP_SYS_NICE, CAP_IPC_LOCK}),
+    ],
+)
+def test_a_far_end_gives_up_root_files_and_calls(words: list[str], user: int, kept: set[int]) -> None:
+    root = os.geteuid() == 0
+    if words and not root:
+        pytest.skip("not root: there is no user to leave and no capability to keep")
+    with far_end("--echo", str(low_port()), *words) as (port, child):
         # Every thread, not only the first one: those that carry load are started afterwards.
         threads = [status(thread) for thread in Path(f"/proc/{child.pid}/task").iterdir()]
+        # A thread of a single client has its own socket at the same address, which is of the same user.
+        control, _welcome = session(port)
+        with control:
+            control.sendall(frame({"do": "latency", "port": 20_000}))
+            assert told(control)["thread"] is True
     assert len(threads) > 2
-    for told in threads:
-        assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
-        if os.geteuid() == 0:
-            assert (told["Uid"].split(), told["Gid"].split(), told["Groups"]) == (["65534"] * 4, ["65534"] * 4, "")
-            # CAP_NET_BIND_SERVICE (10), CAP_NET_ADMIN (12), CAP_IPC_LOCK (14) and CAP_SYS_NICE (23) at most.
-            kept = 1 << 10 | 1 << 12 | 1 << 14 | 1 << 23
+    for seen in threads:
+        assert (seen["NoNewPrivs"], seen["Seccomp"]) == ("1", "2")
+        if root:
+            assert (seen["Uid"].split(), seen["Gid"].split(), seen["Groups"]) == ([str(user)] * 4, [str(user)] * 4, "")
             for held in ("CapEff", "CapPrm"):
-                assert int(told[held], 16) & ~kept == 0
+                assert {bit for bit in range(64) if int(seen[held], 16) >> bit & 1} <= kept, held
+
+
+def congestion_controls(what: str) -> list[str]:
+    return Path(f"/proc/sys/net/ipv4/tcp_{what}_congestion_control").read_text(encoding="utf-8").split()
+
+
+def chosen(port: int, cc: str) -> dict[str, object]:
+    """The answer to a client that has requested a download with that congestion control."""
+    control, welcome = session(port)
+    with control, connect(port) as load:
+        control.sendall(frame({"do": "open", "stream": 1, "direction": "down", "cc": cc}))
+        assert told(control)["is"] == "open"
+        cookie = bytes.fromhex(str(welcome["cookie"]))
+        load.sendall((b"NARR\x02d\0\1" + cookie).ljust(HELLO, b"\0"))
+        return told(control)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: the kernel refuses by itself")
+def test_a_client_cannot_make_the_kernel_load_a_congestion_control() -> None:
+    loaded, allowed = congestion_controls("available"), congestion_controls("allowed")
+    unloaded = next(name for name in ("vegas", "westwood", "hybla", "illinois", "nonsense") if name not in loaded)
+    restricted = [name for name in loaded if name not in allowed]
+    for words in ([], ["--net-admin"]):
+        with far_end(*words) as (port, _):
+            assert chosen(port, allowed[0])["is"] == "joined"
+            refused = chosen(port, unloaded)
+            assert refused["is"] == "refused"
+            assert "congestion_control does not have it" in str(refused["why"])
+            for name in restricted:
+                assert chosen(port, name)["is"] == ("joined" if words else "refused"), (name, words)
+    assert congestion_controls("available") == loaded
+
+
+def test_only_root_becomes_another_user() -> None:
+    words = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--user"]
+    for user, why in (("0", "that is root"), ("nobody-has-this-name", "getent passwd")):
+        refused = subprocess.run([*words, user], capture_output=True, text=True, check=False, timeout=20)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"--user {user}: ")
+        assert why in refused.stderr
 
 
 def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:

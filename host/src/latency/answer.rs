@@ -13,15 +13,14 @@
 //! | timed questions | the kind `s` |
 //! | irtt | the flag for replies |
 //! | STAMP | anything but zeros where the sender of RFC 8762, section 4.2.1, has zeros: there a reflector tells what it received |
-//! | echo | bytes that it has sent to the same address within the last second ([`super::repeats`]) |
+//! | echo | an echo's answer has nothing that shows it: ports, a rate and a memory end the loop ([`super::repeats`]) |
 //!
 //! What it remembers of clients is bounded.
 
 use super::exchange::{Stall, LARGEST};
 use super::irtt;
 use super::policy::Policy;
-use super::repeats::Repeats;
-use super::speak;
+use super::repeats::Echoed;
 use super::stamp::{self, Reflected};
 use super::timed_socket::{Even, Got, Left};
 use crate::serve::budget::{Accounts, Allowance, Permit};
@@ -30,7 +29,7 @@ use crate::wire::{Cookie, Timed, TIMED};
 use crate::{digest, sys, HostError};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -40,8 +39,6 @@ const MOST: usize = 1024;
 const LEAVING: usize = 64;
 /// The shortest interval that an irtt client is allowed, ns, and its longest test.
 const IRTT: (i64, i64) = (10_000, 3_600_000_000_000);
-/// Echoes that are remembered, to know them when they come back.
-const ECHOES: usize = 1 << 16;
 /// Waiting for longer, ns, is a sleep that can be too long.
 const LONG: u64 = 200_000;
 
@@ -78,10 +75,23 @@ pub enum Payer {
 
 impl Payer {
     /// A permit to answer `asked` bytes with `answer` bytes.
-    fn permit(&self, to: SocketAddr, (asked, answer): (usize, usize), recognised: bool, now: u64) -> Option<Permit> {
+    pub fn permit(
+        &self,
+        to: SocketAddr,
+        (asked, answer): (usize, usize),
+        recognised: bool,
+        now: u64,
+    ) -> Option<Permit> {
         match self {
             Payer::Source(accounts) => accounts.reply(to, asked, answer, recognised, now),
             Payer::Session(allowance) => allowance.answer(answer.min(asked), now),
+        }
+    }
+    /// The place of that source in tables of fixed size.
+    pub fn bucket(&self, ip: IpAddr) -> usize {
+        match self {
+            Payer::Source(accounts) => accounts.bucket(ip),
+            Payer::Session(_) => 0,
         }
     }
 }
@@ -103,7 +113,8 @@ pub struct Responder {
     socket: AnswerSocket,
     peer: Option<SocketAddr>,
     payer: Payer,
-    repeats: Repeats,
+    /// Of an echo.
+    echoed: Option<Echoed>,
     answers: Answers,
     policy: Policy,
     stall: Option<Stall>,
@@ -123,11 +134,13 @@ impl Responder {
         stall: Option<Stall>,
         payer: Payer,
     ) -> io::Result<Responder> {
+        let socket = AnswerSocket::new(at, peer)?;
+        let port = socket.local()?.port();
         Ok(Responder {
-            socket: AnswerSocket::new(at, peer)?,
+            socket,
             peer,
             payer,
-            repeats: Repeats::new(if answers == Answers::Echo { ECHOES } else { 0 }),
+            echoed: (answers == Answers::Echo).then(|| Echoed::new(port)),
             answers,
             policy,
             stall,
@@ -145,6 +158,10 @@ impl Responder {
             Answers::Stamp => "stamp",
             Answers::Irtt => "irtt",
         }
+    }
+    /// Does it send everything back?
+    pub fn is_echo(&self) -> bool {
+        self.answers == Answers::Echo
     }
     /// Where it is.
     pub fn local(&self) -> io::Result<SocketAddr> {
@@ -210,11 +227,8 @@ impl Responder {
         let datagram = &mut bytes[..got.len];
         match self.answers {
             Answers::Echo => {
-                // An echo of what was echoed just now: the other end answers, too.
-                if self.repeats.again(&from, datagram, read) {
-                    return false;
-                }
-                let Some(permit) = self.permit(from, datagram, speak::Echo::recognises(datagram), read) else {
+                let echoed = self.echoed.as_mut();
+                let Some(permit) = echoed.and_then(|echoed| echoed.permit(&self.payer, from, datagram, read)) else {
                     return false;
                 };
                 self.send(datagram, from, got.class, None, permit)

@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Attempts to get a port above that of the far end.
+const TRIES: usize = 32;
+
 /// A socket with one peer.
 pub struct RealLine {
     /// It.
@@ -25,8 +28,18 @@ impl RealLine {
         } else {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         };
-        let socket = TimedSocket::new(any, Some(to), stamps, false)
-            .map_err(|e| HostError::Missing(format!("{to}: {e}; is there a route to it?")))?;
+        // An echo of ours answers rarely where the client's port is not above its own: it could be another echo.
+        let mut lower = Vec::new();
+        let socket = loop {
+            let socket = TimedSocket::new(any, Some(to), stamps, false)
+                .map_err(|e| HostError::Missing(format!("{to}: {e}; is there a route to it?")))?;
+            let above = socket.local().is_ok_and(|at| at.port() > to.port());
+            if above || lower.len() == TRIES {
+                break socket;
+            }
+            // It stays open meanwhile, so that the kernel chooses another port.
+            lower.push(socket);
+        };
         crate::socket::set_class(socket.fd(), class);
         policy.apply(socket.fd())?;
         Ok(RealLine {
@@ -93,5 +106,19 @@ impl Line for RealLine {
     }
     fn tells_departures(&self) -> bool {
         self.socket.stamps()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_above_that_of_the_far_end_is_chosen_where_there_is_one() {
+        for (port, above) in [(7777, true), (45_000, true), (65_535, false)] {
+            let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let line = RealLine::new(to, 0, false, &Policy::default()).expect("a socket");
+            assert_eq!(line.socket.local().expect("its address").port() > port, above);
+        }
     }
 }

@@ -1,75 +1,215 @@
-//! Which datagrams were echoed a moment ago: by it an echo knows its own answers when another one sends them back.
+//! Which datagrams an echo answers, so that no two echoes answer each other for ever.
 //!
-//! A table of fixed size, one place for each remainder of a hash under a random key, so that nobody outside can aim at a place. An
-//! entry keeps its place for a second. Of datagrams that go round between two echoes and share a place, the one that is remembered is
-//! dropped when it comes back, and another one takes the place a second later: what goes round dies out.
+//! An echo sends what it received, so an answer looks like a question. Three rules break the loop:
+//!
+//! 1. **Ports.** The questions of `narrows latency` are answered at the rate of `--packets` only if their source port is above the
+//!    echo's own port. Of two echoes that follow this rule at most one sees the other at a higher port.
+//! 2. **Rate.** Everything else is answered at most [`UNRECOGNISED`] times a second for each source.
+//! 3. **Memory.** Bytes that were answered are not answered again to the same address within a second. What rule 2 limits is remembered
+//!    without exception: each source has more places than it can get answers in that time, and no other source takes them.
+//!    What rule 1 lets through is remembered as far as the places of the source last; those that are taken stay taken for a second, so
+//!    that datagrams that go round with an echo of another kind die out one after the other.
+//!
+//! The tables have a fixed size and a random key. A source is the place of its token bucket ([`Accounts::bucket`]).
 
+use super::answer::Payer;
+use super::speak::Echo;
+use crate::serve::budget::{Permit, BUCKETS};
+use crate::serve::limits::UNRECOGNISED;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::net::SocketAddr;
 
-/// An entry counts for so long, ns.
-const LASTS: u64 = 1_000_000_000;
+/// An entry counts for so long, ms.
+const LASTS: u64 = 1000;
+/// Bits of an entry that hold the time, ms; the others hold the hash.
+const TIME: u32 = 20;
 /// Bytes that are compared, from the beginning and from the end.
 const COMPARED: (usize, usize) = (256, 64);
+/// Places of a source for what is limited: more than the answers of a second and of the burst before it.
+const LIMITED: usize = 128;
+/// Places of a source for questions of `narrows latency` from higher ports.
+const KNOWN: usize = 32;
 
-/// Datagrams that were seen.
+/// Datagrams that were answered, for each of a number of sources.
 #[derive(Debug)]
-pub struct Repeats {
+struct Repeats {
     key: RandomState,
-    /// The hash, and when it was seen, ns.
-    seen: Vec<(u64, u64)>,
+    places: usize,
+    /// The upper bits of a hash, and when it was answered; zero is an empty place.
+    seen: Vec<u64>,
+}
+
+fn ms(now: u64) -> u64 {
+    (now / 1_000_000) & ((1 << TIME) - 1)
+}
+
+fn is_young(entry: u64, now: u64) -> bool {
+    entry != 0 && ms(now).wrapping_sub(entry) & ((1 << TIME) - 1) <= LASTS
 }
 
 impl Repeats {
-    /// For up to `places` of them; with none, nothing ever comes again.
-    pub fn new(places: usize) -> Repeats {
+    fn new(sources: usize, places: usize) -> Repeats {
         Repeats {
             key: RandomState::new(),
-            seen: vec![(0, 0); places],
+            places,
+            // Memory is taken where something is written.
+            seen: vec![0; sources * places],
         }
     }
-    /// Whether these bytes came from there within the last second; if not, they are remembered where there is a place.
-    pub fn again(&mut self, from: &impl Hash, bytes: &[u8], now: u64) -> bool {
-        if self.seen.is_empty() {
-            return false;
-        }
+    fn of(&self, source: usize) -> std::ops::Range<usize> {
+        let from = source * self.places % self.seen.len();
+        from..from + self.places
+    }
+    /// What is remembered of these bytes; `None`: they were answered to that address within the last second.
+    fn mark(&self, source: usize, from: SocketAddr, bytes: &[u8], now: u64) -> Option<u64> {
         let mut hasher = self.key.build_hasher();
         from.hash(&mut hasher);
         bytes.len().hash(&mut hasher);
         hasher.write(&bytes[..bytes.len().min(COMPARED.0)]);
         hasher.write(&bytes[bytes.len().saturating_sub(COMPARED.1)..]);
-        let hash = hasher.finish();
-        let at = hash as usize % self.seen.len();
-        let before = self.seen[at];
-        let young = before.1 != 0 && now < before.1 + LASTS;
-        if !young {
-            self.seen[at] = (hash, now);
+        let mark = (hasher.finish() & (u64::MAX << TIME)) | (1 << 63) | ms(now);
+        let same = |entry: &u64| *entry >> TIME == mark >> TIME && is_young(*entry, now);
+        (!self.seen[self.of(source)].iter().any(same)).then_some(mark)
+    }
+    /// They have been answered; forgotten where the source has no place left for a second.
+    fn remember(&mut self, source: usize, mark: u64, now: u64) {
+        let places = self.of(source);
+        if let Some(free) = self.seen[places].iter_mut().find(|entry| !is_young(**entry, now)) {
+            *free = mark;
         }
-        young && before.0 == hash
     }
 }
+
+/// What an echo at a port answers.
+#[derive(Debug)]
+pub struct Echoed {
+    port: u16,
+    limited: Repeats,
+    known: Repeats,
+}
+
+impl Echoed {
+    /// Nothing has been answered yet.
+    pub fn new(port: u16) -> Echoed {
+        Echoed {
+            port,
+            limited: Repeats::new(BUCKETS, LIMITED),
+            known: Repeats::new(BUCKETS, KNOWN),
+        }
+    }
+    /// A permit to send these bytes back.
+    pub fn permit(&mut self, payer: &Payer, from: SocketAddr, bytes: &[u8], now: u64) -> Option<Permit> {
+        let source = payer.bucket(from.ip());
+        let known = Echo::recognises(bytes) && from.port() > self.port;
+        let repeats = if known { &mut self.known } else { &mut self.limited };
+        let mark = repeats.mark(source, from, bytes, now)?;
+        let permit = payer.permit(from, (bytes.len(), bytes.len()), known, now)?;
+        repeats.remember(source, mark, now);
+        Some(permit)
+    }
+}
+
+const _: () = assert!(LIMITED as u64 > UNRECOGNISED * (LASTS + 100) / 1000 + 2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::budget::Accounts;
+    use crate::serve::limits::Limits;
+    use std::collections::VecDeque;
+    use std::net::IpAddr;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(address: [u8; 4], port: u16) -> SocketAddr {
+        SocketAddr::new(IpAddr::from(address), port)
+    }
+
+    /// A question of `narrows latency`.
+    fn question(number: u64) -> [u8; 40] {
+        let mut bytes = [crate::latency::speak::FILL; 40];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        bytes[8..16].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
 
     #[test]
-    fn the_same_bytes_from_the_same_place_count_for_a_second() {
-        let mut repeats = Repeats::new(1 << 12);
-        assert!(!repeats.again(&1, b"hello", 5));
-        assert!(repeats.again(&1, b"hello", 6));
-        assert!(!repeats.again(&2, b"hello", 7) && !repeats.again(&1, b"hallo", 8));
-        assert!(!repeats.again(&1, b"hello", 6 + LASTS));
-        assert!(!Repeats::new(0).again(&1, b"hello", 5));
+    fn the_same_bytes_from_the_same_address_count_for_a_second() {
+        let mut repeats = Repeats::new(4, 8);
+        let (one, other) = (at([192, 0, 2, 1], 4000), at([192, 0, 2, 1], 4001));
+        let mark = repeats.mark(3, one, b"hello", 5 * MS).expect("it is new");
+        repeats.remember(3, mark, 5 * MS);
+        assert_eq!(repeats.mark(3, one, b"hello", 1005 * MS), None);
+        assert!(repeats.mark(3, one, b"hello", 1006 * MS).is_some());
+        assert!(repeats.mark(3, other, b"hello", 6 * MS).is_some() && repeats.mark(3, one, b"hallo", 6 * MS).is_some());
+        // It has a place of its own, whatever others fill.
+        for n in 0..1000_u32 {
+            let mark = repeats.mark(2, one, &n.to_be_bytes(), 7 * MS).expect("it is new");
+            repeats.remember(2, mark, 7 * MS);
+        }
+        assert_eq!(repeats.mark(3, one, b"hello", 8 * MS), None);
     }
 
     #[test]
     fn a_crowd_that_goes_round_dies_out() {
-        let mut repeats = Repeats::new(1 << 16);
-        let mut round: Vec<u32> = (0..5000).collect();
+        let mut repeats = Repeats::new(1, KNOWN);
+        let mut round: Vec<u32> = (0..1000).collect();
         for cycle in 0..40 {
-            round.retain(|n| !repeats.again(&1, &n.to_be_bytes(), 1 + cycle * LASTS / 4));
+            let now = (1 + cycle) * 600 * MS;
+            round.retain(|n| {
+                let mark = repeats.mark(0, at([192, 0, 2, 1], 4000), &n.to_be_bytes(), now);
+                if let Some(mark) = mark {
+                    repeats.remember(0, mark, now);
+                }
+                mark.is_some()
+            });
         }
-        assert!(round.is_empty(), "{} are left", round.len());
+        assert!(round.len() < 1000 - 15 * KNOWN, "{} are left", round.len());
+    }
+
+    /// An attacker sends 300 datagrams a millisecond to one echo in the name of another, of which each answers what it receives
+    /// 1 ms later, for two seconds, and the tables are as full as they get. What the two answer in that time, and afterwards.
+    fn storm(ports: (u16, u16), payload: impl Fn(u64) -> Vec<u8>) -> (u64, u64) {
+        let addresses = [at([192, 0, 2, 1], ports.0), at([198, 51, 100, 1], ports.1)];
+        let payers = addresses.map(|_| Payer::Source(Accounts::new(Limits::default())));
+        let mut echoes = addresses.map(|at| Echoed::new(at.port()));
+        // When a datagram comes, to whom, and its bytes.
+        let mut flying: VecDeque<(u64, usize, Vec<u8>)> = VecDeque::new();
+        let (mut during, mut after, mut sent) = (0, 0, 0);
+        for now in (5000..12_000_u64).map(|n| n * MS) {
+            let attacked = now < 7000 * MS;
+            while flying.front().is_some_and(|(due, ..)| *due <= now) {
+                let Some((_, to, bytes)) = flying.pop_front() else {
+                    break;
+                };
+                let from = addresses[1 - to];
+                if echoes[to].permit(&payers[to], from, &bytes, now).is_some() {
+                    *(if attacked { &mut during } else { &mut after }) += 1;
+                    flying.push_back((now + MS, 1 - to, bytes));
+                }
+            }
+            for _ in 0..300 * u64::from(attacked) {
+                sent += 1;
+                flying.push_back((now + MS, (sent % 2) as usize, payload(sent)));
+            }
+        }
+        assert!(flying.is_empty(), "{} still go round", flying.len());
+        (during, after)
+    }
+
+    #[test]
+    fn two_echoes_whose_tables_are_full_stop_answering_each_other() {
+        for ports in [(7777, 7778), (7778, 7777), (7777, 7777)] {
+            // Questions: at most one of the two echoes answers those that are sent to it, the other one 100 a second.
+            let (during, after) = storm(ports, |n| question(n).to_vec());
+            assert!(during <= 300_000 + 4 * 2 * 111, "{ports:?}: {during}");
+            assert!(after <= 2 * 300 + 2 * 111, "{ports:?}: {after}");
+            let (during, after) = storm(ports, |n| n.to_be_bytes().to_vec());
+            assert!(
+                during <= 2 * 2 * 111 && after <= 2 * 111,
+                "{ports:?}: {during}, {after}"
+            );
+        }
     }
 }

@@ -18,6 +18,13 @@ pub struct Answering {
 }
 
 impl Answering {
+    /// Whether a client may be answered at that port: without one its thread would get what all others send.
+    pub fn allowed(shared: &Shared, peer: SocketAddr) -> Result<(), HostError> {
+        let port = peer.port();
+        let refused = || format!("port {port}: choose one above 1023 at which this host does not answer");
+        let answerable = shared.accounts.answerable(port);
+        answerable.then_some(()).ok_or_else(|| HostError::Missing(refused()))
+    }
     /// For the client at `peer`, charged to its session.
     pub fn start(
         shared: &Shared,
@@ -25,6 +32,7 @@ impl Answering {
         peer: SocketAddr,
         answers: Answers,
     ) -> Result<Answering, HostError> {
+        Answering::allowed(shared, peer)?;
         let failed = HostError::failed("a socket for timed questions");
         let (policy, stall) = shared.answering.clone();
         let payer = Payer::Session(Arc::clone(allowance));

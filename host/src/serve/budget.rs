@@ -13,7 +13,8 @@
 //! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371): a bucket is the time up to which it is
 //! used. Buckets of unvalidated sources lie in a table of fixed size under a random key, so that forged addresses allocate nothing.
 
-use super::limits::{Limits, BACKOFF, BURST, CREDIT, FREE_GUESSES, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED};
+use super::limits::{Limits, BACKOFF, BURST, CREDIT, FREE_GUESSES, GONE, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED};
+use super::pending::Pending;
 use crate::bulk::{self, May};
 use std::collections::hash_map::RandomState;
 use std::collections::HashMap;
@@ -25,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// ns.
 const SECOND: u64 = 1_000_000_000;
 /// Token buckets of unvalidated sources.
-const BUCKETS: usize = 1 << 14;
+pub const BUCKETS: usize = 1 << 14;
 /// Source addresses that are remembered while they have nothing open.
 const ACCOUNTS: usize = 1 << 14;
 /// From one removal of idle accounts to the next, ns.
@@ -50,6 +51,17 @@ fn take(used: &mut u64, now: u64, cost: u64, burst: u64) -> bool {
 /// A source address as limits see it: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Source(u128);
+
+impl Source {
+    /// Whether it is an IPv4 address.
+    pub fn is_v4(self) -> bool {
+        self.0 >> 32 == 0xffff
+    }
+    /// As 128 bits, an IPv4 address within `::ffff:0:0/96`.
+    pub fn bits(self) -> u128 {
+        self.0
+    }
+}
 
 impl From<IpAddr> for Source {
     fn from(ip: IpAddr) -> Source {
@@ -86,7 +98,6 @@ impl Refused {
 #[derive(Debug, Default)]
 struct Account {
     clients: u64,
-    pending: usize,
     memory: u64,
     /// Bucket of new connections.
     new: u64,
@@ -96,11 +107,20 @@ struct Account {
     seen: u64,
 }
 
+impl Account {
+    /// Whether wrong tokens would be forgotten with it that still count.
+    fn waits(&self, now: u64) -> bool {
+        self.refused_until > 0 && self.refused_until + BACKOFF.1 > now
+    }
+}
+
 #[derive(Debug, Default)]
 struct Table {
     of: HashMap<Source, Account>,
     clients: u64,
-    pending: usize,
+    pending: Pending,
+    /// Number of the last connection.
+    id: u64,
     memory: u64,
     swept: u64,
 }
@@ -116,8 +136,17 @@ impl Table {
         account
     }
     fn sweep(&mut self, now: u64, age: u64) {
-        let open = |account: &Account| account.clients > 0 || account.pending > 0 || account.memory > 0;
-        self.of.retain(|_, account| open(account) || account.seen + age > now);
+        let open = |account: &Account| account.clients > 0 || account.memory > 0;
+        self.of
+            .retain(|_, account| open(account) || account.waits(now) || account.seen + age > now);
+        let waiting = self.of.values().filter(|account| account.waits(now) && !open(account));
+        let mut until: Vec<u64> = waiting.map(|account| account.refused_until).collect();
+        if until.len() > ACCOUNTS {
+            // Those that have to wait for the longest are kept.
+            let least = *until.select_nth_unstable_by(ACCOUNTS, |a, b| b.cmp(a)).1;
+            self.of
+                .retain(|_, account| open(account) || !account.waits(now) || account.refused_until > least);
+        }
     }
 }
 
@@ -177,13 +206,17 @@ impl Accounts {
     pub fn answerable(&self, port: u16) -> bool {
         port >= PRIVILEGED && !self.ports.get().is_some_and(|own| own.contains(&port))
     }
+    /// The place of a source in tables of [`BUCKETS`] places.
+    pub fn bucket(&self, ip: IpAddr) -> usize {
+        self.key.hash_one(Source::from(ip)) as usize % BUCKETS
+    }
     /// A permit to answer an unvalidated source that sent `asked` bytes with `answer` bytes. `recognised`: the datagram is a question
-    /// of a known protocol, which no answer is.
+    /// of a known protocol, which no answer of this host is.
     pub fn reply(&self, to: SocketAddr, asked: usize, answer: usize, recognised: bool, now: u64) -> Option<Permit> {
         if !self.answerable(to.port()) {
             return None;
         }
-        let at = self.key.hash_one(Source::from(to.ip())) as usize % BUCKETS;
+        let at = self.bucket(to.ip());
         let mut buckets = lock(&self.buckets);
         let bucket = &mut buckets[at];
         let (rate, used) = if recognised {
@@ -202,50 +235,38 @@ impl Accounts {
         bucket.credit = (credit - answer as u32).min(CREDIT);
         Some(Permit { bytes: answer })
     }
-    /// A connection has been accepted; false: its source makes more of them than one may.
-    pub(super) fn connected(&self, source: Source, now: u64) -> bool {
+    /// A connection has been accepted: its number, or `None` where its source makes more of them than one may.
+    pub(super) fn connected(&self, source: Source, now: u64) -> Option<u64> {
         let mut table = lock(&self.table);
         let (rate, burst) = self.limits.new_connections;
-        let account = table.account(source, now);
-        if !take(
-            &mut account.new,
-            now,
-            SECOND / rate.max(1),
-            burst * SECOND / rate.max(1),
-        ) {
-            return false;
+        let (cost, account) = (SECOND / rate.max(1), table.account(source, now));
+        if !take(&mut account.new, now, cost, burst * cost) {
+            return None;
         }
-        account.pending += 1;
-        table.pending += 1;
-        true
+        table.id += 1;
+        let id = table.id;
+        table.pending.insert(source, id);
+        Some(id)
     }
     /// A pending connection was admitted or closed.
-    pub(super) fn settled(&self, source: Source) {
-        let mut table = lock(&self.table);
-        table.pending = table.pending.saturating_sub(1);
-        if let Some(account) = table.of.get_mut(&source) {
-            account.pending = account.pending.saturating_sub(1);
-        }
+    pub(super) fn settled(&self, source: Source, id: u64) {
+        lock(&self.table).pending.remove(source, id);
     }
     /// The session of a connection has ended: it is pending again until it is closed.
-    pub(super) fn unsettled(&self, source: Source) {
-        let mut table = lock(&self.table);
-        table.pending += 1;
-        table.of.entry(source).or_default().pending += 1;
+    pub(super) fn unsettled(&self, source: Source, id: u64) {
+        lock(&self.table).pending.insert(source, id);
     }
-    /// Who has too many pending connections: this source, or whichever has most of them.
-    pub fn crowded(&self, source: Source) -> Option<Source> {
-        let table = lock(&self.table);
-        let mine = table.of.get(&source).map_or(0, |account| account.pending);
-        if mine > self.limits.pending_per_address() {
-            return Some(source);
-        }
-        let most = table
-            .of
-            .iter()
-            .max_by_key(|(source, account)| (account.pending, **source));
-        most.filter(|_| table.pending > self.limits.pending())
-            .map(|(source, _)| *source)
+    /// The pending connection that has to be closed, where this source or all together have too many.
+    pub fn crowded(&self, source: Source) -> Option<u64> {
+        let pending = &lock(&self.table).pending;
+        let own = pending.of(source);
+        let own = own.filter(|(n, _)| *n > self.limits.pending_per_address());
+        let all = || pending.first().filter(|_| pending.len() > self.limits.pending());
+        own.map(|(_, oldest)| oldest).or_else(all)
+    }
+    /// The pending connection that is closed where one has to be.
+    pub fn least_wanted(&self) -> Option<u64> {
+        lock(&self.table).pending.first()
     }
     /// Whether a wrong token of this source would be looked at now.
     pub fn may_guess(&self, ip: IpAddr, now: u64) -> Result<(), Refused> {
@@ -265,7 +286,7 @@ impl Accounts {
             return;
         }
         account.wrong = account.wrong.saturating_add(1);
-        if let Some(n) = account.wrong.checked_sub(FREE_GUESSES + 1) {
+        if let Some(n) = account.wrong.checked_sub(FREE_GUESSES) {
             let wait = BACKOFF.0.checked_shl(n.min(20)).unwrap_or(BACKOFF.1).min(BACKOFF.1);
             account.refused_until = now + wait;
         }
@@ -300,6 +321,8 @@ impl Accounts {
             rates: Mutex::default(),
             objects: AtomicU64::new(0),
             memory: AtomicU64::new(0),
+            senders: AtomicU64::new(0),
+            progress: AtomicU64::new(now),
             over: AtomicBool::new(false),
         };
         allowance.alive(now);
@@ -337,6 +360,10 @@ pub struct Allowance {
     rates: Mutex<Rates>,
     objects: AtomicU64,
     memory: AtomicU64,
+    /// TCP streams of this host that send.
+    senders: AtomicU64,
+    /// When its client last acknowledged or sent some of a TCP load, ns of the even clock.
+    progress: AtomicU64,
     over: AtomicBool,
 }
 
@@ -363,6 +390,26 @@ impl Allowance {
     /// Its client was heard at that time, ns of the even clock.
     pub fn alive(&self, at: u64) {
         self.load.alive(at + SILENCE);
+    }
+    /// One more of its TCP streams sends, or one less.
+    pub(super) fn sends(&self, more: bool) {
+        if more {
+            self.senders.fetch_add(1, Relaxed);
+        } else {
+            self.senders.fetch_sub(1, Relaxed);
+        }
+    }
+    /// Its client has acknowledged or sent some of a TCP load, or begins one.
+    pub(super) fn progressed(&self, now: u64) {
+        self.progress.fetch_max(now, Relaxed);
+    }
+    /// Nothing of its TCP load has been acknowledged or has come for [`GONE`].
+    pub fn stalled(&self, now: u64) -> bool {
+        now > self.progress.load(Relaxed) + GONE
+    }
+    /// It sends to a client that reads nothing: [`super::door`] ends it, whatever its protocol.
+    pub fn stuck(&self, now: u64) -> bool {
+        self.senders.load(Relaxed) > 0 && self.stalled(now)
     }
     /// Nothing is left, or it has ended.
     pub fn spent(&self) -> bool {
@@ -404,8 +451,10 @@ impl Allowance {
             May::Wait(until) => return Datagrams::Wait(until),
             May::Stop => return Datagrams::Stop,
         }
-        let rate = self.accounts.limits().udp_rate.as_bit().max(1);
-        let cost = (len as u64 * 8 * SECOND / rate).max(1);
+        let limits = self.accounts.limits();
+        let rate = limits.udp_rate.as_bit().max(1);
+        // Small datagrams cost what a packet costs, large ones what their bytes cost.
+        let cost = (len as u64 * 8 * SECOND / rate).max(SECOND / limits.udp_packets.max(1));
         let most = (self.load.chunk() / len.max(1)).clamp(1, wanted.max(1));
         let mut rates = lock(&self.rates);
         let mut n = 0;
@@ -507,18 +556,60 @@ mod tests {
             Source::from(at("192.0.2.1:1").ip()),
             Source::from(at("192.0.2.2:1").ip()),
         );
-        for _ in 0..PENDING_OF_ADDRESS {
-            assert!(accounts.connected(crowd, 5));
+        let oldest = accounts.connected(crowd, 5);
+        for _ in 1..PENDING_OF_ADDRESS {
+            assert!(accounts.connected(crowd, 5).is_some());
             assert_eq!(accounts.crowded(crowd), None);
         }
-        assert!(accounts.connected(crowd, 5) && accounts.connected(one, 5));
-        assert_eq!((accounts.crowded(crowd), accounts.crowded(one)), (Some(crowd), None));
+        assert!(accounts.connected(crowd, 5).is_some() && accounts.connected(one, 5).is_some());
+        assert_eq!((accounts.crowded(crowd), accounts.crowded(one)), (oldest, None));
         // 1024 at once, then 256 in a second.
-        let mut more = (0..5000).filter(|_| accounts.connected(crowd, 5)).count() + PENDING_OF_ADDRESS + 1;
+        let count = |now| (0..5000).filter(|_| accounts.connected(crowd, now).is_some()).count();
+        let more = count(5) + PENDING_OF_ADDRESS + 1;
         assert!((1024..=1026).contains(&more), "{more}");
-        more = (0..5000).filter(|_| accounts.connected(crowd, 5 + SECOND)).count();
+        let more = count(5 + SECOND);
         assert!((255..=257).contains(&more), "{more}");
-        assert!(accounts.connected(one, 5));
+        assert!(accounts.connected(one, 5).is_some());
+    }
+
+    /// Connections from these addresses, each of which stays pending until another makes room by closing it; those that are left.
+    fn crowd(accounts: &Accounts, addresses: impl Iterator<Item = IpAddr>, open: &mut HashMap<u64, Source>) {
+        for ip in addresses {
+            let source = Source::from(ip);
+            let id = accounts.connected(source, SECOND).expect("a connection");
+            open.insert(id, source);
+            if let Some(id) = accounts.crowded(source) {
+                let source = open.remove(&id).expect("it is open");
+                accounts.settled(source, id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_of_65_536_networks_crowds_out_only_its_own() {
+        for client in ["192.0.2.1", "2001:db8:ffff::1", "2001:db8::1", "ffff::1"] {
+            let accounts = Accounts::new(Limits::default());
+            let client = Source::from(client.parse::<IpAddr>().expect("an address"));
+            // The client is there first: it is older than all the others.
+            let id = accounts.connected(client, SECOND).expect("a connection");
+            let mut open = HashMap::from([(id, client)]);
+            let network = |n: u128| IpAddr::from(std::net::Ipv6Addr::from(0x2001_0db8_0001 << 80 | n << 64 | 1));
+            crowd(&accounts, (0..1 << 16).map(network), &mut open);
+            assert_eq!(open.get(&id), Some(&client));
+            assert_eq!(open.len(), accounts.limits.pending());
+        }
+    }
+
+    #[test]
+    fn of_many_unrelated_addresses_the_oldest_makes_room() {
+        let accounts = Accounts::new(Limits::default());
+        let mut open = HashMap::new();
+        // Each of another /16: the numbers count in the upper bits.
+        let address = |n: u32| IpAddr::from(std::net::Ipv4Addr::from((1 + n) << 16 | 1));
+        let most = accounts.limits.pending();
+        crowd(&accounts, (0..2 * most as u32).map(address), &mut open);
+        let left: std::collections::BTreeSet<u64> = open.into_keys().collect();
+        assert!(left.into_iter().eq(most as u64 + 1..=2 * most as u64));
     }
 
     #[test]
@@ -536,11 +627,36 @@ mod tests {
             now += waits.last().copied().unwrap_or(0) * SECOND;
             assert_eq!(accounts.may_guess(ip, now), Ok(()));
         }
-        assert_eq!(waits, [0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(waits, [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]);
         assert_eq!(accounts.may_guess(at("192.0.2.2:1").ip(), 5), Ok(()));
         accounts.guessed(ip, true, now);
         accounts.guessed(ip, false, now);
         assert_eq!(accounts.may_guess(ip, now), Ok(()));
+    }
+
+    #[test]
+    fn datagrams_of_a_session_are_limited_by_their_number_and_by_their_bytes() {
+        let limits = Limits {
+            udp_packets: 1000,
+            udp_rate: narrows_core::units::Rate::mbit(1),
+            ..Limits::default()
+        };
+        // Of 16 bytes 1000 a second, of 1250 bytes 100 a second; and at most 5 ms of it at once.
+        for (len, expected) in [(16, 1000..=1006), (1250, 100..=101)] {
+            let accounts = Accounts::new(limits);
+            let one = accounts.admit(at("192.0.2.1:1").ip(), SECOND).expect("a seat");
+            let (mut now, mut sent) = (SECOND, 0);
+            while now < 2 * SECOND {
+                match one.datagrams(32, len, now) {
+                    Datagrams::Send(n) => sent += n,
+                    Datagrams::Wait(until) => now = until,
+                    Datagrams::Stop => panic!("it has not ended"),
+                }
+            }
+            assert!(expected.contains(&sent), "{len}: {sent}");
+        }
+        // Without an option a gigabit per second of the smallest datagrams is not sent.
+        assert!(Limits::default().udp_packets <= Limits::default().packets);
     }
 
     #[test]
@@ -562,9 +678,36 @@ mod tests {
         for n in 0..100_000_u32 {
             let source = Source::from(IpAddr::from(n.to_be_bytes()));
             let now = u64::from(n) * 1_000_000;
-            assert!(accounts.connected(source, now));
-            accounts.settled(source);
+            let id = accounts.connected(source, now).expect("a connection");
+            accounts.settled(source, id);
         }
         assert!(lock(&accounts.table).of.len() <= ACCOUNTS + 200);
+    }
+
+    #[test]
+    fn a_crowd_does_not_make_an_address_that_has_to_wait_forgotten() {
+        let accounts = Accounts::new(Limits::default());
+        let guesser = at("192.0.2.1:1").ip();
+        for _ in 0..6 {
+            accounts.guessed(guesser, false, SECOND);
+        }
+        assert_eq!(accounts.may_guess(guesser, SECOND), Err(Refused::Backoff(8)));
+        for n in 0..6 * ACCOUNTS as u32 {
+            let ip = IpAddr::from((0x0a00_0000 + n).to_be_bytes());
+            // 20,000 a second; some try a token, too, and have to wait for less.
+            let now = SECOND + u64::from(n) * 50_000;
+            let source = Source::from(ip);
+            let id = accounts.connected(source, now).expect("a connection");
+            accounts.settled(source, id);
+            for _ in 0..FREE_GUESSES {
+                accounts.guessed(ip, false, now);
+            }
+        }
+        assert_eq!(accounts.may_guess(guesser, 6 * SECOND), Err(Refused::Backoff(3)));
+        // Its next wrong token costs twice as much as the one before, although it has waited.
+        accounts.guessed(guesser, false, 10 * SECOND);
+        assert_eq!(accounts.may_guess(guesser, 10 * SECOND), Err(Refused::Backoff(16)));
+        let known = lock(&accounts.table).of.len();
+        assert!(known <= 3 * ACCOUNTS, "{known}");
     }
 }

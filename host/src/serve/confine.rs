@@ -3,88 +3,240 @@
 //!
 //! | what | how | without it |
 //! |---|---|---|
-//! | root | the user and group 65534 (nobody), with the capabilities of [`KEPT`] alone, and `CAP_BPF` with `--xdp`; no new privileges | started by a user: nothing to give up |
-//! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13 |
-//! | calls | seccomp: those of [`REFUSED`] fail with EPERM | processors that `seccompiler` does not know |
+//! | root | the user of `--user` ([`User::default`] without), with the capabilities of [`Keep`] alone; no new privileges | started by a user: nothing to give up |
+//! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] says what an older one leaves |
+//! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces and sockets of other families than [`FAMILIES`]; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
-//! A peer that takes over the process can then answer wrongly, send packets and, where root started it, change the network
-//! (`CAP_NET_ADMIN`), but it can neither read the host's files nor start a program. Start the server as a user to keep
-//! nothing.
+//! A peer that takes over the process can then answer wrongly and send packets, but it can neither read the host's files nor
+//! start a program. With `--net-admin` it could also change the network.
 //!
-//! Sources: capabilities(7), landlock(7), seccomp(2) (Linux man-pages 6.9).
+//! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to `clone`, whose flags can be compared.
+//! The server itself needs none of the calls; with `--xdp` it reads the counters of its program, for which `bpf` stays.
+//!
+//! Sources: capabilities(7), landlock(7), seccomp(2), clone(2) (Linux man-pages 6.9).
 
 use crate::{sys, HostError};
 use caps::{CapSet, Capability};
 use landlock::{
-    path_beneath_rules, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, ABI,
+    path_beneath_rules, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, ABI,
 };
-use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::os::fd::OwnedFd;
 
-/// Capabilities that a far end of root keeps: for a congestion control that only root may choose and for forgetting a
-/// destination (`CAP_NET_ADMIN`), for the scheduling policy of the threads that answer (`CAP_SYS_NICE`, `CAP_IPC_LOCK`),
-/// and for the sockets of single clients at a port below 1024 (`CAP_NET_BIND_SERVICE`).
-pub const KEPT: [Capability; 4] = [
-    Capability::CAP_NET_ADMIN,
-    Capability::CAP_SYS_NICE,
-    Capability::CAP_IPC_LOCK,
-    Capability::CAP_NET_BIND_SERVICE,
-];
+/// Who a far end of root becomes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct User {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Default for User {
+    /// A number that neither systemd (65520 to 65533 are unused, <https://systemd.io/UIDS-GIDS>) nor Debian (65000 to 65533 are
+    /// reserved) gives to anybody, so that no other service has the same user.
+    fn default() -> User {
+        User { uid: 65520, gid: 65520 }
+    }
+}
+
+impl User {
+    /// From a number, of the user and the group alike, or a name of /etc/passwd.
+    pub fn parse(text: &str) -> Result<User, String> {
+        let passwd = || std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        match text.parse() {
+            Ok(0) => Err("that is root; write another user".into()),
+            Ok(id) if id < u32::MAX => Ok(User { uid: id, gid: id }),
+            _ => User::named(text, &passwd()),
+        }
+    }
+    fn named(name: &str, passwd: &str) -> Result<User, String> {
+        let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let fields = lines.find(|fields| fields[0] == name && !name.is_empty());
+        let fields = fields
+            .ok_or("no user of /etc/passwd has that name; write a name that `getent passwd` shows, or a number")?;
+        let id = |at: usize| fields.get(at).and_then(|field| field.parse::<u32>().ok());
+        match (id(2), id(3)) {
+            (Some(0), _) => Err("that is root; write another user".into()),
+            (Some(uid), Some(gid)) => Ok(User { uid, gid }),
+            _ => Err("its line of /etc/passwd has no numbers; write the number of a user".into()),
+        }
+    }
+}
+
+/// For what a far end of root keeps a capability.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Keep {
+    /// Clients may choose any loaded congestion control, and make the kernel forget what it remembers of them (`CAP_NET_ADMIN`).
+    pub net_admin: bool,
+    /// Sockets of single clients at a port below 1024 (`CAP_NET_BIND_SERVICE`).
+    pub low_port: bool,
+    /// A scheduling policy that locks memory (`CAP_IPC_LOCK`).
+    pub lock: bool,
+    /// Counters of a program in the kernel (`CAP_BPF`, and the call `bpf`).
+    pub bpf: bool,
+}
+
+impl Keep {
+    /// The capabilities; `CAP_SYS_NICE` in any case, for the niceness and the scheduling policies of the threads that answer.
+    fn capabilities(self) -> HashSet<Capability> {
+        let each = [
+            (true, Capability::CAP_SYS_NICE),
+            (self.net_admin, Capability::CAP_NET_ADMIN),
+            (self.low_port, Capability::CAP_NET_BIND_SERVICE),
+            (self.lock, Capability::CAP_IPC_LOCK),
+            (self.bpf, Capability::CAP_BPF),
+        ];
+        each.into_iter().filter_map(|(kept, one)| kept.then_some(one)).collect()
+    }
+}
 
 /// The newest version of Landlock whose rules are used; an older kernel applies those that it has.
 const LANDLOCK: ABI = ABI::V5;
 
+/// What each version of Landlock added, as far as it is used here, and the Linux that brought it.
+const LANDLOCK_ADDED: [(ABI, &str); 5] = [
+    (ABI::V1, "files (Linux 5.13)"),
+    (ABI::V2, "moving files between directories (Linux 5.19)"),
+    (ABI::V3, "truncating files (Linux 6.2)"),
+    (ABI::V4, "opening TCP ports (Linux 6.7)"),
+    (ABI::V5, "commands to devices (Linux 6.10)"),
+];
+
 /// Directories that are read while serving: congestion controls, clocks, devices.
 const READ: [&str; 2] = ["/proc", "/sys"];
 
+/// Families of sockets that may still be opened: those of clients, and what the kernel remembers of them.
+pub const FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// New namespaces, by the flags of clone(2).
+const NAMESPACES: [libc::c_int; 8] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    CLONE_NEWTIME,
+];
+/// `CLONE_NEWTIME` of linux/sched.h.
+const CLONE_NEWTIME: libc::c_int = 0x80;
+
 /// Calls that start programs, look into other processes, change what is mounted or which namespace this is, load code
-/// into the kernel, or open other ways to the same.
+/// into the kernel, hold keys, set clocks, or open other ways to the same.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_open,
     libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_kcmp,
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
     libc::SYS_chroot,
+    libc::SYS_mount_setattr,
     libc::SYS_open_tree,
     libc::SYS_move_mount,
     libc::SYS_fsopen,
+    libc::SYS_fsconfig,
     libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_quotactl,
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
+    libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
     libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_mbind,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_personality,
+    libc::SYS_vhangup,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
     libc::SYS_sethostname,
+    libc::SYS_setdomainname,
 ];
+
+/// Calls that are refused on processors that have them.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[libc::c_long] = &[
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_ustat,
+    libc::SYS_sysfs,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[libc::c_long] = &[];
+
+/// Files and TCP ports, which Landlock keeps out of reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Files {
+    /// All of them.
+    Confined,
+    /// As far as this version of Landlock has rules for them.
+    Partly(ABI),
+    /// This kernel has no Landlock, or does not allow it.
+    #[default]
+    Free,
+}
+
+impl Files {
+    fn kept(self) -> Option<String> {
+        let Files::Partly(version) = self else {
+            return (self == Files::Free).then(|| "access to files (Landlock is not available)".into());
+        };
+        let (has, lacks): (Vec<_>, Vec<_>) = LANDLOCK_ADDED.into_iter().partition(|(since, _)| *since <= version);
+        let lacks: Vec<&str> = lacks.into_iter().map(|(_, what)| what).collect();
+        Some(format!(
+            "what version {} of Landlock, which this kernel has, does not confine: {}",
+            has.len(),
+            lacks.join(", ")
+        ))
+    }
+}
 
 /// What was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
     /// The process was root and is not any more.
     pub root: bool,
-    /// Files and TCP ports are out of reach.
-    pub files: bool,
+    /// Files and TCP ports.
+    pub files: Files,
     /// Some calls are refused.
     pub calls: bool,
 }
@@ -92,17 +244,14 @@ pub struct Confined {
 impl Confined {
     /// What could not be given up, as a message; `None` where everything was.
     pub fn kept(self) -> Option<String> {
+        let root = !self.root && sys::ids().0 == 0;
         let parts = [
-            (self.root || sys::ids().0 != 0, "root's privileges"),
-            (self.files, "access to files (Landlock is not available)"),
-            (self.calls, "all system calls (no seccomp filter could be installed)"),
+            root.then(|| "root's user, because this user namespace has no other".to_string()),
+            self.files.kept(),
+            (!self.calls).then(|| "all system calls (no seccomp filter could be installed)".into()),
         ];
-        let kept: Vec<&str> = parts
-            .into_iter()
-            .filter(|(gone, _)| !gone)
-            .map(|(_, what)| what)
-            .collect();
-        (!kept.is_empty()).then(|| format!("the process keeps {}", kept.join(", ")))
+        let kept: Vec<String> = parts.into_iter().flatten().collect();
+        (!kept.is_empty()).then(|| format!("the process keeps {}", kept.join("; ")))
     }
 }
 
@@ -110,45 +259,54 @@ fn failed(doing: &'static str, error: impl std::fmt::Display) -> HostError {
     HostError::Failed(doing, io::Error::other(error.to_string()))
 }
 
-/// Gives up what serving does not need. Threads that exist already keep their files; start them afterwards. `bpf`: counters
-/// of a program in the kernel are read while serving, so `bpf(2)` and `CAP_BPF` stay.
-pub fn confine(bpf: bool) -> Result<Confined, HostError> {
-    let root = leave_root(bpf)?;
+/// Gives up what serving does not need. Threads that exist already keep their files; start them afterwards. `user`: as whom to go
+/// on, where somebody asked for one; `shared`: sockets at whose addresses that user opens others.
+pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Confined, HostError> {
+    let root = leave_root(user, keep, shared)?;
     sys::no_new_privileges().map_err(HostError::failed("giving up new privileges"))?;
     // A kernel, a container or a unit may refuse either: the server says so and serves.
     Ok(Confined {
         root,
-        files: confine_files().unwrap_or(false),
-        calls: confine_calls(bpf).unwrap_or(false),
+        files: confine_files().unwrap_or_default(),
+        calls: confine_calls(keep.bpf).unwrap_or(false),
     })
 }
 
-fn leave_root(bpf: bool) -> Result<bool, HostError> {
+fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<bool, HostError> {
     if sys::ids().0 != 0 {
-        return Ok(false);
+        return match user {
+            None => Ok(false),
+            Some(_) => Err(HostError::Missing(
+                "--user: only root may become another user; leave the option out".into(),
+            )),
+        };
     }
     let doing = "leaving root";
     let wrong = |error: caps::errors::CapsError| failed(doing, error);
     let had = caps::read(None, CapSet::Permitted).map_err(wrong)?;
-    let kept: HashSet<Capability> = KEPT
-        .into_iter()
-        .chain(bpf.then_some(Capability::CAP_BPF))
-        .filter(|one| had.contains(one))
-        .collect();
+    let kept: HashSet<Capability> = keep.capabilities().intersection(&had).copied().collect();
     caps::securebits::set_keepcaps(true).map_err(wrong)?;
-    match sys::become_nobody() {
-        Ok(()) => {}
+    let to = user.unwrap_or_default();
+    let left = match sys::become_user(to.uid, to.gid) {
+        Ok(()) => true,
         // A user namespace may have no such user: root there is nobody outside of it.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => return Ok(false),
+        Err(error) if user.is_none() && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => false,
         Err(error) => return Err(HostError::Failed(doing, error)),
+    };
+    if left && had.contains(&Capability::CAP_CHOWN) {
+        // Only now, when it is known whose they have to be: the kernel lets sockets of one user share an address.
+        caps::set(None, CapSet::Effective, &HashSet::from([Capability::CAP_CHOWN])).map_err(wrong)?;
+        for socket in shared {
+            sys::give(socket, to.uid, to.gid).map_err(HostError::failed(doing))?;
+        }
     }
     caps::set(None, CapSet::Effective, &kept).map_err(wrong)?;
     caps::set(None, CapSet::Permitted, &kept).map_err(wrong)?;
     caps::securebits::set_keepcaps(false).map_err(wrong)?;
-    Ok(true)
+    Ok(left)
 }
 
-fn confine_files() -> Result<bool, landlock::RulesetError> {
+fn confine_files() -> Result<Files, landlock::RulesetError> {
     let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(LANDLOCK))
@@ -156,23 +314,170 @@ fn confine_files() -> Result<bool, landlock::RulesetError> {
         .and_then(Ruleset::create)
         .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(READ, AccessFs::from_read(LANDLOCK))))
         .and_then(|ruleset| ruleset.restrict_self())?;
-    Ok(restricted.ruleset != RulesetStatus::NotEnforced)
+    Ok(match (restricted.ruleset, restricted.landlock) {
+        (RulesetStatus::FullyEnforced, _) => Files::Confined,
+        (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. }) => {
+            Files::Partly(effective_abi)
+        }
+        _ => Files::Free,
+    })
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// What fails with EPERM. A call without rules fails always, one with rules where one of them holds.
+fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
+    #[allow(clippy::unnecessary_cast)] // Numbers of calls have 32 bits on some processors.
+    let mut rules: Rules = REFUSED
+        .iter()
+        .chain(REFUSED_HERE)
+        .filter(|call| !(bpf && **call == libc::SYS_bpf))
+        .map(|call| (*call as i64, Vec::new()))
+        .collect();
+    let first = |operator, value: libc::c_int| {
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, u64::from(value as u32))
+    };
+    let namespaces = NAMESPACES.iter().map(|flag| {
+        let has = first(SeccompCmpOp::MaskedEq(u64::from(*flag as u32)), *flag)?;
+        SeccompRule::new(vec![has])
+    });
+    rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
+    let families = FAMILIES.iter().map(|family| first(SeccompCmpOp::Ne, *family));
+    let other = SeccompRule::new(families.collect::<Result<_, _>>()?)?;
+    rules.insert(libc::SYS_socket, vec![other]);
+    Ok(rules)
 }
 
 fn confine_calls(bpf: bool) -> Result<bool, seccompiler::Error> {
     let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(false);
     };
-    #[allow(clippy::unnecessary_cast)] // Numbers of calls have 32 bits on some processors.
-    let rules: BTreeMap<i64, Vec<_>> = REFUSED
-        .iter()
-        .filter(|call| !(bpf && **call == libc::SYS_bpf))
-        .map(|call| (*call as i64, Vec::new()))
-        .collect();
-    let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    let filter =
-        SeccompFilter::new(rules, SeccompAction::Allow, refuse, machine).map_err(seccompiler::Error::Backend)?;
-    let program: seccompiler::BpfProgram = filter.try_into().map_err(seccompiler::Error::Backend)?;
-    seccompiler::apply_filter_all_threads(&program)?;
+    let refused = refused(bpf).map_err(seccompiler::Error::Backend)?;
+    let missing: Rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    for (rules, error) in [(refused, libc::EPERM), (missing, libc::ENOSYS)] {
+        let action = SeccompAction::Errno(error as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, machine);
+        let program: Result<BpfProgram, _> = filter.and_then(TryInto::try_into);
+        seccompiler::apply_filter_all_threads(&program.map_err(seccompiler::Error::Backend)?)?;
+    }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Set for the process that is confined.
+    const CHILD: &str = "NARROWS_TEST_CONFINED";
+
+    fn error_of(call: libc::c_long, first: usize) -> Option<i32> {
+        sys::call_for_test(call, first)
+            .err()
+            .and_then(|error| error.raw_os_error())
+    }
+
+    #[test]
+    fn refused_calls_fail_and_others_work() {
+        if std::env::var_os(CHILD).is_none() {
+            let name = "serve::confine::tests::refused_calls_fail_and_others_work";
+            let mut again = Command::new(std::env::current_exe().expect("this program"));
+            let done = again.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output();
+            let done = done.expect("it starts");
+            let told = String::from_utf8_lossy(&done.stdout);
+            assert!(done.status.success() && told.contains("1 passed"), "{told}");
+            return;
+        }
+        match confine_calls(false) {
+            Ok(true) => {}
+            other => return println!("left out: {other:?}"),
+        }
+        for call in REFUSED.iter().chain(REFUSED_HERE) {
+            // With arguments that could do no harm if they were looked at.
+            assert_eq!(error_of(*call, usize::MAX), Some(libc::EPERM), "call {call}");
+        }
+        assert_eq!(error_of(libc::SYS_clone3, 0), Some(libc::ENOSYS));
+        for flag in NAMESPACES {
+            // The kernel refuses a shared table of signal handlers without shared memory by EINVAL.
+            let flags = (flag | libc::CLONE_SIGHAND) as usize;
+            assert_eq!(error_of(libc::SYS_clone, flags), Some(libc::EPERM), "{flag:#x}");
+        }
+        assert_eq!(
+            error_of(libc::SYS_clone, libc::CLONE_SIGHAND as usize),
+            Some(libc::EINVAL)
+        );
+        for family in [
+            libc::AF_UNIX,
+            libc::AF_PACKET,
+            libc::AF_ALG,
+            libc::AF_VSOCK,
+            libc::AF_XDP,
+        ] {
+            assert_eq!(
+                error_of(libc::SYS_socket, family as usize),
+                Some(libc::EPERM),
+                "{family}"
+            );
+        }
+        // What serving needs: threads, sockets, time.
+        let thread = std::thread::spawn(|| std::net::UdpSocket::bind("127.0.0.1:0").map(drop));
+        assert!(thread.join().expect("a thread").is_ok());
+        assert!(std::net::TcpListener::bind("127.0.0.1:0").is_ok() && crate::socket::generic_netlink().is_ok());
+        assert!(sys::monotonic() > 0);
+    }
+
+    #[test]
+    fn what_landlock_leaves_is_named() {
+        let confined = |files| Confined {
+            root: true,
+            files,
+            calls: true,
+        };
+        assert_eq!(confined(Files::Confined).kept(), None);
+        let third = confined(Files::Partly(ABI::V3)).kept().expect("something is kept");
+        assert!(
+            third.contains("version 3 of Landlock") && third.contains("TCP ports (Linux 6.7)"),
+            "{third}"
+        );
+        assert!(third.contains("Linux 6.10") && !third.contains("truncating"), "{third}");
+        assert!(confined(Files::Free)
+            .kept()
+            .is_some_and(|text| text.contains("not available")));
+        assert_eq!(LANDLOCK_ADDED.last().map(|(version, _)| *version), Some(LANDLOCK));
+    }
+
+    #[test]
+    fn a_user_is_a_number_or_a_name() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nserve:x:417:418::/:/bin/false\ntoor:x:0:7::/:\nhalf:x:1\n";
+        assert_eq!(User::parse("4242"), Ok(User { uid: 4242, gid: 4242 }));
+        assert_eq!(User::named("serve", passwd), Ok(User { uid: 417, gid: 418 }));
+        for (name, why) in [
+            ("root", "root"),
+            ("toor", "root"),
+            ("half", "numbers"),
+            ("nobody-here", "getent"),
+            ("", "getent"),
+        ] {
+            assert!(
+                User::named(name, passwd).is_err_and(|error| error.contains(why)),
+                "{name}"
+            );
+        }
+        assert!(User::parse("0").is_err() && User::parse("4294967295").is_err());
+    }
+
+    #[test]
+    fn only_what_is_asked_for_keeps_a_capability() {
+        assert_eq!(
+            Keep::default().capabilities(),
+            HashSet::from([Capability::CAP_SYS_NICE])
+        );
+        let all = Keep {
+            net_admin: true,
+            low_port: true,
+            lock: true,
+            bpf: true,
+        };
+        assert_eq!(all.capabilities().len(), 5);
+    }
 }

@@ -9,8 +9,8 @@
 //! Whatever else is dropped and counted, as is who is silent before it is known ([`UNKNOWN`]).
 //!
 //! A connection is *pending* until it belongs to a session: until the token was right, an iperf3 test has a seat, or a request names
-//! the cookie of a session. Pending connections are limited for each address and for all of them together. When one more comes, the
-//! oldest one goes of the address that has too many, so that a crowd from one address shuts nobody else out. An address that
+//! the cookie of a session. Pending connections are limited for each address and for all of them together. When one more comes, an
+//! older one is closed, of the prefix that has the most ([`super::pending`]), so that a crowd shuts nobody else out. An address that
 //! opens connections faster than it may gets a reset, which costs this thread two calls of the kernel.
 //!
 //! The process never runs out of descriptors by connections that it accepted: [`SPARE`] are left for everything else. Where the
@@ -50,6 +50,8 @@ const LOOK: u64 = 250_000_000;
 const SPARE: u64 = 64;
 /// A listener rests for so long where not even a connection can be closed, ns.
 const REST: u64 = 10_000_000;
+/// From one report of a failure to the next, ns.
+const COMPLAIN: u64 = 1_000_000_000;
 const LISTENERS: u64 = 1 << 63;
 
 enum Who {
@@ -90,6 +92,8 @@ pub struct Door<'a> {
     conns: Vec<Option<Conn>>,
     free: Vec<usize>,
     keys: HashMap<Key, usize>,
+    /// Places of connections, by their numbers.
+    ids: HashMap<u64, usize>,
     scratch: Vec<u8>,
     /// Descriptors that this process may have.
     descriptors: u64,
@@ -97,6 +101,8 @@ pub struct Door<'a> {
     reserve: Option<OwnedFd>,
     /// Listeners rest until then, ns of the even clock.
     rests: Option<u64>,
+    /// When a failure was reported last, ns of the even clock.
+    complained: Option<u64>,
     looked: u64,
 }
 
@@ -113,10 +119,12 @@ impl<'a> Door<'a> {
             conns: Vec::new(),
             free: Vec::new(),
             keys: HashMap::new(),
+            ids: HashMap::new(),
             scratch: vec![0; READ],
             descriptors,
             reserve,
             rests: None,
+            complained: None,
             looked: 0,
         };
         door.open()?;
@@ -124,30 +132,74 @@ impl<'a> Door<'a> {
     }
     fn open(&self) -> io::Result<()> {
         for (i, listener) in self.listeners.iter().enumerate() {
-            self.epoll.add(&listener.socket, sys::READABLE, LISTENERS | i as u64)?;
+            match self.epoll.add(&listener.socket, sys::READABLE, LISTENERS | i as u64) {
+                // It is watched already, of an attempt that failed at another one.
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                other => other?,
+            }
         }
         Ok(())
     }
     /// Serves until it is told to stop, and then says goodbye.
-    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Relaxed) && !sys::stopped() {
-            let now = sys::monotonic();
-            let due = self.conns.iter().flatten().map(|conn| conn.due).min();
-            let due = due.into_iter().chain(self.rests).min();
-            let wait = due.map_or(LONGEST, |due| due.saturating_sub(now).min(LONGEST));
-            for (events, token) in self.epoll.wait(wait)? {
-                if token & LISTENERS != 0 {
-                    self.accept((token & !LISTENERS) as usize);
-                } else {
-                    self.ready(token as usize, events);
-                }
-            }
-            self.tick()?;
+            self.step();
         }
         for at in 0..self.conns.len() {
             self.close(at);
         }
-        Ok(())
+    }
+    /// Waits for what happens next, and acts on it.
+    fn step(&mut self) {
+        let now = sys::monotonic();
+        let due = self.conns.iter().flatten().map(|conn| conn.due).min();
+        let due = due.into_iter().chain(self.rests).min();
+        let wait = due.map_or(LONGEST, |due| due.saturating_sub(now).min(LONGEST));
+        match self.epoll.wait(wait) {
+            Ok(events) => {
+                for (events, token) in events {
+                    if token & LISTENERS != 0 {
+                        self.accept((token & !LISTENERS) as usize);
+                    } else {
+                        self.ready(token as usize, events);
+                    }
+                }
+            }
+            Err(error) => self.watch_anew(&error),
+        }
+        self.tick();
+    }
+    /// Waiting has failed: everything is watched by another epoll. Where the kernel has none to give, this thread rests before it
+    /// tries again; the server goes on in any case.
+    fn watch_anew(&mut self, error: &io::Error) {
+        self.complain("waiting for clients", error);
+        let Ok(epoll) = Epoll::new() else {
+            return std::thread::sleep(std::time::Duration::from_nanos(REST));
+        };
+        self.epoll = epoll;
+        self.rest(0);
+        for at in 0..self.conns.len() {
+            let Some(conn) = &self.conns[at] else { continue };
+            let events = sys::READABLE | if conn.writing { sys::WRITABLE } else { 0 };
+            if self.epoll.add(conn.link.fd(), events, at as u64).is_err() {
+                self.close(at);
+            }
+        }
+    }
+    /// Nobody is accepted for so long, ns.
+    fn rest(&mut self, time: u64) {
+        for listener in &self.listeners {
+            let _ = self.epoll.remove(&listener.socket);
+        }
+        self.rests = Some(sys::monotonic() + time);
+    }
+    /// Reports a failure that does not end the server, at most once a second.
+    fn complain(&mut self, doing: &str, error: &io::Error) {
+        let now = sys::monotonic();
+        if self.complained.is_none_or(|last| now >= last + COMPLAIN) {
+            self.complained = Some(now);
+            crate::terminal::say(format!("narrows serve: {doing}: {error}; the server goes on"));
+        }
     }
     fn accept(&mut self, listener: usize) {
         for _ in 0..TURN {
@@ -179,7 +231,6 @@ impl<'a> Door<'a> {
     /// The kernel has no descriptor or no memory for one more connection: the next one is closed, lest it waits in front of this thread
     /// and wakes it for ever. False: the listeners rest.
     fn turn_away(&mut self, listener: usize) -> bool {
-        let now = sys::monotonic();
         self.reserve = None;
         let taken = socket::accept(&self.listeners[listener].socket);
         let closed = matches!(taken, Ok(Some(_)));
@@ -188,16 +239,13 @@ impl<'a> Door<'a> {
         if closed {
             Counters::more(&self.shared.counters.dropped_full_total);
         } else {
-            for listener in &self.listeners {
-                let _ = self.epoll.remove(&listener.socket);
-            }
-            self.rests = Some(now + REST);
+            self.rest(REST);
         }
         closed
     }
     fn enter(&mut self, link: Connection, metrics: bool, now: u64) {
         socket::no_delay(link.fd());
-        let (source, number) = (link.source(), link.number());
+        let (source, id, number) = (link.source(), link.id(), link.number());
         let at = self.free.pop().unwrap_or_else(|| {
             self.conns.push(None);
             self.conns.len() - 1
@@ -207,6 +255,7 @@ impl<'a> Door<'a> {
             return;
         }
         Counters::more(&self.shared.counters.connections);
+        self.ids.insert(id, at);
         self.conns[at] = Some(Conn {
             link,
             since: now,
@@ -219,24 +268,20 @@ impl<'a> Door<'a> {
             writing: false,
             due: now + UNKNOWN,
         });
-        if let Some(source) = self.shared.accounts.crowded(source) {
-            self.make_room(|conn| conn.link.source() == source);
+        if let Some(id) = self.shared.accounts.crowded(source) {
+            self.make_room(id);
         }
-        if number as u64 + SPARE.min(self.descriptors / 4) >= self.descriptors && !self.make_room(|_| true) {
-            self.close(at);
+        if number as u64 + SPARE.min(self.descriptors / 4) >= self.descriptors {
+            // At least this one is pending.
+            self.make_room(self.shared.accounts.least_wanted().unwrap_or(id));
         }
     }
-    /// The pending connection that is the oldest of those makes room; false where there is none.
-    fn make_room(&mut self, of: impl Fn(&Conn) -> bool) -> bool {
-        let all = self.conns.iter().enumerate();
-        let pending = all.filter_map(|(at, conn)| {
-            let conn = conn.as_ref().filter(|conn| conn.link.pending() && of(conn))?;
-            Some((conn.since, at))
-        });
-        let Some((_, at)) = pending.min() else { return false };
-        Counters::more(&self.shared.counters.dropped_full_total);
-        self.close(at);
-        true
+    /// Closes a pending connection.
+    fn make_room(&mut self, id: u64) {
+        if let Some(at) = self.ids.get(&id).copied() {
+            Counters::more(&self.shared.counters.dropped_full_total);
+            self.close(at);
+        }
     }
     fn ready(&mut self, at: usize, events: u32) {
         let Some(conn) = self.conns.get_mut(at).and_then(Option::as_mut) else {
@@ -401,6 +446,7 @@ impl<'a> Door<'a> {
             return Ok(());
         };
         self.free.push(at);
+        self.ids.remove(&conn.link.id());
         Counters::less(&self.shared.counters.connections);
         let _ = self.epoll.remove(conn.link.fd());
         let Some(client) = self.conns[owner].as_mut() else {
@@ -469,11 +515,14 @@ impl<'a> Door<'a> {
             conn.writing = writing;
         }
     }
-    fn tick(&mut self) -> io::Result<()> {
+    fn tick(&mut self) {
         let now = sys::monotonic();
         if self.rests.is_some_and(|until| until <= now) {
             self.rests = None;
-            self.open()?;
+            if let Err(error) = self.open() {
+                self.complain("listening", &error);
+                self.rests = Some(now + REST);
+            }
         }
         if now >= self.looked + LOOK {
             self.looked = now;
@@ -484,9 +533,9 @@ impl<'a> Door<'a> {
                 self.turn(at);
             }
         }
-        Ok(())
     }
-    /// What the sockets of each client hold, and when it was heard.
+    /// What the sockets of each client hold, and when it was heard. A client that is sent to and reads nothing is ended here, so
+    /// that no protocol can forget it.
     fn look(&mut self, now: u64) {
         self.shared.accounts.sweep(now);
         for at in 0..self.conns.len() {
@@ -496,6 +545,11 @@ impl<'a> Door<'a> {
                 client.look(now);
                 // Its bytes may have been used up by others than itself, and its time runs in any case.
                 conn.due = now;
+                if client.allowance().is_some_and(|allowance| allowance.stuck(now)) {
+                    client.ended(&mut conn.output);
+                    self.end(at, End::Timeout, now);
+                    self.flush(at, now);
+                }
             }
         }
     }
@@ -509,8 +563,13 @@ impl<'a> Door<'a> {
         if let Some(key) = conn.key {
             self.keys.remove(&key);
         }
+        self.ids.remove(&conn.link.id());
         let _ = self.epoll.remove(conn.link.fd());
         self.free.push(at);
         Counters::less(&self.shared.counters.connections);
     }
 }
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod sender_tests;

@@ -23,7 +23,15 @@ const ACTING: [&str; 2] = ["latency", "forget"];
 /// # Panics
 /// If this host has no socket or no thread to give.
 pub fn shared() -> Shared {
-    let accounts = Accounts::new(Limits::default());
+    limited(Limits::default())
+}
+
+/// The same with these limits.
+///
+/// # Panics
+/// Likewise.
+pub fn limited(limits: Limits) -> Shared {
+    let accounts = Accounts::new(limits);
     let counters = Arc::new(Counters::default());
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let exchange = Exchange::new(any, &accounts, Arc::clone(&counters)).expect("a socket on loopback");
@@ -35,6 +43,7 @@ pub fn shared() -> Shared {
         counters,
         carriers: Carriers::new().expect("threads for load"),
         answering: (Policy::default(), None),
+        net_admin: false,
         echo: None,
     }
 }

@@ -363,7 +363,7 @@ impl Speaker for Test {
         let _ = wanted.apply(socket);
         socket::set_class(socket, params.tos.min(255) as u8);
         if let Some(cc) = params.congestion.as_deref().filter(|_| way == Way::Out) {
-            if cc.len() > 15 || sys::choose_cc(socket, cc).is_err() {
+            if shared.may_choose(cc).is_err() || sys::choose_cc(socket, cc).is_err() {
                 return Err(Self::refuse(out, error::CONGESTION, End::Limit));
             }
         }
@@ -439,6 +439,9 @@ impl Speaker for Test {
     }
     fn allowance(&self) -> Option<&Arc<Allowance>> {
         self.allowance.as_ref()
+    }
+    fn ended(&mut self, out: &mut Vec<u8>) {
+        out.push(state::SERVER_TERMINATE);
     }
     fn look(&mut self, now: u64) {
         self.streams.iter_mut().for_each(|stream| stream.look(now));

@@ -17,6 +17,15 @@ pub const PENDING_BYTES: u64 = 4096;
 pub const UNKNOWN: u64 = 5_000_000_000;
 /// Nothing is sent for a session whose client has shown no sign of life for so long, ns.
 pub const SILENCE: u64 = 2_000_000_000;
+/// What this host sends to a client without a question for each part of it, and the file that asks its budget before it does.
+/// Each stops within [`SILENCE`] of the last sign of life, and none keeps a seat longer than [`GONE`] for a client that reads nothing
+/// (`sender_tests` tries every row).
+pub const SENDERS: [(&str, &str); 4] = [
+    ("downloads", "bulk.rs"),
+    ("iperf3 -R", "bulk.rs"),
+    ("iperf3 -u -R", "budget.rs"),
+    ("objects of pages", "page.rs"),
+];
 /// A session whose client has shown no sign of life, or a load that has made no progress, for so long ends, ns.
 pub const GONE: u64 = 15_000_000_000;
 /// A session without load ends after so long without a request, ns.
@@ -29,7 +38,7 @@ pub const BURST: u64 = 100_000_000;
 pub const CREDIT: u32 = 2048;
 /// Ports below are privileged: services that may answer an answer.
 pub const PRIVILEGED: u16 = 1024;
-/// Wrong tokens of one address before it has to wait.
+/// The wrong token of one address after which it has to wait for the first time.
 pub const FREE_GUESSES: u32 = 3;
 /// The first wait after them and the longest, ns; each is twice the one before.
 pub const BACKOFF: (u64, u64) = (1_000_000_000, 60_000_000_000);
@@ -41,6 +50,8 @@ pub struct Limits {
     pub rate: Option<Rate>,
     /// Of the datagrams that this host sends for one session without being asked by each.
     pub udp_rate: Rate,
+    /// Of the same datagrams, per second.
+    pub udp_packets: u64,
     /// Of one session.
     pub duration: Span,
     /// Of one session.
@@ -62,6 +73,7 @@ impl Default for Limits {
         Limits {
             rate: None,
             udp_rate: Rate::mbit(1000),
+            udp_packets: 250_000,
             duration: Span::s(600),
             bytes: Bytes::new(100_000_000_000),
             clients: 64,
@@ -85,7 +97,7 @@ pub struct Row {
     /// Without the option.
     pub default: String,
     /// What it limits.
-    pub text: &'static str,
+    pub text: String,
 }
 
 fn seconds(ns: u64) -> String {
@@ -120,6 +132,7 @@ impl Limits {
             "--memory" => parse_bytes(value).map(|bytes| self.memory = bytes).map_err(unit),
             "--clients" => number(10_000).map(|n| self.clients = n),
             "--clients-per-address" => number(10_000).map(|n| self.per_address = Some(n)),
+            "--udp-packets" => number(10_000_000).map(|n| self.udp_packets = n),
             "--packets" => number(10_000_000).map(|n| self.packets = n),
             "--new-connections" => number(1_000_000).map(|n| self.new_connections = (n, 4 * n)),
             _ => return None,
@@ -129,13 +142,14 @@ impl Limits {
     /// All limits, those of options first.
     pub fn table() -> Vec<Row> {
         let limits = Limits::default();
-        let row = |option, metavar, of, default: &dyn std::fmt::Display, text| Row {
+        let row = |option, metavar, of, default: &dyn std::fmt::Display, text: &str| Row {
             option,
             metavar,
             of,
             default: default.to_string(),
-            text,
+            text: text.into(),
         };
+        let senders = SENDERS.map(|(name, _)| name).join(", ");
         let (new, at_once) = limits.new_connections;
         vec![
             row(
@@ -151,6 +165,13 @@ impl Limits {
                 "session",
                 &"1Gbit",
                 "rate of the datagrams that this host sends (iperf3 -u -R)",
+            ),
+            row(
+                "--udp-packets",
+                "N",
+                "session",
+                &limits.udp_packets,
+                "datagrams per second that this host sends (iperf3 -u -R)",
             ),
             row("--duration", "SPAN", "session", &"10min", "time that it may last"),
             row("--bytes", "BYTES", "session", &"100GB", "bytes that it may move"),
@@ -190,14 +211,14 @@ impl Limits {
                 "",
                 "session",
                 &seconds(SILENCE),
-                "silence of the client after which nothing more is sent",
+                &format!("silence of the client after which nothing more is sent ({senders})"),
             ),
             row(
                 "",
                 "",
                 "session",
                 &seconds(GONE),
-                "silence of the client, or load without progress, after which it ends",
+                "silence of the client, or load of which nothing is read, after which it ends",
             ),
             row(
                 "",
@@ -211,14 +232,14 @@ impl Limits {
                 "",
                 "host",
                 &PENDING,
-                "TCP connections that do not belong to a session yet; --clients where that is more",
+                "TCP connections that do not belong to a session yet; --clients where that is more; of the prefix with the most the oldest is closed",
             ),
             row(
                 "",
                 "",
                 "address",
                 &PENDING_OF_ADDRESS,
-                "of these, --clients-per-address where that is more; the oldest makes room",
+                "of these, --clients-per-address where that is more; the oldest is closed",
             ),
             row("", "", "connection", &seconds(UNKNOWN), "time to name its protocol"),
             row(
@@ -233,14 +254,14 @@ impl Limits {
                 "",
                 "address",
                 &FREE_GUESSES,
-                "wrong tokens before it has to wait, 1 s at first, then twice as long each, up to 60 s",
+                "wrong tokens after which it has to wait, 1 s at first, then twice as long each, up to 60 s",
             ),
             row(
                 "",
                 "",
                 "source",
                 &UNRECOGNISED,
-                "datagrams per second echoed to other programs than `narrows latency`",
+                "datagrams per second echoed to other programs than `narrows latency`, or to ports up to the echo's own",
             ),
             row(
                 "",

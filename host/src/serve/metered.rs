@@ -37,12 +37,18 @@ enum Payer {
 /// The account of a connection.
 struct Ticket {
     source: Source,
+    /// Number of the connection.
+    id: u64,
     accounts: Arc<Accounts>,
     payer: Payer,
     charged: u64,
 }
 
 impl Ticket {
+    /// The connection is not pending any more.
+    fn settled(&self) {
+        self.accounts.settled(self.source, self.id);
+    }
     /// Nobody pays for it any more; false where nobody did.
     fn leave(&mut self) -> bool {
         match std::mem::replace(&mut self.payer, Payer::Nobody(PENDING_BYTES)) {
@@ -63,7 +69,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.leave() {
-            self.accounts.settled(self.source);
+            self.settled();
         }
     }
 }
@@ -92,13 +98,14 @@ impl Connection {
             return Ok(Accepted::None);
         };
         let source = Source::from(from.ip());
-        if !accounts.connected(source, now) {
+        let Some(id) = accounts.connected(source, now) else {
             // A reset leaves nothing behind in this kernel.
             let _ = sys::set_reset(&socket);
             return Ok(Accepted::TooMany);
-        }
+        };
         let ticket = Ticket {
             source,
+            id,
             accounts: Arc::clone(accounts),
             payer: Payer::Nobody(if metrics { METRICS } else { PENDING_BYTES }),
             charged: 0,
@@ -117,6 +124,10 @@ impl Connection {
     pub fn source(&self) -> Source {
         self.ticket.source
     }
+    /// Its number among all that were accepted.
+    pub fn id(&self) -> u64 {
+        self.ticket.id
+    }
     /// For options, for waiting, and for reading.
     pub fn fd(&self) -> &OwnedFd {
         &self.socket
@@ -132,7 +143,7 @@ impl Connection {
     /// It is the control connection of a session from now on.
     pub fn admit(&mut self, allowance: &Arc<Allowance>) {
         if self.pending() {
-            self.ticket.accounts.settled(self.ticket.source);
+            self.ticket.settled();
             socket::watch_peer(&self.socket);
             self.ticket.payer = Payer::Control(Arc::clone(allowance));
         }
@@ -145,7 +156,7 @@ impl Connection {
         if !self.pending() || !allowance.add_object() {
             return false;
         }
-        self.ticket.accounts.settled(self.ticket.source);
+        self.ticket.settled();
         let _ = sys::set_notsent_lowat(&self.socket, OBJECT_UNSENT);
         self.ticket.payer = Payer::Objects(Arc::clone(allowance));
         true
@@ -153,7 +164,7 @@ impl Connection {
     /// Its session has ended: it may send a farewell of so many bytes yet.
     pub fn dismiss(&mut self, farewell: usize) {
         if self.ticket.leave() {
-            self.ticket.accounts.unsettled(self.ticket.source);
+            self.ticket.accounts.unsettled(self.ticket.source, self.ticket.id);
             self.ticket.payer = Payer::Nobody(farewell as u64);
         }
     }
@@ -234,11 +245,15 @@ impl DatagramSocket {
     /// At that address, which sockets of single clients may share.
     pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
         let fd = socket::shared_datagrams(at)?;
-        // The sockets of single clients are opened by whom root becomes (`confine`), and only one user's share a port.
-        if sys::ids().0 == 0 {
-            let _ = sys::give_to_nobody(&fd);
-        }
         Ok(DatagramSocket { fd, v6: at.is_ipv6() })
+    }
+    /// For whom root becomes: sockets of single clients share its address, and only one user's may.
+    pub fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+    /// Where it is.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        socket::local(&self.fd)
     }
     /// Datagrams that have come; how many were lost before them, where the kernel says so.
     pub fn receive(&self, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {
@@ -339,6 +354,7 @@ mod tests {
             ("mod.rs", include_str!("mod.rs")),
             ("options.rs", include_str!("options.rs")),
             ("page.rs", include_str!("page.rs")),
+            ("pending.rs", include_str!("pending.rs")),
             ("session.rs", include_str!("session.rs")),
             ("shared.rs", include_str!("shared.rs")),
             ("udp.rs", include_str!("udp.rs")),
@@ -346,8 +362,8 @@ mod tests {
         ];
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serve");
         let there = std::fs::read_dir(folder).expect("the sources").count();
-        // This file and the one of the kernel's own answers are left out.
-        assert_eq!(there, files.len() - 1 + 2, "a file of {folder} is not compared");
+        // This file, the one of the kernel's own answers and one of tests are left out.
+        assert_eq!(there, files.len() - 1 + 3, "a file of {folder} is not compared");
         for (name, text) in files {
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
             for call in [

@@ -3,7 +3,7 @@
 //!
 //! Three kinds of threads: the [`door`] (every control connection), a few for load ([`crate::bulk`], which says why no runtime),
 //! one for datagrams ([`udp`]). When one of them fails, the server ends with an error. Nothing here needs a privilege but answers
-//! from inside the kernel ([`xdp`]), which are optional.
+//! from inside the kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
 //!
 //! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout, each message a length, and every
 //! refusal a counter ([`counters`]). What leaves is charged to a session and a source address ([`budget`]): the sockets that
@@ -22,6 +22,7 @@ pub mod limits;
 pub mod metered;
 pub mod options;
 pub mod page;
+pub mod pending;
 pub mod session;
 pub mod shared;
 pub mod udp;
@@ -31,8 +32,10 @@ use crate::bulk::Carriers;
 use crate::latency::answer::{Answered, Payer, Responder};
 use crate::{socket, sys, HostError};
 use budget::Accounts;
+use confine::Keep;
 use counters::Counters;
 use door::{Door, Listener};
+use limits::PRIVILEGED;
 use options::Options;
 use shared::Shared;
 use std::io;
@@ -102,7 +105,14 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
         })?);
     }
     // Every socket is open, and no thread has begun that would keep what is given up here.
-    let confined = confine::confine(options.xdp.is_some())?;
+    options.policy.prepare();
+    let keep = Keep {
+        net_admin: options.net_admin,
+        low_port: at.port() < PRIVILEGED,
+        lock: options.policy.locks(),
+        bpf: options.xdp.is_some(),
+    };
+    let confined = confine::confine(options.user, keep, &[exchange.fd()])?;
     let shared = Shared {
         accounts: Arc::clone(&accounts),
         token: options.token.clone(),
@@ -111,6 +121,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
         carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
         exchange: Arc::new(exchange),
         answering: (options.policy.clone(), options.stall),
+        net_admin: options.net_admin,
         echo,
     };
     let mut ports = vec![at.port()];
@@ -126,6 +137,10 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     }
     ready("serving", at);
     for (responder, at) in responders.iter().zip(locals) {
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        if let Some(notice) = responder.is_echo().then(|| limits_clients(at.port(), &range)).flatten() {
+            crate::terminal::say(format!("narrows serve: {notice}"));
+        }
         ready(responder.name(), at);
     }
     let (done, stop) = (Answered::default(), &stop);
@@ -142,7 +157,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
             scope.spawn(move || guarded(name, stop, || responder.run(done, stop)))
         }));
         let served = guarded("connections", stop, || {
-            door.run(stop).map_err(HostError::failed("waiting for clients"))
+            door.run(stop);
+            Ok(())
         });
         let ended = threads.into_iter().map(|thread| {
             let broken = |_| Err(HostError::Broken("a thread of the server failed".into()));
@@ -155,6 +171,22 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
         return Err(HostError::Stopped);
     }
     Ok(())
+}
+
+/// Whether an echo at that port would answer some clients rarely, because their ports are not above it; `range`: where the kernel
+/// takes theirs from, its first and its last port.
+fn limits_clients(port: u16, range: &str) -> Option<String> {
+    let first = range
+        .split_whitespace()
+        .next()
+        .and_then(|first| first.parse::<u16>().ok())?;
+    (port >= first).then(|| {
+        format!(
+            "--echo {port}: clients have ports from {first}, and those up to {port} get {} answers per second; choose a port \
+             below {first}",
+            limits::UNRECOGNISED
+        )
+    })
 }
 
 /// One of the server's threads. When it fails, the others are stopped: a server of which a part does not answer would go unnoticed.
@@ -171,6 +203,17 @@ fn guarded(name: &str, stop: &AtomicBool, work: impl FnOnce() -> Result<(), Host
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_echo_among_the_ports_of_clients_is_reported() {
+        assert_eq!(limits_clients(7777, "32768\t60999\n"), None);
+        let notice = limits_clients(40_000, "32768\t60999\n").expect("a notice");
+        assert!(
+            notice.starts_with("--echo 40000: ") && notice.ends_with("below 32768"),
+            "{notice}"
+        );
+        assert_eq!(limits_clients(40_000, ""), None);
+    }
 
     #[test]
     fn a_thread_that_fails_ends_the_server_with_an_error() {

@@ -1,5 +1,6 @@
 //! The options of `narrows-host serve`, and the unit for systemd.
 
+use super::confine::User;
 use super::limits::Limits;
 use crate::handshake::canonical;
 use crate::latency::answer::Answers;
@@ -31,6 +32,9 @@ narrows-host serve [options]          the far end of `narrows measure`, and of p
   --board PORT        answer `narrows latency --speaks board`; none
   --policy P          how this host serves the threads that answer; default
   --stall SPAN@SPAN   they stand still for so long so often, to see who is blamed: 4ms@100ms
+  --user USER         user to become once the sockets are open, a name or a number; root only [default: 65520]
+  --net-admin         keep CAP_NET_ADMIN: clients may use every loaded congestion control, and make the kernel forget what it
+                      remembers of them; root only
   --systemd-unit      print a unit for systemd, and end
   --limits            print all limits as JSON, and end
   --tied              end with the process that started this one
@@ -67,6 +71,10 @@ pub struct Options {
     pub policy: Policy,
     /// They stand still now and then.
     pub stall: Option<Stall>,
+    /// Whom root becomes; a user that nobody has without.
+    pub user: Option<User>,
+    /// Clients may choose any loaded congestion control and make the kernel forget them.
+    pub net_admin: bool,
     /// Only print the unit.
     pub unit: bool,
     /// Only print the limits.
@@ -90,6 +98,8 @@ impl Default for Options {
             answers: Vec::new(),
             policy: Policy::default(),
             stall: None,
+            user: None,
+            net_admin: false,
             unit: false,
             show_limits: false,
             tied: false,
@@ -132,8 +142,9 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "--systemd-unit" => asked.unit = true,
             "--limits" => asked.show_limits = true,
             "--tied" => asked.tied = true,
+            "--net-admin" => asked.net_admin = true,
             "--port" | "--bind" | "--token" | "--token-file" | "--public" | "--metrics" | "--xdp" | "--xdp-port"
-            | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy" | "--stall" => {
+            | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy" | "--stall" | "--user" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
                 one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
             }
@@ -179,6 +190,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .publics
                 .push(public.map_err(|_| "an address, e.g. 192.0.2.1 or 192.0.2.1:5201")?);
         }
+        "--user" => asked.user = Some(User::parse(value)?),
         "--policy" => asked.policy = Policy::parse(value)?,
         "--stall" => asked.stall = Some(stall(value)?),
         "--token" => asked.token = token(value)?,

@@ -336,6 +336,8 @@ impl Session {
                     .is_some_and(|answering| answering.peer() == peer)
                 {
                     None
+                } else if let Err(refused) = Answering::allowed(shared, peer) {
+                    Some(refused.to_string())
                 } else if now < self.threads {
                     Some("a thread was requested a moment ago: try again in a second".into())
                 } else {
@@ -443,9 +445,12 @@ impl Speaker for Session {
         let way = *way;
         let socket = link.fd();
         let arrived = socket::arrived_class(socket);
-        if let Err(error) = wanted.apply(socket) {
-            let cc = wanted.cc.as_deref().unwrap_or("?");
-            let why = format!("{cc}: {error}; the far end's net.ipv4.tcp_allowed_congestion_control does not have it");
+        let may = wanted.cc.as_deref().map_or(Ok(()), |cc| shared.may_choose(cc));
+        let applied = may.and_then(|()| {
+            let failed = |error| format!("{}: {error}", wanted.cc.as_deref().unwrap_or("options of a socket"));
+            wanted.apply(socket).map_err(failed)
+        });
+        if let Err(why) = applied {
             say(out, &json!({ "is": "refused", "stream": stream, "why": why }));
             self.flows.remove(&stream);
             return Ok(());
@@ -491,10 +496,9 @@ impl Speaker for Session {
             self.heard = now;
         }
         let carried = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs());
-        let moves = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs() && !carried.stuck(now));
         if self.flows.values().any(carried) {
             // Load that moves is as good as a word; one of which nothing moves for so long has lost its client.
-            if !self.flows.values().any(moves) {
+            if self.allowance.as_ref().is_some_and(|allowance| allowance.stalled(now)) {
                 return Err(End::Timeout);
             }
             self.heard = now;

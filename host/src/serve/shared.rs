@@ -2,14 +2,13 @@
 
 use super::budget::{Accounts, Allowance, Refused};
 use super::counters::Counters;
-use super::limits::GONE;
 use super::metered::Connection;
 use super::udp::Exchange;
 use super::xdp::{Count, Echo};
 use crate::bulk::{Carriers, Place, Stream, Way, UNSENT};
 use crate::latency::exchange::Stall;
 use crate::latency::policy::Policy;
-use crate::{socket, sys};
+use crate::{machine, socket, sys};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -47,6 +46,8 @@ pub struct Shared {
     pub exchange: Arc<Exchange>,
     /// How threads that answer single clients are served, and whether they stand still now and then.
     pub answering: (Policy, Option<Stall>),
+    /// Clients may choose any loaded congestion control, not only those that everybody may.
+    pub net_admin: bool,
     /// Datagrams that the kernel answers.
     pub echo: Option<Echo>,
 }
@@ -62,6 +63,23 @@ impl Shared {
     pub fn leave(&self, allowance: &Allowance) {
         allowance.end();
         self.counters.clients.store(self.accounts.clients(), Relaxed);
+    }
+    /// Whether clients may choose that congestion control; why not, where they may not. The kernel is never asked for another one:
+    /// for a process with `CAP_NET_ADMIN` it would load the module `tcp_<name>`.
+    pub fn may_choose(&self, cc: &str) -> Result<(), String> {
+        let ccs = machine::ccs();
+        let (list, file) = if self.net_admin {
+            (ccs.available, "available")
+        } else {
+            (ccs.allowed, "allowed")
+        };
+        if list.iter().any(|one| one == cc) {
+            return Ok(());
+        }
+        Err(format!(
+            "{cc}: the far end's net.ipv4.tcp_{file}_congestion_control does not have it; it has {}",
+            list.join(", ")
+        ))
     }
     /// What has been counted, for Prometheus.
     pub fn counted(&self) -> String {
@@ -80,8 +98,8 @@ pub struct Carried {
     allowance: Arc<Allowance>,
     place: Option<Place>,
     charged: u64,
-    /// What the peer has acknowledged or sent up to now, and since when that has not changed.
-    progress: (u64, u64),
+    /// Bytes that the peer has acknowledged or sent up to the last look.
+    seen: u64,
 }
 
 impl Carried {
@@ -93,20 +111,23 @@ impl Carried {
             allowance: Arc::clone(allowance),
             place: None,
             charged: 0,
-            progress: (0, 0),
+            seen: 0,
         }
     }
     /// From now on it moves load.
     pub fn start(&mut self, shared: &Shared) {
         if self.place.is_none() {
             let now = sys::monotonic();
-            self.progress = (0, now);
+            self.allowance.progressed(now);
             if self.stream.way() == Way::Out {
                 // Until its memory is looked at for the first time: what it may fill by then.
                 self.allowance.hold(&mut self.charged, UNSENT.into());
             }
             self.allowance.alive(now);
             self.place = shared.carriers.start(&self.stream).ok();
+            if self.runs() && self.stream.way() == Way::Out {
+                self.allowance.sends(true);
+            }
         }
     }
     /// Does it run?
@@ -127,18 +148,17 @@ impl Carried {
                 sys::tcp_info(socket).map_or(0, |info| info.bytes_acked)
             }
         };
-        if moved != self.progress.0 {
-            self.progress = (moved, now);
+        if std::mem::replace(&mut self.seen, moved) != moved {
+            self.allowance.progressed(now);
         }
-    }
-    /// It has moved nothing for [`GONE`].
-    pub fn stuck(&self, now: u64) -> bool {
-        self.runs() && now > self.progress.1 + GONE
     }
     /// No more.
     pub fn stop(&mut self, shared: &Shared) {
         let Some(place) = self.place.take() else { return };
         shared.carriers.stop(place);
+        if self.stream.way() == Way::Out {
+            self.allowance.sends(false);
+        }
         let total = match self.stream.way() {
             Way::Out => &shared.counters.down_bytes_total,
             Way::In => &shared.counters.up_bytes_total,
@@ -185,6 +205,8 @@ pub trait Speaker {
     fn key(&self) -> Option<Key>;
     /// What it may use, once it has a seat.
     fn allowance(&self) -> Option<&Arc<Allowance>>;
+    /// It is ended, because it sends to a client that reads nothing.
+    fn ended(&mut self, _out: &mut Vec<u8>) {}
     /// Charges what the sockets of its load hold, and notes when its client was heard.
     fn look(&mut self, _now: u64) {}
     /// It has gone.

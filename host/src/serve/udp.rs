@@ -18,6 +18,7 @@ use crate::sys;
 use crate::wire::{Cookie, Kind, Ping, Timed, TIMED};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -201,9 +202,10 @@ pub struct Exchange {
 impl Exchange {
     /// At that address.
     pub fn new(at: SocketAddr, accounts: &Arc<Accounts>, counters: Arc<Counters>) -> std::io::Result<Exchange> {
+        let socket = DatagramSocket::new(at)?;
         Ok(Exchange {
-            socket: DatagramSocket::new(at)?,
-            at,
+            at: socket.local()?,
+            socket,
             accounts: Arc::clone(accounts),
             tables: Mutex::default(),
             counters,
@@ -213,6 +215,10 @@ impl Exchange {
     }
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Its socket, which those of single clients share the address of.
+    pub fn fd(&self) -> &OwnedFd {
+        self.socket.fd()
     }
     /// Where it is.
     pub fn at(&self) -> SocketAddr {

@@ -56,8 +56,17 @@ def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--board", help="Answer `narrows latency --speaks board` at this port. Example: --board 7778")
 @click.option("--policy", help="How this host serves the threads that answer. Example: --policy spin")
 @click.option("--stall", help="They stand still now and then, to see who is blamed. Example: --stall 4ms@100ms")
+@click.option(
+    "--user", help="User to become once the sockets are open; root only [default: 65520]. Example: --user nobody"
+)
+@click.option(
+    "--net-admin",
+    is_flag=True,
+    help="Let clients use every loaded congestion control, and make the kernel forget what it remembers of them; "
+    "root only. Example: --net-admin",
+)
 @click.option("--systemd-unit", is_flag=True, help="Print a unit for systemd, and end. Example: --systemd-unit")
-def serve(systemd_unit: bool, public: tuple[str, ...], **given: str | None) -> None:
+def serve(systemd_unit: bool, net_admin: bool, public: tuple[str, ...], **given: str | None) -> None:
     """Be the far end of `narrows measure`, and of plain iperf3 clients, until Ctrl-C. Needs no root.
 
     Example: narrows serve
@@ -68,6 +77,7 @@ def serve(systemd_unit: bool, public: tuple[str, ...], **given: str | None) -> N
     """
     words = [w for name, value in given.items() if value is not None for w in (f"--{name.replace('_', '-')}", value)]
     words += [w for address in public for w in ("--public", address)]
+    words += ["--net-admin"] if net_admin else []
     words += ["--systemd-unit"] if systemd_unit else []
     try:
         os.execv(HOST, [str(HOST), "serve", *words])

@@ -1,0 +1,295 @@
+//! Every sender of [`SENDERS`] over loopback: it stops without a sign of life, and a client that reads nothing keeps no seat. And
+//! a door whose epoll fails.
+
+use super::super::budget::Allowance;
+use super::super::fed;
+use super::super::limits::{Limits, GONE, IDLE, SENDERS};
+use super::*;
+use crate::wire::{frame, to_frame, ANSWER};
+use narrows_core::units::Rate;
+use serde_json::{json, Value};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Far more than any step takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Nothing has come for so long: it has stopped.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Ends the thread for datagrams, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// A client of a door that runs on the same thread.
+struct Client<'a, 'b> {
+    door: &'a mut Door<'b>,
+    at: SocketAddr,
+    datagrams: SocketAddr,
+    control: TcpStream,
+    input: Vec<u8>,
+}
+
+/// What a client is sent.
+enum Load {
+    Stream(TcpStream),
+    Datagrams(UdpSocket),
+}
+
+impl Load {
+    /// Bytes that have come by now; `None` at the end.
+    fn read(&mut self) -> Option<usize> {
+        let mut bytes = vec![0; 1 << 16];
+        let read = match self {
+            Load::Stream(stream) => stream.read(&mut bytes),
+            Load::Datagrams(socket) => socket.recv(&mut bytes),
+        };
+        match read {
+            Ok(0) => None,
+            Ok(n) => Some(n),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(0),
+            Err(_) => None,
+        }
+    }
+}
+
+impl Client<'_, '_> {
+    fn connect(&mut self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).expect("a connection");
+        stream.set_nonblocking(true).expect("an option");
+        stream
+    }
+    /// The next bytes of the control connection, so many.
+    fn bytes(&mut self, n: usize) -> Vec<u8> {
+        let begun = Instant::now();
+        while self.input.len() < n {
+            assert!(begun.elapsed() < PATIENCE, "nothing comes");
+            self.door.step();
+            let mut more = [0; 4096];
+            if let Ok(got) = self.control.read(&mut more) {
+                assert!(got > 0, "it hung up");
+                self.input.extend(&more[..got]);
+            }
+        }
+        self.input.drain(..n).collect()
+    }
+    fn state(&mut self, expected: u8) {
+        assert_eq!(self.bytes(1), [expected]);
+    }
+    fn answer(&mut self) -> Value {
+        let mut head = self.bytes(4);
+        let length = u32::from_be_bytes(*head.first_chunk().expect("four bytes")) as usize;
+        head.extend(self.bytes(length));
+        frame(&head, ANSWER).expect("a frame").expect("all of it").0
+    }
+    fn say(&mut self, bytes: &[u8]) {
+        self.control.write_all(bytes).expect("room for a few bytes");
+    }
+    fn ask(&mut self, request: &Value) -> Value {
+        self.say(&to_frame(request));
+        self.answer()
+    }
+    /// A session of ours; its cookie.
+    fn session(&mut self) -> String {
+        self.say(&Hello::Control([7; 16]).to_bytes());
+        self.answer();
+        let welcome = self.ask(&json!({ "proof": null }));
+        welcome["cookie"].as_str().expect("a cookie").to_string()
+    }
+    /// A test of iperf3 up to its streams.
+    fn test(&mut self, udp: bool) -> [u8; COOKIE] {
+        let mut cookie = [b'a'; COOKIE];
+        cookie[COOKIE - 1] = 0;
+        self.say(&cookie);
+        self.state(iperf3::state::PARAM_EXCHANGE);
+        let params = json!({ "tcp": !udp, "udp": udp, "omit": 0, "time": 500, "parallel": 1, "len": 1200, "reverse": true,
+            "bandwidth": if udp { 10_000_000 } else { 0 } });
+        self.say(&to_frame(&params));
+        self.state(iperf3::state::CREATE_STREAMS);
+        cookie
+    }
+    /// A load of that name, which flows.
+    fn load(&mut self, name: &str) -> Load {
+        match name {
+            "downloads" => {
+                let cookie = crate::digest::from_hex(&self.session()).expect("a cookie");
+                self.ask(&json!({ "do": "open", "stream": 1, "direction": "down" }));
+                let mut load = self.connect();
+                load.write_all(&Hello::Data(1, cookie).to_bytes()).expect("room");
+                assert_eq!(self.answer()["is"], "joined");
+                self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
+                Load::Stream(load)
+            }
+            "iperf3 -R" => {
+                let cookie = self.test(false);
+                let mut load = self.connect();
+                load.write_all(&cookie).expect("room");
+                self.state(iperf3::state::TEST_START);
+                Load::Stream(load)
+            }
+            "iperf3 -u -R" => {
+                self.test(true);
+                let load = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                load.connect(self.datagrams).expect("a peer");
+                load.set_nonblocking(true).expect("an option");
+                load.send(b"9876").expect("room");
+                self.state(iperf3::state::TEST_START);
+                Load::Datagrams(load)
+            }
+            "objects of pages" => {
+                let cookie = self.session();
+                let mut load = self.connect();
+                let request = format!("GET /{cookie}/8000000 HTTP/1.1\r\n\r\n");
+                load.write_all(request.as_bytes()).expect("room");
+                Load::Stream(load)
+            }
+            other => panic!("{other} is not tried: add it here"),
+        }
+    }
+    fn allowance(&self) -> Option<Arc<Allowance>> {
+        let mut clients = self.door.conns.iter().flatten().filter_map(|conn| match &conn.who {
+            Who::Client(client) => client.allowance().cloned(),
+            _ => None,
+        });
+        clients.next_back()
+    }
+    /// Lets the door act until it is later than `after` and nothing has been sent for [`QUIET`]; `reads`: of what is sent.
+    fn until_quiet(&mut self, allowance: &Allowance, after: u64, mut reads: Option<&mut Load>) {
+        let (begun, mut last, mut since) = (Instant::now(), 0, Instant::now());
+        while last == 0 || since.elapsed() < QUIET || sys::monotonic() <= after {
+            assert!(begun.elapsed() < PATIENCE, "it goes on: {last} bytes");
+            self.door.step();
+            while reads.as_mut().is_some_and(|load| load.read().is_some_and(|n| n > 0)) {}
+            let now = allowance.load().moved();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+    }
+}
+
+/// Runs `what` for a client of a new door. An object of 8 MB lasts for 3 s, longer than a client may be silent.
+fn served(what: impl FnOnce(&mut Client)) {
+    let limits = Limits {
+        rate: Some(Rate::mbit(20)),
+        ..Limits::default()
+    };
+    let (shared, stop) = (fed::limited(limits), AtomicBool::new(false));
+    let socket = socket::listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
+    let at = socket::local(&socket).expect("its address");
+    let listener = Listener { socket, metrics: false };
+    let mut door = Door::new(vec![listener], &shared, 1 << 20).expect("a door");
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.exchange.run(&stop));
+        let _ends = Ends(&stop);
+        let control = TcpStream::connect(at).expect("a connection");
+        control.set_nonblocking(true).expect("an option");
+        let datagrams = shared.exchange.at();
+        what(&mut Client {
+            door: &mut door,
+            at,
+            datagrams,
+            control,
+            input: Vec::new(),
+        });
+    });
+}
+
+#[test]
+fn every_file_that_asks_a_budget_for_sending_is_in_the_table() {
+    let files = [
+        ("bulk.rs", include_str!("../bulk.rs")),
+        ("budget.rs", include_str!("budget.rs")),
+        ("door.rs", include_str!("door.rs")),
+        ("iperf.rs", include_str!("iperf.rs")),
+        ("metered.rs", include_str!("metered.rs")),
+        ("page.rs", include_str!("page.rs")),
+        ("session.rs", include_str!("session.rs")),
+        ("shared.rs", include_str!("shared.rs")),
+        ("udp.rs", include_str!("udp.rs")),
+    ];
+    for (name, text) in files {
+        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let asks = text.contains(".may_send(");
+        assert_eq!(asks, SENDERS.iter().any(|(_, file)| *file == name), "{name}");
+    }
+}
+
+#[test]
+fn every_sender_stops_without_a_sign_of_life() {
+    let stops = |name: &str| {
+        served(|client| {
+            let mut load = client.load(name);
+            let allowance = client.allowance().expect("a seat");
+            // From now on nobody notes that the client is there, although it reads.
+            client.door.looked = u64::MAX / 2;
+            client.until_quiet(&allowance, allowance.load().alive_until(), Some(&mut load));
+            assert!(!allowance.spent(), "{name} has paused, not ended");
+            // And with the next one it goes on.
+            let before = allowance.load().moved();
+            let begun = Instant::now();
+            while allowance.load().moved() == before {
+                assert!(begun.elapsed() < PATIENCE, "{name} does not go on");
+                allowance.alive(sys::monotonic());
+                client.door.step();
+                load.read();
+            }
+        });
+    };
+    // Each waits for some seconds.
+    std::thread::scope(|scope| SENDERS.map(|(name, _)| drop(scope.spawn(move || stops(name)))));
+}
+
+#[test]
+fn a_client_that_reads_nothing_keeps_no_seat() {
+    for (name, _) in SENDERS {
+        // Nobody acknowledges datagrams: that test ends when it has lasted as long as it was asked for.
+        if name == "iperf3 -u -R" {
+            continue;
+        }
+        served(|client| {
+            let load = client.load(name);
+            let allowance = client.allowance().expect("a seat");
+            client.until_quiet(&allowance, 0, None);
+            let begun = sys::monotonic();
+            let mut lasted = 0;
+            while client.door.shared.accounts.clients() > 0 {
+                // Its kernel still says that it is there.
+                sys::AHEAD.set(sys::AHEAD.get() + GONE / 5);
+                client.door.step();
+                lasted = sys::monotonic() - begun;
+                assert!(lasted < 2 * IDLE, "{name} keeps its seat");
+            }
+            // A session whose only load is objects ends when it has had no load and no request for IDLE.
+            let most = if name == "objects of pages" { IDLE } else { GONE };
+            assert!(
+                lasted < most + GONE,
+                "{name} kept its seat for {} s",
+                lasted / 1_000_000_000
+            );
+            drop(load);
+        });
+        sys::AHEAD.set(0);
+    }
+}
+
+#[test]
+fn an_epoll_that_fails_does_not_end_the_server() {
+    served(|client| {
+        client.session();
+        client.door.epoll = Epoll::broken();
+        // The one that is there is served, and the next one comes in.
+        assert_eq!(client.ask(&json!({ "do": "clock", "at": 5 }))["at"], 5);
+        client.door.epoll = Epoll::broken();
+        let next = client.connect();
+        let _first = std::mem::replace(&mut client.control, next);
+        client.session();
+        assert_eq!(client.door.shared.accounts.clients(), 2);
+    });
+}
