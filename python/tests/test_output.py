@@ -1,14 +1,31 @@
-"""Results into files."""
+"""Results into files: whole or not at all; and what fails costs nothing else of what a command came to."""
 
 from __future__ import annotations
 
+import json
+import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
+from test_compare_latency import result
 
-from narrows.errors import OutputError
+import narrows as nw
+from narrows import cli
+from narrows.errors import EngineError, NarrowsError, OutputError
+from narrows.measure import history
+from narrows.measure import run as measuring
+from narrows.measure.result import Measurement
+from narrows.measure.simulated import Plan
+from narrows.measure.simulated import measure as simulate
+from narrows.path_model import Twin, infer
 from narrows.storage import output
+
+FULL = "no space left on device"
 
 
 def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -43,3 +60,225 @@ def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"file/answer\.json: not a directory"):
         output.write(tmp_path / "file" / "answer.json", "{}")
+    with pytest.raises(OutputError, match=r"file/a\.json: there is no directory .*/file"):
+        output.check(tmp_path / "file" / "a.json")
+    output.check(tmp_path / "new" / "folders" / "a.json")
+    with pytest.raises(OutputError, match=r"a\.json: there is no directory .*/new"):
+        output.check(tmp_path / "new" / "a.json", makes_folders=False)
+
+
+def test_every_output_is_tried_and_the_errors_come_last(capsys: pytest.CaptureFixture[str]) -> None:
+    def outputs(errors: list[Exception | None], end: BaseException | None = None) -> list[int]:
+        tried = []
+        with output.every() as attempt:
+            for at, error in enumerate(errors):
+                with attempt():
+                    tried.append(at)
+                    if error is not None:
+                        raise error
+            if end is not None:
+                raise end
+        return tried
+
+    full = OutputError("a: full")
+    assert outputs([None, None]) == [0, 1]
+    with pytest.raises(OutputError, match=r"^a: full\noutput: disk$"):
+        outputs([full, None, OSError(5, "Disk")])
+    # One alone keeps its kind.
+    with pytest.raises(EngineError, match="gone"):
+        outputs([EngineError("gone"), None])
+    assert capsys.readouterr().err == ""
+    # A fault of narrows' own, and what ends the command otherwise, hide none of the errors.
+    with pytest.raises(ZeroDivisionError):
+        outputs([full, ZeroDivisionError()])
+    assert capsys.readouterr().err == "a: full\n"
+    with pytest.raises(KeyboardInterrupt):
+        outputs([full], KeyboardInterrupt())
+    assert capsys.readouterr().err == "a: full\n"
+
+
+def commands(of: click.Command, name: str = "narrows") -> Iterator[tuple[str, click.Command]]:
+    yield name, of
+    if isinstance(of, click.Group):
+        context = click.Context(of)
+        for inner in of.list_commands(context):
+            command = of.get_command(context, inner)
+            assert command is not None
+            yield from commands(command, f"{name} {inner}")
+
+
+def test_every_option_that_names_a_file_to_write_is_checked_first() -> None:
+    types = (output.File, output.Folder)
+    written = {
+        "--out",
+        "-o",
+        "--plot",
+        "--report",
+        "--hlog",
+        "--path",
+        "--table",
+        "--html",
+        "--markdown",
+        "--rules",
+        "--sh",
+    }
+    found = set()
+    for name, command in commands(cli.main):
+        for param in command.params:
+            if written & set(param.opts) and name not in {"narrows shell"}:
+                assert isinstance(param.type, types), (name, param.opts)
+                found.add(name)
+    assert {"narrows run", "narrows measure", "narrows latency", "narrows sweep", "narrows tune plan"} <= found
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measurement:
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
+    return simulate(path, Plan(load_s=4.0, ways=("up",), streams=1))
+
+
+@pytest.fixture(scope="module")
+def model(measured: Measurement) -> Twin:
+    return infer(measured)
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: Twin) -> Path:
+    """A folder with a scenario and results, and far ends that answer without a network."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
+    told = result("far", 1, 80)
+    monkeypatch.setattr(measuring, "measure", lambda *_, **__: (Measurement.of(json.loads(measured.text())), []))
+    monkeypatch.setattr("narrows.latency.result.measure", lambda *_, **__: told)
+    monkeypatch.setattr("narrows.path_model.infer", lambda *_, **__: model)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(measured.text(), encoding="utf-8")
+        (tmp_path / f"{name}-latency.json").write_text(json.dumps(result(name, 1, 80)), encoding="utf-8")
+        flows = '[[flow]]\ncc = "reno"\n'
+        (tmp_path / f"{name}.toml").write_text(f'duration = "1s"\n[path]\nrate = "5Mbit"\nrtt = "20ms"\n{flows}')
+    (tmp_path / "sweep.toml").write_text('base = "a.toml"\n[vary]\n"path.rate" = ["5Mbit"]\n', encoding="utf-8")
+    return tmp_path
+
+
+OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
+    "run": (["run", "a.toml"], [("--plot", ".svg"), ("--report", ".html")], "goodput"),
+    "compare scenarios": (["compare", "a.toml", "b.toml"], [("--plot", ".svg"), ("--report", ".html")], "a.toml: "),
+    "compare measurements": (["compare", "a.json", "b.json"], [("--plot", ".svg"), ("--report", ".html")], "rate up"),
+    "compare latencies": (
+        ["compare", "a-latency.json", "b-latency.json"], [("--plot", ".svg"), ("--report", ".html")], "No difference",
+    ),
+    "measure": (
+        ["measure", "far"],
+        [("--out", ".json"), ("--out", ".csv"), ("--plot", ".png"), ("--report", ".html"), ("--path", ".toml")],
+        "Payload passed at",
+    ),
+    "latency": (
+        ["latency", "far"], [("--out", ".json"), ("--hlog", ".hlog"), ("--plot", ".svg"), ("--report", ".html")],
+        "questions were answered",
+    ),
+    "race": (["race", "--only", "reno", "--duration", "4", "--seeds", "1"], [("--plot", ".svg")], "Least delay"),
+    "from": (["from", "tc qdisc add dev eth0 root netem delay 20ms rate 5mbit"], [("-o", ".toml")], "CUBIC"),
+    "twin": (["twin", "a.json"], [("--path", ".toml")], "Base round trip"),
+}  # fmt: skip
+"""Of each command: its words, its options for files with their suffixes, and what it prints."""
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_output_that_fails_costs_none_of_the_others(name: str, prepared: Path) -> None:
+    words, options, says = OUTPUTS[name]
+    named = [(option, f"out{at}{suffix}") for at, (option, suffix) in enumerate(options)]
+    for at in sorted({0, len(named) - 1}):
+        for _, file in named:
+            (prepared / file).unlink(missing_ok=True)
+        # A disk that is full when the command has done its work.
+        (prepared / named[at][1]).symlink_to("/dev/full")
+        more = [word for pair in named for word in pair]
+        done = CliRunner().invoke(cli.main, [*words, *more])
+        assert done.exit_code == 2, done.output
+        assert f"{named[at][1]}: {FULL}" in done.stderr
+        assert says in done.stdout
+        for _, file in [*named[:at], *named[at + 1 :]]:
+            assert (prepared / file).stat().st_size > 50, file
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_what_cannot_be_written_is_known_before_the_work(
+    name: str, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, options, _ = OUTPUTS[name]
+    (prepared / "file").touch()
+
+    def works(*_: object, **__: object) -> None:
+        pytest.fail("the work began")
+
+    for where in (
+        "narrows.runs.command.run_scenario",
+        "narrows.files.read",
+        "narrows.latency.result.read",
+        "narrows.latency.result.measure",
+    ):
+        monkeypatch.setattr(where, works)
+    monkeypatch.setattr(measuring, "measure", works)
+    monkeypatch.setattr("narrows.runs.race.race", works)
+    monkeypatch.setattr("narrows.advise.judge.judge", works)
+    for option, suffix in options:
+        done = CliRunner().invoke(cli.main, [*words, option, f"file/x{suffix}"])
+        assert (done.exit_code, "there is no directory" in done.stderr) == (2, True), done.output
+        if option == "--plot":
+            with monkeypatch.context() as absent:
+                absent.setitem(sys.modules, "matplotlib", None)
+                done = CliRunner().invoke(cli.main, [*words, option, f"x{suffix}"])
+            assert (done.exit_code, "pip install 'narrows[plot]'" in done.stderr) == (2, True), done.output
+            done = CliRunner().invoke(cli.main, [*words, option, "x.doc"])
+            assert (done.exit_code, "PNG, SVG or PDF" in done.stderr) == (2, True), done.output
+
+
+def measure(*more: str) -> Result:
+    return CliRunner().invoke(cli.main, ["measure", "far", *more])
+
+
+@pytest.mark.skipif(not history.installed(), reason="DuckDB is not installed")
+def test_history_and_forecasts_do_not_depend_on_each_other(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (prepared / "history.duckdb").write_text("not a database")
+    scored: list[Measurement] = []
+    monkeypatch.setattr("narrows.advise.forecasts.score_open", lambda one: scored.append(one) or [])
+    done = measure("--no-twin", "--out", "m.json")
+    assert (done.exit_code, len(scored)) == (0, 1), done.output
+    assert "not kept in the history: " in done.stderr
+    assert "Payload passed at" in done.stdout
+    (prepared / "history.duckdb").unlink()
+
+    def fails(_: Measurement) -> None:
+        raise NarrowsError("forecasts.jsonl: line 1: changed since it was written")
+
+    monkeypatch.setattr("narrows.advise.forecasts.score_open", fails)
+    done = measure("--no-twin")
+    assert done.exit_code == 0, done.output
+    assert "no forecast was scored: forecasts.jsonl: line 1" in done.stderr
+    assert len(history.rows()) == 1
+
+
+def test_ctrl_c_while_the_model_is_inferred_costs_the_model_only(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def infer(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("narrows.path_model.infer", infer)
+    done = measure("--no-history", "--report", "page.html")
+    assert done.exit_code == 130, done.output
+    assert "Payload passed at" in done.stdout
+    assert (prepared / "page.html").stat().st_size > 100
+
+
+def test_a_fault_of_narrows_own_costs_nothing_that_was_measured(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def infer(*_: object, **__: object) -> Any:  # noqa: ANN401 - never
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("narrows.path_model.infer", infer)
+    done = measure("--no-history", "--out", "m.json")
+    assert isinstance(done.exception, ZeroDivisionError)
+    assert "Payload passed at" in done.stdout
+    assert (prepared / "m.json").stat().st_size > 100

@@ -19,7 +19,10 @@ from narrows.storage import output, untrusted_input
 
 if TYPE_CHECKING:
     from narrows.advise.asked import Place
+    from narrows.advise.importers.reading import Reading
+    from narrows.advise.judge import Judgement
     from narrows.advise.search import Found
+    from narrows.advise.verdict import Advice
     from narrows.measure.result import Measurement
     from narrows.storage.durable import Chain
 
@@ -55,7 +58,7 @@ _WITHIN_S = 10.0
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object instead of a screen. Example: --json | jq .choice"
 )
-@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page. Example: --report advice.html")
+@click.option("--report", "page", type=output.File(), help="Write a page. Example: --report advice.html")
 @click.option("--seal/--no-seal", default=None, help="Keep the forecast; of a measured path it is. Example: --no-seal")
 @click.option("--quiet", is_flag=True, help="No progress. Example: --quiet")
 def advise(  # noqa: PLR0917 - Click calls it by keyword
@@ -91,8 +94,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     """
     from narrows import _core  # noqa: PLC0415
     from narrows import advise as library  # noqa: PLC0415
-    from narrows.advise import forecasts as sealed  # noqa: PLC0415
-    from narrows.advise.render import report, show  # noqa: PLC0415
+    from narrows.advise.render import show  # noqa: PLC0415
     from narrows.render.progress import ProgressBar  # noqa: PLC0415
     from narrows.render.terminal import console  # noqa: PLC0415
 
@@ -152,15 +154,31 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
             jobs=jobs,
         )
         advice = library.advise(found, has, thorough=not found.stopped)
-    if page is not None:
-        report(advice, page)
-    kept = sealed.seal(advice, measured) if (seal or (seal is None and measured is not None)) else None
-    if as_json:
-        echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
-        return
-    show(advice, out)
-    if kept:
-        out.print(f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports how it turns out.")
+    sealing = seal or (seal is None and measured is not None)
+    _outputs(advice, measured, sealing=sealing, page=page, as_json=as_json)
+
+
+def _outputs(advice: Advice, measured: Measurement | None, *, sealing: bool, page: str | None, as_json: bool) -> None:
+    """Seals the forecast, writes the page and prints the advice."""
+    from narrows.advise import forecasts as sealed  # noqa: PLC0415
+    from narrows.advise.render import report, show  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    with output.every() as attempt:
+        kept = None
+        if sealing:
+            with attempt():
+                kept = sealed.seal(advice, measured)
+        if page is not None:
+            with attempt():
+                report(advice, page)
+        if as_json:
+            echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
+            return
+        out = console()
+        show(advice, out)
+        if kept:
+            out.print(f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports how it turns out.")
 
 
 def _stated(given: Mapping[str, str | None]) -> Place:
@@ -345,7 +363,7 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     show_default=True,
     help="Flows of each congestion control. Example: --flows 4",
 )
-@click.option("-o", "out_file", type=click.Path(dir_okay=False), help="Write the scenario. Example: -o path.toml")
+@click.option("-o", "out_file", type=output.File(), help="Write the scenario. Example: -o path.toml")
 @click.option("--seed", type=click.IntRange(0, 2**63), default=1, help="Of the simulations. Example: --seed 7")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .warned")
 def from_(  # noqa: PLR0917 - Click calls it by keyword
@@ -365,7 +383,6 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.advise.importers.layers import RATE, RTT  # noqa: PLC0415
     from narrows.advise.judge import judge  # noqa: PLC0415
     from narrows.render.progress import ProgressBar  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
     from narrows.runs.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
 
     # Wrong is wrong also where the text says its own.
@@ -390,15 +407,23 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     toml = scenario.toml()
     with ProgressBar(quiet=as_json, of="simulations") as bar:
         judged = judge(found.path, flows=flows, seed=seed, progress=bar)
-    if out_file is not None:
-        output.write(out_file, toml)
-    warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]
-    if as_json:
-        told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml, "warned": warned,
-                "assumed": found.assumed, "left_out": found.left, "rate_mbit": judged.rate_mbit,
-                "judgement": judged.sentences(), "runs": judged.rows}  # fmt: skip
-        echo(json.dumps(told))
-        return
+    with output.every() as attempt:
+        if out_file is not None:
+            with attempt():
+                output.write(out_file, toml)
+        if as_json:
+            warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]
+            told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml, "warned": warned,
+                    "assumed": found.assumed, "left_out": found.left, "rate_mbit": judged.rate_mbit,
+                    "judgement": judged.sentences(), "runs": judged.rows}  # fmt: skip
+            echo(json.dumps(told))
+        else:
+            _show_from(found, judged, toml if out_file is None else None)
+
+
+def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
+    from narrows.render.terminal import console  # noqa: PLC0415
+
     out = console()
     for warning in found.warned:
         out.print(f"line {warning.line}: {warning.says}", style="bold yellow", markup=False, soft_wrap=True)
@@ -409,9 +434,10 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     for what, sentences in (("assumed", found.assumed), ("left out", found.left)):
         for sentence in sentences:
             out.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
-    if out_file is None:
+    if toml is not None:
         out.print()
-        out.print(toml.rstrip(), markup=False, soft_wrap=True)
+        for line in toml.splitlines():
+            out.print(line, markup=False, soft_wrap=True)
 
 
 def _config(config: str) -> tuple[str, str]:

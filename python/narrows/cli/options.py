@@ -6,6 +6,8 @@ import os
 
 import click
 
+from narrows.storage import output
+
 WRONG = 2
 """Exit code of whatever is the caller's to mend, the same as for a wrong option."""
 
@@ -16,28 +18,19 @@ IN_TERMINAL = ""
 """The file of a plot that is drawn in the terminal."""
 
 
-def plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Refuses a name that no picture can have, before anything is run."""
-    if value:
-        from narrows.render.plot import check as check_name  # noqa: PLC0415 - which imports Matplotlib only to draw
-
-        check_name(value)
-    return value
-
-
 plot_option = click.option(
     "--plot",
     is_flag=False,
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     is_eager=True,
-    callback=plot_file,
+    type=output.Picture(),
     help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
 )
 report_option = click.option(
     "--report",
     "page",
-    type=click.Path(dir_okay=False),
+    type=output.File(),
     help="Write a page with pictures, verdicts and how sure it is. Example: --report out.html",
 )
 

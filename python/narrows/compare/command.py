@@ -9,9 +9,10 @@ import click
 from narrows.cli.options import IN_TERMINAL, files_option, plot_option, report_option
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render.progress import ProgressBar
-from narrows.render.terminal import echo
+from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for
 from narrows.runs.run import run as run_scenario
+from narrows.storage import output
 
 
 @click.command()
@@ -47,17 +48,20 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
     titles = [name(done) for done in runs]
     # Copies of one scenario have its title; their files have names.
     names = titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
-    if plot:
-        from narrows.render.plot import compare_plot  # noqa: PLC0415
+    with output.every() as attempt:
+        if plot:
+            from narrows.render.plot import compare_plot  # noqa: PLC0415
 
-        compare_plot(runs, plot, names=names)
-    if page is not None:
-        compare_report(runs, page, names=names)
-    for called, done in zip(names, runs, strict=True):
-        echo(f"{called}: {words.sentence(done.json)}")
-        for notice in done.json.get("notices", []):
-            echo(f"{called}: note: {notice}")
-        if plot == IN_TERMINAL:
-            print_sketch(done)
-    if len(runs) > 1:
-        echo(words.comparison([(called, done.json) for called, done in zip(names, runs, strict=True)]))
+            with attempt():
+                compare_plot(runs, plot, names=names)
+        if page is not None:
+            with attempt():
+                compare_report(runs, page, names=names)
+        for called, done in zip(names, runs, strict=True):
+            echo(one_line(f"{called}: {words.sentence(done.json)}"))
+            for notice in done.json.get("notices", []):
+                echo(one_line(f"{called}: note: {notice}"))
+            if plot == IN_TERMINAL:
+                print_sketch(done)
+        if len(runs) > 1:
+            echo(one_line(words.comparison([(called, done.json) for called, done in zip(names, runs, strict=True)])))

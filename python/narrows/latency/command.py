@@ -37,14 +37,6 @@ def _passed(command: F) -> F:
     return command
 
 
-def _plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value:
-        from narrows.render.plot import check  # noqa: PLC0415
-
-        check(value)
-    return value
-
-
 @click.command()
 @click.argument("host")
 @click.option(
@@ -65,15 +57,18 @@ def _plot_file(_context: click.Context, _param: click.Parameter, value: str | No
 @_passed
 @click.option("--no-stamps", is_flag=True, help="Without the kernel's stamps: nobody is blamed. Example: --no-stamps")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON instead of words. Example: --json")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write that JSON. Example: --out today.json")
+@click.option("--out", type=output.File(makes_folders=False), help="Write that JSON. Example: --out today.json")
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False),
-    callback=_plot_file,
+    type=output.Picture(makes_folders=False),
     help="Draw it, both axes in powers of ten: PNG, SVG or PDF. Example: --plot out.png",
 )
-@click.option("--hlog", type=click.Path(dir_okay=False), help="Write HdrHistogram's log. Example: --hlog out.hlog")
-@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page. Example: --report out.html")
+@click.option(
+    "--hlog", type=output.File(makes_folders=False), help="Write HdrHistogram's log. Example: --hlog out.hlog"
+)
+@click.option(
+    "--report", "page", type=output.File(makes_folders=False), help="Write a page. Example: --report out.html"
+)
 @click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json")
 def latency(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
@@ -104,7 +99,6 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
-    output.check(out, hlog, plot, page)
     bar = ProgressBar(quiet=quiet or as_json)
     try:
         told = telling.measure(host, arguments, tell=lambda share, said: bar(share, 1.0, said))
@@ -114,28 +108,33 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         bar.stop()
     lab = told["kind"] == "latency_lab"
     several = of_setups(told) if lab else [(host, told)]
-    if out is not None:
-        output.write(out, json.dumps(told) + "\n")
-    if hlog is not None:
-        output.write(hlog, telling.hlog(several))
-    if plot:
-        telling.plot(several, plot)
-    if page is not None:
-        from narrows.render.report import write  # noqa: PLC0415
+    with output.every() as attempt:
+        if out is not None:
+            with attempt():
+                output.write(out, json.dumps(told) + "\n")
+        if hlog is not None:
+            with attempt():
+                output.write(hlog, telling.hlog(several))
+        if plot:
+            with attempt():
+                telling.plot(several, plot)
+        if page is not None:
+            from narrows.render.report import write  # noqa: PLC0415
 
-        write(lab_page(told) if lab else telling.document(several), page)
-    try:
-        if as_json:
-            echo(json.dumps(told))
-        elif not quiet:
-            _show(told)
-    except OSError:
-        # Who stopped it by hanging up reads nothing any more.
-        if not told["interrupted"]:
-            raise
-    if told["interrupted"]:
-        # Kept and told; the exit code is the signal's all the same.
-        raise KeyboardInterrupt
+            with attempt():
+                write(lab_page(told) if lab else telling.document(several), page)
+        try:
+            if as_json:
+                echo(json.dumps(told))
+            elif not quiet:
+                _show(told)
+        except OSError:
+            # Who stopped it by hanging up reads nothing any more.
+            if not told["interrupted"]:
+                raise
+        if told["interrupted"]:
+            # Kept and told; the exit code is the signal's all the same.
+            raise KeyboardInterrupt
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from narrows import registry
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, OutputError
 from narrows.render.terminal import echo
 from narrows.storage import output, untrusted_input
 
 if TYPE_CHECKING:
     from narrows.measure.result import Measurement
     from narrows.path_model import Twin
+    from narrows.storage.output import Attempt
 
 _HERE = ""
 _WIDEST = 100
@@ -29,20 +30,11 @@ _TESTS = list(registry.measurement_tests())
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _plot_file(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value:
-        from narrows.render.plot import check  # noqa: PLC0415
-
-        check(value)
-    return value
-
-
-def _written(_context: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+def _format(file: str) -> None:
+    """Raises an error for a name that selects none of the formats of a measurement."""
     from narrows.files import writer_of  # noqa: PLC0415
 
-    for file in value:
-        writer_of(file)
-    return value
+    writer_of(file)
 
 
 def _passed(command: F) -> F:
@@ -81,8 +73,7 @@ def _passed(command: F) -> F:
 @click.option(
     "--out",
     multiple=True,
-    type=click.Path(dir_okay=False),
-    callback=_written,
+    type=output.File(makes_folders=False, suffix=_format),
     help="Write it: .json, .flent.gz, .csv, .jsonl, .hlog, .parquet; again for more. Example: --out today.flent.gz",
 )
 @click.option(
@@ -90,10 +81,12 @@ def _passed(command: F) -> F:
     is_flag=False,
     flag_value=_HERE,
     metavar="[FILE]",
-    callback=_plot_file,
+    type=output.Picture(makes_folders=False),
     help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
 )
-@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page. Example: --report out.html")
+@click.option(
+    "--report", "page", type=output.File(makes_folders=False), help="Write a page. Example: --report out.html"
+)
 @click.option(
     "--twin/--no-twin",
     "with_twin",
@@ -101,7 +94,10 @@ def _passed(command: F) -> F:
     help="Infer the path's model, or not; the simulator needs some seconds for it. Example: --no-twin",
 )
 @click.option(
-    "--path", "path_file", type=click.Path(dir_okay=False), help="Write the twin as a [path]. Example: --path here.toml"
+    "--path",
+    "path_file",
+    type=output.File(makes_folders=False),
+    help="Write the twin as a [path]. Example: --path here.toml",
 )
 @click.option("--no-history", is_flag=True, help="Do not keep it. Example: --no-history")
 @click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json")
@@ -140,7 +136,6 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
     arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
-    output.check(*out, plot, page, path_file)
     with ProgressBar(quiet=quiet, of="measurement") as bar:
         if host.endswith(".toml"):
             measured = run.simulated(host, passed, test=test, progress=bar)
@@ -151,130 +146,127 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
                 measured, said = run.measure(host, arguments, test=test, progress=bar)
             except run.Interrupted as stop:
                 measured, said = stop.measured, stop.said
-    # What was measured is kept before anything that takes time, and before anything is printed: nobody may read it.
-    _write(measured, out)
-    scored = [] if no_history else _keep(measured, quiet=quiet)
-    try:
-        for line in said:
-            echo(line, err=True)
-        _told(
-            measured,
-            scored,
-            with_twin=with_twin,
-            path_file=path_file,
-            plot=plot,
-            page=page,
-            as_json=as_json,
-            quiet=quiet,
-        )
-    except OSError:
-        # Who stopped it by hanging up reads nothing any more.
-        if not measured.interrupted:
-            raise
-    if measured.interrupted:
-        # Kept and told; the exit code is the signal's all the same.
-        raise KeyboardInterrupt
+    with output.every() as attempt:
+        # What was measured is kept before anything that takes time, and before anything is printed: nobody may read it.
+        _write(measured, out, attempt)
+        scored = [] if no_history else _keep(measured, attempt)
+        model, stopped = None, measured.interrupted
+        if with_twin and not stopped and not (as_json and path_file is None):
+            model, stopped = _twin(measured, path_file, attempt, quiet=quiet)
+        try:
+            for line in said:
+                echo(line, err=True)
+            _draw(measured, model, attempt, plot=plot, page=page)
+            if as_json:
+                echo(measured.text(), nl=False)
+            elif not quiet:
+                _show(measured, model, scored, sketch=plot == _HERE)
+        except OSError:
+            # Who stopped it by hanging up reads nothing any more.
+            if not stopped:
+                raise
+        if stopped:
+            # Kept and told; the exit code is the signal's all the same.
+            raise KeyboardInterrupt
     from narrows.measure.summary import answer  # noqa: PLC0415
 
     if answer(measured).connectivity_lost or measured.stopped_by == "lost":
         click.get_current_context().exit(1)
 
 
-def _told(
-    measured: Measurement,
-    scored: Sequence[str],
-    *,
-    with_twin: bool,
-    path_file: str | None,
-    plot: str | None,
-    page: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """The path model, and everything that is shown."""
-    wanted = with_twin and not measured.interrupted and not (as_json and path_file is None)
-    model, problem = _twin(measured, quiet=quiet) if wanted else (None, None)
-    if path_file is not None and model is not None:
-        output.write(path_file, model.toml())
-    _shown(measured, model, plot=plot, page=page, as_json=as_json, quiet=quiet)
-    if scored and not as_json and not quiet:
-        echo()
-        for line in scored:
-            echo(line)
-    if path_file is not None and problem is not None:
-        raise NarrowsError(f"{path_file}: not written: {problem}")
+def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:
+    from narrows import files  # noqa: PLC0415
 
-
-def _write(measured: Measurement, out: Sequence[str]) -> None:
-    if out:
-        from narrows import files  # noqa: PLC0415
-
-        for file in out:
+    for file in out:
+        with attempt():
             files.write(measured, file)
 
 
-def _keep(measured: Measurement, *, quiet: bool) -> list[str]:
-    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what became of those."""
+def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
+    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what became of those.
+
+    Nobody asked for either, so that what cannot be done is a warning.
+    """
     from narrows.advise import forecasts  # noqa: PLC0415
     from narrows.measure import history  # noqa: PLC0415
 
-    try:
-        if history.installed():
+    if history.installed():
+        with attempt(), _warned("not kept in the history"):
             history.keep(measured)
-        return forecasts.sentences(forecasts.score_open(measured))
+    scored: list[str] = []
+    with attempt(), _warned("no forecast was scored"):
+        scored += forecasts.sentences(forecasts.score_open(measured))
+    return scored
+
+
+@contextmanager
+def _warned(what: str) -> Iterator[None]:
+    """Prints an error as a warning."""
+    try:
+        yield
     except NarrowsError as error:
-        # A full disk must not cost the measurement.
-        if not quiet:
-            with suppress(OSError):
-                echo(f"not kept in the history: {error}", err=True)
-    return []
+        with suppress(OSError):
+            echo(f"{what}: {error}", err=True)
 
 
-def _twin(measured: Measurement, *, quiet: bool) -> tuple[Twin | None, NarrowsError | None]:
-    """The twin, or why there is none."""
+def _twin(measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool) -> tuple[Twin | None, bool]:
+    """The twin, which is written where that is wanted, None where there is none; and whether Ctrl-C ended it."""
     from narrows.path_model import infer  # noqa: PLC0415
     from narrows.render.progress import ProgressBar  # noqa: PLC0415
 
-    try:
-        with ProgressBar(quiet=quiet, of="the twin") as bar:
-            return infer(measured, progress=bar), None
-    except NarrowsError as error:
-        return None, error
+    model = None
+    with attempt():
+        try:
+            with ProgressBar(quiet=quiet, of="the twin") as bar:
+                model = infer(measured, progress=bar)
+        except NarrowsError as error:
+            # Not every measurement can be modelled; only who asked for the model's file has to know why.
+            if path_file is not None:
+                raise OutputError(f"{path_file}: not written: {error}") from error
+        except KeyboardInterrupt:
+            # That ends the inference, which takes some seconds, and not the measurement.
+            return None, True
+    if path_file is not None and model is not None:
+        with attempt():
+            output.write(path_file, model.toml())
+    return model, False
 
 
-def _shown(
-    measured: Measurement, model: Twin | None, *, plot: str | None, page: str | None, as_json: bool, quiet: bool
-) -> None:
+def _draw(measured: Measurement, model: Twin | None, attempt: Attempt, *, plot: str | None, page: str | None) -> None:
     from narrows.measure import render as telling  # noqa: PLC0415
 
     if plot:
         from narrows.render.plot import draw_columns  # noqa: PLC0415
 
-        draw_columns([(measured.host, telling.pictures(measured))], plot)
+        with attempt():
+            draw_columns([(measured.host, telling.pictures(measured))], plot)
     if page is not None:
         from narrows.render.report import write  # noqa: PLC0415
 
-        write(telling.document([measured], [measured.host or "measurement"], [model]), page)
-    if as_json:
-        echo(measured.text(), nl=False)
-    elif not quiet:
-        from narrows.render.sketch import draw  # noqa: PLC0415
-        from narrows.render.terminal import console  # noqa: PLC0415
+        with attempt():
+            write(telling.document([measured], [measured.host or "measurement"], [model]), page)
 
-        screen = console()
-        telling.show(measured, screen, model)
-        if plot == _HERE:
-            for picture in telling.pictures(measured):
-                for line in draw(picture, min(screen.width, _WIDEST)):
-                    screen.print(line, no_wrap=True, overflow="crop")
+
+def _show(measured: Measurement, model: Twin | None, scored: Sequence[str], *, sketch: bool) -> None:
+    from narrows.measure import render as telling  # noqa: PLC0415
+    from narrows.render.sketch import draw  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    screen = console()
+    telling.show(measured, screen, model)
+    for picture in telling.pictures(measured) if sketch else ():
+        for line in draw(picture, min(screen.width, _WIDEST)):
+            screen.print(line, no_wrap=True, overflow="crop")
+    if scored:
+        screen.print()
+    for sentence in scored:
+        screen.print(sentence, soft_wrap=True)
 
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words. Example: --json | jq .down")
-@click.option(
-    "--path", "path_file", type=click.Path(dir_okay=False), help="Write the [path] here. Example: --path here.toml"
-)
+@click.option("--path", "path_file", type=output.File(), help="Write the [path] here. Example: --path here.toml")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Of the simulations. Example: --seed 7")
 @click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --path here.toml")
 def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
@@ -292,20 +284,22 @@ def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:
         model = infer(measured, seed=seed, progress=bar)
-    if path_file is not None:
-        output.write(path_file, model.toml())
-    if as_json:
-        echo(json.dumps(model.json()))
-    elif not quiet:
-        for line in twin_lines(model):
-            echo(line)
-        if path_file is None:
-            echo(f"\n{model.toml()}", nl=False)
+    with output.every() as attempt:
+        if path_file is not None:
+            with attempt():
+                output.write(path_file, model.toml())
+        if as_json:
+            echo(json.dumps(model.json()))
+        elif not quiet:
+            for line in twin_lines(model):
+                echo(line)
+            if path_file is None:
+                echo(f"\n{model.toml()}", nl=False)
 
 
 @click.command()
 @click.argument("source", metavar="FROM", type=click.Path(dir_okay=False))
-@click.argument("target", metavar="TO", type=click.Path(dir_okay=False))
+@click.argument("target", metavar="TO", type=output.File(suffix=_format))
 def convert(source: str, target: str) -> None:
     """Read a measurement and write it as another kind of file.
 
@@ -316,7 +310,6 @@ def convert(source: str, target: str) -> None:
     """
     from narrows import files  # noqa: PLC0415
 
-    files.writer_of(target)
     files.write(files.read(source), target)
 
 
@@ -328,7 +321,7 @@ def convert(source: str, target: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON object on each line. Example: --json | jq .grade")
 @click.option("--add", multiple=True, type=click.Path(dir_okay=False), help="Keep this file. Example: --add a.flent.gz")
 @click.option("--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json")
-@click.option("--out", type=click.Path(dir_okay=False), help="Where --get writes. Example: --get 3f2a --out a.flent.gz")
+@click.option("--out", type=output.File(suffix=_format), help="Where --get writes. Example: --get 3f2a --out a.json")
 def history(  # noqa: PLR0917 - Click calls it by keyword
     host: str | None, last: int, as_json: bool, add: tuple[str, ...], get: str | None, out: str | None
 ) -> None:
@@ -412,10 +405,6 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
         return
     several = list(compared(named))
     names = unique([Path(name).name for name in named])
-    if plot:
-        from narrows.render.plot import draw_columns  # noqa: PLC0415
-
-        draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
     found = [
         (name, measurements.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)
     ]
@@ -424,27 +413,34 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
         for name, one in zip(names[1:], several[1:], strict=True)
     }
     said = [s for name, each in found for s in (*warned[name], *measurements.sentences(each, names[0], name))]
-    if page is not None:
-        from narrows.render.report import write  # noqa: PLC0415
+    with output.every() as attempt:
+        if plot:
+            from narrows.render.plot import draw_columns  # noqa: PLC0415
 
-        made = telling.document(several, names, [None] * len(several))
-        write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
-    if as_json:
-        told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
-        echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
-        return
-    out = console()
-    for name, each in found:
-        for line in warned[name]:
-            out.print(line, style="bold yellow", markup=False, soft_wrap=True)
-        for line in measurements.sentences(each, names[0], name):
-            out.print(line, markup=False, soft_wrap=True)
-        out.print()
-        if each:
-            table(out, measurements.table(each, names[0], name))
+            with attempt():
+                draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
+        if page is not None:
+            from narrows.render.report import write  # noqa: PLC0415
+
+            with attempt():
+                made = telling.document(several, names, [None] * len(several))
+                write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
+        if as_json:
+            told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
+            echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+            return
+        out = console()
+        for name, each in found:
+            for line in warned[name]:
+                out.print(line, style="bold yellow", markup=False, soft_wrap=True)
+            for line in measurements.sentences(each, names[0], name):
+                out.print(line, markup=False, soft_wrap=True)
             out.print()
-    if any(each for _, each in found):
-        out.print(measurements.caution(several), markup=False, soft_wrap=True)
+            if each:
+                table(out, measurements.table(each, names[0], name))
+                out.print()
+        if any(each for _, each in found):
+            out.print(measurements.caution(several), markup=False, soft_wrap=True)
 
 
 def _is_latency(name: str) -> bool:
@@ -470,26 +466,38 @@ def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | No
     names = hosts if all(hosts) and len(set(hosts)) == len(hosts) else unique([Path(name).name for name in named])
     if plot == _HERE:
         raise click.BadParameter("of latencies into a file: --plot out.png", param_hint="--plot")
-    if plot:
-        telling.plot(list(zip(names, several, strict=True)), plot)
     found = [(name, one, judged.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)]
     said = {name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found}
-    if page is not None:
-        from narrows.render.report import write  # noqa: PLC0415
+    with output.every() as attempt:
+        if plot:
+            with attempt():
+                telling.plot(list(zip(names, several, strict=True)), plot)
+        if page is not None:
+            from narrows.render.report import write  # noqa: PLC0415
 
-        made = telling.document(list(zip(names, several, strict=True)))
-        write(made | {"first": " ".join(line for lines in said.values() for line in lines)}, page)
-    if as_json:
-        told = {name: {d.key: d.json() for d in each} for name, _, each in found}
-        warned = {name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found}
-        echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
-        return
-    out = console()
-    for name, _, each in found:
-        for at, line in enumerate(said[name]):
-            out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
-        out.print()
-        if each:
-            table(out, judged.table(each, (names[0], name)))
+            with attempt():
+                made = telling.document(list(zip(names, several, strict=True)))
+                write(made | {"first": " ".join(line for lines in said.values() for line in lines)}, page)
+        if as_json:
+            told = {name: [{d.key: d.json() for d in of} for of in judged.by_clock(each)] for name, _, each in found}
+            warned = {name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found}
+            echo(
+                json.dumps(
+                    {
+                        "before": names[0],
+                        "after": {name: clocks[0] if clocks else {} for name, clocks in told.items()},
+                        "round_trip": {name: clocks[1] if clocks[1:] else {} for name, clocks in told.items()},
+                        "warnings": warned,
+                    }
+                )
+            )
+            return
+        out = console()
+        for name, _, each in found:
+            for at, line in enumerate(said[name]):
+                out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
             out.print()
-    out.print(judged.CAUTION, markup=False, soft_wrap=True)
+            for of in judged.by_clock(each):
+                table(out, judged.table(of, (names[0], name)))
+                out.print()
+        out.print(judged.CAUTION, markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,23 +42,25 @@ _MARKS = 9
 """Markers on a line in black and white: enough to find it, too few to hide it."""
 
 
+_MISSING = (
+    "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n    without a file, --plot draws in the terminal"
+)
+
+
 def matplotlib() -> Any:  # noqa: ANN401 - a module
     """The package, or what to install."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise NarrowsError(
-            "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n"
-            "    without a file, --plot draws in the terminal"
-        ) from error
+        raise NarrowsError(_MISSING) from error
     return mpl
 
 
 def check(file: str | PathLike[str]) -> str:
-    """The format that a file's name asks for.
+    """The format that a file's name asks for; Matplotlib is looked for and not imported, which takes half a second.
 
     Raises:
-        NarrowsError: If it is none of `FORMATS`.
+        NarrowsError: If the format is none of `FORMATS`, or if Matplotlib is not installed.
     """
     suffix = FilePath(file).suffix.lower()
     if suffix not in FORMATS:
@@ -66,6 +69,8 @@ def check(file: str | PathLike[str]) -> str:
             f"    write: --plot {FilePath(name_of(file)).stem}.png\n"
             f"    without a file, write --plot last, behind the scenario"
         )
+    if find_spec("matplotlib") is None:
+        raise NarrowsError(_MISSING)
     return suffix[1:]
 
 

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     help="Directory of the results; what is there of this build is not run again. Example: --into results",
 )
 @click.option("--anew", is_flag=True, help="Run again even so. Example: --anew")
-@click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write a page. Example: --html page.html")
+@click.option("--html", "html_file", type=output.File(), help="Write a page. Example: --html page.html")
 @click.option(
     "--markdown",
     "markdown_file",
-    type=click.Path(dir_okay=False),
+    type=output.File(),
     help="Write it as Markdown. Example: --markdown a.md",
 )
 @click.option(
@@ -79,15 +79,18 @@ def reproduce(  # noqa: PLR0917
         with _progress(each, quiet=as_json) as told:
             outcomes.append(run(each, quick=quick, into=into, anew=anew, told=told))
     command = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
-    if html_file is not None:
-        output.write(html_file, page.page(outcomes, command))
-    if markdown_file is not None:
-        output.write(markdown_file, page.markdown(outcomes, command))
-    if as_json:
-        document = {"verdict": page.verdict(outcomes), "experiments": [one.json() for one in outcomes]}
-        echo(json.dumps(document))
-    else:
-        _tell(outcomes)
+    with output.every() as attempt:
+        if html_file is not None:
+            with attempt():
+                output.write(html_file, page.page(outcomes, command))
+        if markdown_file is not None:
+            with attempt():
+                output.write(markdown_file, page.markdown(outcomes, command))
+        if as_json:
+            document = {"verdict": page.verdict(outcomes), "experiments": [one.json() for one in outcomes]}
+            echo(json.dumps(document))
+        else:
+            _tell(outcomes)
     if strict and not _enough(outcomes):
         click.get_current_context().exit(1)
 

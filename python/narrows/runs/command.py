@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from narrows import _core
-from narrows.cli.options import IN_TERMINAL, WIDEST_SKETCH, WRONG, files_option, plot_file, plot_option, report_option
+from narrows.cli.options import IN_TERMINAL, WIDEST_SKETCH, WRONG, files_option, plot_option, report_option
 from narrows.errors import NarrowsError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
@@ -17,6 +17,9 @@ from narrows.runs.run import ENGINES, Engine, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.scenario import name_of, read
 from narrows.storage import output, untrusted_input
+
+if TYPE_CHECKING:
+    from narrows.runs.race import Race
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {element: element for element in _ELEMENTS}
@@ -38,12 +41,10 @@ _VERDICTS = 20_000
 )
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .flows")
-@click.option(
-    "--out", type=click.Path(file_okay=False), help="Write Parquet, JSON and the scenario here. Example: --out result"
-)
+@click.option("--out", type=output.Folder(), help="Write Parquet, JSON and the scenario here. Example: --out result")
 @click.option(
     "--record",
-    type=click.Path(dir_okay=False),
+    type=output.File(makes_folders=False),
     help="Every packet into a capture that Wireshark opens. Example: --record out.pcapng",
 )
 @click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
@@ -79,15 +80,19 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             record=record,
             progress=bar,
         )
-    if out is not None:
-        done.save(out)
-    if plot:
-        done.plot(plot)
-    if page is not None:
-        done.report(page)
-    report(done, as_json=as_json, quiet=quiet)
-    if plot == IN_TERMINAL and not as_json and not quiet:
-        print_sketch(done)
+    with output.every() as attempt:
+        if out is not None:
+            with attempt():
+                done.save(out)
+        if plot:
+            with attempt():
+                done.plot(plot)
+        if page is not None:
+            with attempt():
+                done.report(page)
+        report(done, as_json=as_json, quiet=quiet)
+        if plot == IN_TERMINAL and not as_json and not quiet:
+            print_sketch(done)
     instruments = done.json.get("instruments", {"trusted": True, "why": []})
     if strict and not instruments["trusted"]:
         echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)
@@ -148,8 +153,7 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json")
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False),
-    callback=plot_file,
+    type=output.Picture(),
     help="Draw it into a PNG, SVG or PDF. Example: --plot race.png",
 )
 def race(  # noqa: PLR0917 - Click calls it by keyword
@@ -178,8 +182,16 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
     with ProgressBar(quiet=as_json, of="simulations") as bar:
         found = races.race(path, only=names, duration_s=duration, seed=seed, seeds=seeds, progress=bar)
-    if plot:
-        races.plot(found, plot)
+    with output.every() as attempt:
+        if plot:
+            with attempt():
+                races.plot(found, plot)
+        _print_race(found, as_json=as_json)
+
+
+def _print_race(found: Race, *, as_json: bool) -> None:
+    from narrows.runs import race as races  # noqa: PLC0415
+
     if as_json:
         echo(json.dumps(found.json()))
         return
@@ -302,7 +314,14 @@ def _describe(kind: dict[str, Any]) -> None:
 
 @click.command()
 @click.argument("file", metavar="FILE.dna", type=click.Path(dir_okay=False))
-@click.option("-o", "out", required=True, metavar="FILE.remy", help="Where it goes. Example: -o delta1.remy")
+@click.option(
+    "-o",
+    "out",
+    type=output.File(),
+    required=True,
+    metavar="FILE.remy",
+    help="Where it goes. Example: -o delta1.remy",
+)
 def remy(file: str, out: str) -> None:
     """Make a tree of rules that scenarios can name of one that Remy has trained.
 

@@ -1,37 +1,174 @@
-"""Results into files: all of one or nothing, so that a full disk takes no older result away."""
+"""Results into files: all of one or nothing, so that a full disk takes no older result away.
+
+A command uses two parts of this module. Its options have the type `File` or `Picture`, which refuses a file that cannot
+be written before the command takes its time. What the command came to is written and printed within `every`, where an
+output that fails costs none of the others.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from narrows.errors import OutputError, reason
+import click
+
+from narrows.errors import NarrowsError, OutputError, reason
+from narrows.render.terminal import echo
 from narrows.runs.scenario import name_of
 from narrows.storage.durable import replacing
 
+Attempt = Callable[[], AbstractContextManager[None]]
+"""Makes a context for one output, which keeps an error until the others were tried."""
 
-def check(*files: str | PathLike[str] | None) -> None:
-    """Before a command takes its time: can these files be written when it ends?
+
+def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
+    """Before a command takes its time: can this file be written when it ends?
+
+    Args:
+        file: The file.
+        makes_folders: Whether its folder may be missing, because `write` makes it.
 
     Raises:
-        OutputError: If one of them cannot be written where it is to be.
+        OutputError: If it cannot be written.
     """
-    for file in files:
-        if not file:
-            continue
-        target = Path(file)
-        parent = target.absolute().parent
-        if not parent.is_dir():
-            raise OutputError(f"{name_of(file)}: there is no directory {name_of(parent)}")
-        if not os.access(target if target.exists() else parent, os.W_OK):
-            raise OutputError(f"{name_of(file)}: permission denied")
+    target = Path(file)
+    folder = target.absolute().parent
+    while makes_folders and not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise OutputError(f"{name_of(file)}: there is no directory {name_of(folder)}")
+    place = target if target.exists() else folder
+    if not os.access(place, os.W_OK):
+        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+        raise OutputError(f"{name_of(file)}: {os.strerror(why).lower()}")
+
+
+class File(click.Path):
+    """The type of an option that names a file to write: the file is checked when the options are read.
+
+    Args:
+        makes_folders: Whether the file's folder may be missing.
+        allow_dash: Whether `-` is standard output.
+        suffix: Raises a `NarrowsError` for a name whose suffix selects no format.
+    """
+
+    def __init__(
+        self, *, makes_folders: bool = True, allow_dash: bool = False, suffix: Callable[[str], object] | None = None
+    ) -> None:
+        """See the class."""
+        super().__init__(dir_okay=False, allow_dash=allow_dash)
+        self._makes_folders = makes_folders
+        self._suffix = suffix
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """As click's own, and checked.
+
+        Raises:
+            NarrowsError: If the file cannot be written.
+        """
+        file: Any = super().convert(value, param, ctx)
+        if file and not (self.allow_dash and file == "-"):
+            if self._suffix is not None:
+                self._suffix(file)
+            check(file, makes_folders=self._makes_folders)
+        return file
+
+
+class Folder(click.Path):
+    """The type of an option that names a folder to write into; the folder is made."""
+
+    def __init__(self) -> None:
+        """See the class."""
+        super().__init__(file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """As click's own, and checked.
+
+        Raises:
+            NarrowsError: If nothing can be written there.
+        """
+        folder: Any = super().convert(value, param, ctx)
+        if folder:
+            check(folder)
+        return folder
+
+
+class Picture(File):
+    """The type of an option that names a picture: Matplotlib must be installed, and know the format."""
+
+    def __init__(self, *, makes_folders: bool = True) -> None:
+        """See `File`."""
+
+        def suffix(file: str) -> None:
+            from narrows.render.plot import check as check_picture  # noqa: PLC0415 - few commands draw
+
+            check_picture(file)
+
+        super().__init__(makes_folders=makes_folders, suffix=suffix)
+
+
+@contextmanager
+def every() -> Iterator[Attempt]:
+    """Tries each output of a command, and reports at the end which of them failed.
+
+    >>> with every() as attempt:
+    ...     with attempt():
+    ...         raise OutputError("a.json: no space left on device")
+    ...     with attempt():
+    ...         raise OutputError("b.svg: permission denied")
+    ...     print("what was measured")
+    Traceback (most recent call last):
+    ...
+    narrows.errors.OutputError: a.json: no space left on device
+    b.svg: permission denied
+
+    What follows the last attempt, usually printing, is executed whatever failed before. If that raises, too, the errors
+    that were kept are printed on stderr.
+
+    Raises:
+        OutputError: If outputs failed, with a line for each. An error that is none of narrows' own is raised as it is.
+    """
+    failed: list[Exception] = []
+
+    @contextmanager
+    def attempt() -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            failed.append(error)
+
+    try:
+        yield attempt
+    except BaseException:
+        _report(failed)
+        raise
+    unexpected = next((error for error in failed if not isinstance(error, NarrowsError | OSError)), None)
+    if unexpected is not None:
+        _report([error for error in failed if error is not unexpected])
+        raise unexpected
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        raise OutputError("\n".join(_said(error) for error in failed))
+
+
+def _said(error: Exception) -> str:
+    return f"output: {reason(error)}" if isinstance(error, OSError) else str(error)
+
+
+def _report(failed: Sequence[Exception]) -> None:
+    # Nobody may read it: a terminal that has hung up must not replace the error that ended the command.
+    with suppress(OSError):
+        for error in failed:
+            echo(_said(error), err=True)
 
 
 def is_stream(file: str | PathLike[str]) -> bool:

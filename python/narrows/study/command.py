@@ -33,11 +33,11 @@ def _studies() -> dict[str, object]:
     type=click.Path(file_okay=False),
     help="Directory of the results; what is there is not run again. Example: --into results",
 )
-@click.option("--plot", type=click.Path(dir_okay=False), help="Draw it into a PNG, SVG or PDF. Example: --plot map.png")
+@click.option("--plot", type=output.Picture(), help="Draw it into a PNG, SVG or PDF. Example: --plot map.png")
 @click.option(
     "--rules",
     "rules_file",
-    type=click.Path(dir_okay=False),
+    type=output.File(),
     help="Of a study that finds rules: write them as JSON. Example: --rules tree.json",
 )
 @click.option(
@@ -62,8 +62,6 @@ def study(  # noqa: PLR0917
 
     asked = known[name]
     assert isinstance(asked, Study)
-    if plot is not None:
-        render.check(plot)
     if rules_file is not None and not asked.rules:
         ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)  # type: ignore[attr-defined]
         raise NarrowsError(f"the study {name} finds no rules; leave out --rules, or ask {ones}")
@@ -72,14 +70,17 @@ def study(  # noqa: PLR0917
         found = run(asked, quick=quick, on=on, into=into, progress=count)
     finally:
         count.stop()
-    if plot is not None:
-        render.draw(found, plot)
-    if rules_file is not None:
-        _write_rules(found.answer.rules, rules_file)
-    if as_json:
-        echo(json.dumps(found.json()))
-    else:
-        render.tell(found)
+    with output.every() as attempt:
+        if plot is not None:
+            with attempt():
+                render.draw(found, plot)
+        if rules_file is not None:
+            with attempt():
+                _write_rules(found.answer.rules, rules_file)
+        if as_json:
+            echo(json.dumps(found.json()))
+        else:
+            render.tell(found)
     if found.failures:
         click.get_current_context().exit(1)
 

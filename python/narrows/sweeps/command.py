@@ -76,6 +76,11 @@ def _span(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"  # noqa: PLR2004
 
 
+def _table_format(file: str) -> None:
+    if not file.endswith((".parquet", ".csv")) and not output.is_stream(file):
+        raise click.BadParameter("name a .parquet or a .csv: --table rows.csv", param_hint="--table")
+
+
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
@@ -95,7 +100,7 @@ def _span(seconds: float) -> str:
 @click.option(
     "--table",
     "table_file",
-    type=click.Path(dir_okay=False),
+    type=output.File(suffix=_table_format),
     help="All rows into one file, Parquet or CSV by its name; a pipe gets CSV. Example: --table rows.csv",
 )
 @click.option(
@@ -113,8 +118,6 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     """
     from narrows.sweeps.file import load  # noqa: PLC0415 - only this command needs all that
 
-    if table_file is not None and not table_file.endswith((".parquet", ".csv")) and not output.is_stream(table_file):
-        raise click.BadParameter("name a .parquet or a .csv: --table rows.csv", param_hint="--table")
     asked = load(file, into)
     count = Count(quiet=quiet or as_json)
     begin = time.monotonic()
@@ -122,12 +125,14 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
         asked.finish(on=on, jobs=jobs, progress=count)
     finally:
         count.stop()
-    if table_file is not None:
-        _write(asked.frame(), table_file)
-    if as_json:
-        echo(json.dumps(_json(asked, *asked.medians(_SHOWN), time.monotonic() - begin)))
-    elif not quiet:
-        _show(asked, *asked.medians(_SHOWN))
+    with output.every() as attempt:
+        if table_file is not None:
+            with attempt():
+                _write(asked.frame(), table_file)
+        if as_json:
+            echo(json.dumps(_json(asked, *asked.medians(_SHOWN), time.monotonic() - begin)))
+        elif not quiet:
+            _show(asked, *asked.medians(_SHOWN))
     if asked.failures:
         click.get_current_context().exit(1)
 

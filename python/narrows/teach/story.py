@@ -19,7 +19,9 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import EngineError, NarrowsError
+from narrows.render.terminal import echo
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
+from narrows.storage import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,13 +259,15 @@ def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
             out.print(sentence, markup=False, soft_wrap=True)
 
     told = story(tell, live=live)
-    if page is not None:
-        write(told, page)
-    if as_json:
-        print(json.dumps(told.json()))
-        return
-    out.print()
-    for sentence in sentences(told):
-        out.print(sentence, markup=False, soft_wrap=True, style="bold")
-    kind = "over real packets" if told.live else "simulated"
-    out.print(f"All of it in {told.seconds:.0f} s, {kind}." + (f" The page: {page}" if page else ""), markup=False)
+    with output.every() as attempt:
+        if page is not None:
+            with attempt():
+                write(told, page)
+        if as_json:
+            echo(json.dumps(told.json()))
+            return
+        out.print()
+        for sentence in sentences(told):
+            out.print(sentence, markup=False, soft_wrap=True, style="bold")
+        kind = "over real packets" if told.live else "simulated"
+        out.print(f"All of it in {told.seconds:.0f} s, {kind}." + (f" The page: {page}" if page else ""), markup=False)

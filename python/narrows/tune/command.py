@@ -159,9 +159,7 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 @_netns
 @_facts
 @_root
-@click.option(
-    "--sh", "script_file", type=click.Path(dir_okay=False, allow_dash=True), help="A POSIX script. Example: --sh bbr.sh"
-)
+@click.option("--sh", "script_file", type=output.File(allow_dash=True), help="A POSIX script. Example: --sh bbr.sh")
 @click.option("--json", "as_json", is_flag=True, help="The plan as a document. Example: --json > plan.json")
 def plan(  # noqa: PLR0917 - Click calls it by keyword
     cc: str | None,
@@ -219,18 +217,20 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     )
     here = ssh is None and facts_file is None and root is None
     made = make(facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask).json()
-    if script_file is not None:
-        from narrows.tune.script import script  # noqa: PLC0415
+    with output.every() as attempt:
+        if script_file is not None:
+            from narrows.tune.script import script  # noqa: PLC0415
 
-        _write(script_file, script(made))
-    if as_json:
-        echo(json.dumps(made, indent=1))
-    elif script_file != "-":
-        from narrows.render.terminal import console  # noqa: PLC0415
+            with attempt():
+                _write(script_file, script(made))
+        if as_json:
+            echo(json.dumps(made, indent=1))
+        elif script_file != "-":
+            from narrows.render.terminal import console  # noqa: PLC0415
 
-        out = console()
-        for line in lines(made):
-            out.print(line, markup=False, soft_wrap=True)
+            out = console()
+            for line in lines(made):
+                out.print(line, markup=False, soft_wrap=True)
     click.get_current_context().exit(0 if made["able"] else 1)
 
 
