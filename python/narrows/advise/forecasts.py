@@ -22,7 +22,9 @@ from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measure import history
 from narrows.measure.result import Measurement, short
 from narrows.measure.summary import outages
+from narrows.storage import json_kinds
 from narrows.storage.durable import Chain
+from narrows.storage.json_kinds import flag, number, rows, table, text, whole, word
 
 if TYPE_CHECKING:
     from narrows.advise.candidates import Candidate
@@ -158,13 +160,13 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
     tried: list[tuple[float, dict[str, list[float]]]] = []
     for variant in found.asked.place.variants:
         played: list[list[dict[str, float]]] = []
-        for number, candidate in enumerate((found.candidates[found.present], advice.choice)):
+        for nth, candidate in enumerate((found.candidates[found.present], advice.choice)):
             # Who measured with a congestion control of their own will measure with the new one.
             used = (candidate.cc if not candidate.present else None) or cc
             plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5, ping_ms=ping,
                         ways=("down",))  # fmt: skip
             path = candidate.on(variant.path, found.asked.place.rate_mbit)
-            seeds = range(found.asked.seed + number * SEEDS, found.asked.seed + (number + 1) * SEEDS)
+            seeds = range(found.asked.seed + nth * SEEDS, found.asked.seed + (nth + 1) * SEEDS)
             played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
         # Before and after are measured at different times: chance differs, so each is compared with each.
         ratios = {
@@ -300,26 +302,29 @@ def _later(line: Json, measured: Measurement) -> bool:
         started, at = (datetime.fromisoformat(text) for text in (measured.started, line["at"]))
     except ValueError:
         return False
+    # A date without a zone is taken for UTC.
+    started, at = (when if when.tzinfo else when.replace(tzinfo=timezone.utc) for when in (started, at))
     return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
 
 
 def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
     """Why a measurement does not judge a forecast; empty where it does."""
-    way, wanted = line["way"], line.get("load") or {"cc": line["choice"]["cc"] or line["now"]}
+    way, choice = line["way"], line["choice"]
+    wanted = line.get("load") or {"cc": choice.get("cc") or line.get("now")}
     if not any(flow.direction == way for flow in measured.flows):
         return f"it is of the direction {way}, which was not loaded"
     load = _load(measured, way)
-    if wanted["cc"] is not None and load["cc"] != wanted["cc"]:
+    if wanted.get("cc") is not None and load["cc"] != wanted["cc"]:
         return f"it is of a load by {wanted['cc']}, and this one was by {load['cc'] or 'several'}: --cc {wanted['cc']}"
-    if wanted.get("flows", load["flows"]) != load["flows"]:
+    if wanted.get("flows") not in {None, load["flows"]}:
         return f"it is of {wanted['flows']} flows, and these were {load['flows']}: --streams {wanted['flows']}"
-    if wanted.get("both_ways", load["both_ways"]) != load["both_ways"]:
+    if wanted.get("both_ways") not in {None, load["both_ways"]}:
         return "it is of another test: one loads both directions at once, the other does not"
-    choice = line["choice"]
+    discipline, share = choice.get("queue"), choice.get("shaper_share")
     if (
         not line["leave"]
-        and (choice["queue"] is not None or choice["shaper_share"] is not None)
-        and not (choice["shaper_share"] is None and queue == choice["queue"])
+        and (discipline is not None or share is not None)
+        and not (share is None and queue == discipline)
     ):
         return (
             "a measurement does not show whether its queue discipline is on; "
@@ -370,13 +375,41 @@ def chain() -> Chain:
     return Chain(file())
 
 
+_FORECAST = table({"name": text, "low": number, "high": number}, required=("name", "low", "high"))
+_SCORE = table({"name": text, "measured": number, "hit": flag}, required=("name", "measured", "hit"))
+_LINES = {
+    "forecast": table(
+        {
+            "at": text, "host": text, "measurement": text, "way": word("up", "down"), "now": text, "leave": flag,
+            "load": table({"flows": whole, "cc": text, "both_ways": flag}),
+            "choice": table({"key": text, "cc": text, "queue": text, "shaper_share": number}, required=("key",)),
+            "figures": rows(_FORECAST),
+        },
+        required=("at", "host", "measurement", "way", "leave", "choice", "figures"),
+    ),
+    "score": table(
+        {
+            "forecast": text,
+            "figures": rows(_SCORE),
+        },
+        required=("forecast", "figures"),
+    ),
+}  # fmt: skip
+"""What is used of each kind of line; a later version may add kinds."""
+
+
 def read() -> list[Json]:
     """The lines, the oldest first, each verified.
 
     Raises:
-        NarrowsError: If a line was changed after it was written.
+        NarrowsError: If a line was changed after it was written, or if somebody wrote an odd one.
     """
-    return chain().lines()
+    lines = chain().lines()
+    for at, line in enumerate(lines, 1):
+        name = f"{file()}: line {at}"
+        json_kinds.check(line, table({"kind": text}, required=("kind",)), name)
+        json_kinds.check(line, _LINES.get(line["kind"], table({})), name)
+    return lines
 
 
 def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:

@@ -105,7 +105,8 @@ def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips
     for train in measured.pings:
         trips.setdefault(_class(train.dscp), []).extend(train.rtts())
     # A call's pings and what else is in no class of the test's come after the plain ones.
-    first = dict([("Ping (ms) ICMP", sorted(trips.get("BE") or next(iter(trips.values()))))] if trips else [])
+    plain = trips.get("BE") or next(iter(trips.values()), [])
+    first = {"Ping (ms) ICMP": sorted(plain, key=lambda trip: trip[0])} if trips else {}
     if downs and ups and max(len(downs), len(ups)) <= len(_CLASSES):
         classed = len({_class(f.told.get("dscp")) for f in measured.flows}) > 1
         names = _CLASSES if classed else _BE

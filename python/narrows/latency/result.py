@@ -20,7 +20,9 @@ from narrows.host import live
 from narrows.render.pictures import Line, Picture
 from narrows.render.tables import Cell, Table
 from narrows.runs.scenario import name_of, unread
+from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
+from narrows.storage.json_kinds import amount, flag, number, rows, table, text, whole, word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +45,7 @@ BEYOND = 10
 """So many answers lie beyond a percentile that is told."""
 
 _NONE = "–"
+_NOTHING: Json = {"histogram_ns": []}
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
@@ -102,15 +105,93 @@ def read(file: str | PathLike[str]) -> Json:
     Raises:
         NarrowsError: If it is none.
     """
+    name = name_of(file)
     try:
-        told = json.loads(untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES))
+        told = kinds.parse(untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES))
     except OSError as error:
         raise NarrowsError(unread(file, error)) from error
-    except (ValueError, RecursionError) as error:
-        raise NarrowsError(f"{name_of(file)}: no outcome of narrows latency ({error})") from error
+    except ValueError as error:
+        raise NarrowsError(f"{name}: no outcome of narrows latency ({error})") from error
     if not isinstance(told, dict) or told.get("kind") != "latency":
-        raise NarrowsError(f"{name_of(file)}: no outcome of narrows latency")
-    return told
+        raise NarrowsError(f"{name}: no outcome of narrows latency")
+    kinds.check(told, _RESULT, name)
+    return _filled(told)
+
+
+def _filled(told: Json) -> Json:
+    """A result of an earlier version, or one that somebody has shortened, with the keys that all results have."""
+    known = {key: value for key, value in told.items() if value is not None}
+    slow = _EMPTY["slow"] | {key: value for key, value in known.get("slow", {}).items() if value is not None}
+    slow["blamed"] = {part: many for part, many in slow["blamed"].items() if many is not None}
+    return _EMPTY | known | {"slow": slow}
+
+
+def _places(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
+    """A histogram: pairs of a span in ns and how many took that long, the spans ascending."""
+    kinds.rows(kinds.rows(kinds.whole, least=2), least=1)(value, place)
+    before = -1
+    for at, (ns, many, *_) in enumerate(value):
+        if ns <= before or not many:
+            needed = "a larger span than the one before, and a count above zero, are needed"
+            raise kinds.KindError(f"{place}[{at}]", needed)
+        before = ns
+
+
+_TIMES = table(
+    {**dict.fromkeys(("min", "mean", "max", *PERCENTILES), amount), "n": whole, "histogram_ns": _places},
+    required=("n", "min", "mean", "max", "histogram_ns"),
+)
+_WHOSE = word(*PARTS)
+_SLOW = table(
+    {
+        "t_s": number,
+        "blamed": _WHOSE,
+        "at": text,
+        **dict.fromkeys(("response_us", "rtt_us", "late_us"), amount),
+    },
+    required=("t_s",),
+)
+_EPISODE = table(
+    {
+        "t_s": number, "blamed": _WHOSE, "at": text, "answers": whole,
+        **dict.fromkeys(("lasted_us", "response_us", "rtt_us", "late_us"), amount),
+    },
+    required=("t_s", "blamed", "at", "answers", "lasted_us", "response_us", "rtt_us", "late_us"),
+)  # fmt: skip
+_CLASS = table(dict.fromkeys(("there", "back"), whole))
+_RESULT = table(
+    {
+        "kind": text, "host": text, "narrows": text, "began": text, "kernel": text, "policy": text, "pace": text,
+        "interrupted": flag, "stamps": flag, "lasted_s": amount, "last_answer_s": amount, "interval_us": amount,
+        "size_bytes": whole,
+        **dict.fromkeys(
+            (
+                "sent", "lost", "corrupted", "duplicates", "reordered", "mismatches", "unsent", "skipped", "refused",
+                "socket_drops", "reconnections", "contradicted",
+            ),
+            whole,
+        ),
+        "peer": table({"speaks": text, "address": text, "port": whole}),
+        "class": _CLASS,
+        "rtt_us": _TIMES, "response_us": _TIMES, "late_us": _TIMES,
+        "parts_us": table(dict.fromkeys(PARTS, _TIMES)),
+        "slow": table({
+            "limit_us": amount, "count": whole, "blamed": table(dict.fromkeys(PARTS, whole), others=_WHOSE),
+            "kept": rows(_SLOW),
+            "episodes": table({"count": whole, "kept": rows(_EPISODE)}, required=("count", "kept")),
+        }),
+        "findings": rows(table({"says": text, "cure": text}, required=("says",))),
+    },
+    required=("sent", "lost"),
+)  # fmt: skip
+"""What is used of a result."""
+
+_EMPTY: Json = {
+    "rtt_us": None, "response_us": None, "late_us": None, "parts_us": {}, "class": {}, "peer": {}, "corrupted": 0,
+    "interrupted": False, "stamps": True, "contradicted": 0, "lasted_s": 0.0, "interval_us": 0.0, "findings": [],
+    "slow": {"limit_us": None, "count": 0, "blamed": {}, "kept": [], "episodes": {"count": 0, "kept": []}},
+}  # fmt: skip
+"""What results of earlier versions lack, and files that somebody has shortened."""
 
 
 def span(us: float | None) -> str:
@@ -159,9 +240,6 @@ def sentences(told: Json) -> list[str]:
 
 
 def _answer(told: Json) -> str:
-    took = told["response_us"]
-    missing = next((p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None)
-    rest = f" {named(missing)} would need {needed(missing):,} answers." if missing else ""
     corrupted = told.get("corrupted", 0)
     if told["lost"] or corrupted:
         fates = [(told["lost"], "not answered"), (corrupted, "answered with wrong bytes only")]
@@ -171,17 +249,22 @@ def _answer(told: Json) -> str:
         lost = "The one question was answered"
     else:
         lost = f"All {told['sent']:,} questions were answered"
+    took = told["response_us"]
+    if took is None:
+        return f"{lost}."
+    missing = next((p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None)
+    rest = f" {named(missing)} would need {needed(missing):,} answers." if missing else ""
     return f"{lost}. Due to answer: {_took(took)}.{rest}"
 
 
 def _round_trip(told: Json) -> list[str]:
-    return [f"Sent to answer (round trip): {_took(told['rtt_us'])}."]
+    return [f"Sent to answer (round trip): {_took(told['rtt_us'])}."] if told["rtt_us"] else []
 
 
 def _took(part: Json) -> str:
     """Half, the carried percentiles and the slowest."""
     within = [(p, part[p]) for p in PERCENTILES if part.get(p) is not None and p not in {"p50", "p90"}]
-    words = [f"half took at most {span(part['p50'])}"] if part["p50"] is not None else []
+    words = [f"half took at most {span(part['p50'])}"] if part.get("p50") is not None else []
     words += [f"{named(p)[1:]} % at most {span(value)}" for p, value in within]
     return ", ".join([*words, f"the slowest {span(part['max'])}"])
 
@@ -200,9 +283,9 @@ def _trouble(told: Json) -> list[str]:
     if again := told.get("reconnections"):
         times = "once" if again == 1 else f"{again:,} times"
         seen.append(f"the far end had gone, and the session was opened again {times}")
-    if told["class"]["there"] is not None and told["class"]["there"] >> 2 != told["class"]["back"] >> 2:
-        there, back = told["class"]["there"] >> 2, told["class"]["back"] >> 2
-        seen.append(f"questions arrived with code point {there}, answers with {back}")
+    there, back = (told["class"].get(key) for key in ("there", "back"))
+    if there is not None and back is not None and there >> 2 != back >> 2:
+        seen.append(f"questions arrived with code point {there >> 2}, answers with {back >> 2}")
     return [f"Besides: {'; '.join(seen)}."] if seen else []
 
 
@@ -215,6 +298,7 @@ def _slow(told: Json) -> list[str]:
         return [f"No answer was slow (came more than {limit} after its question was due)."]
     blamed = sorted(slow["blamed"].items(), key=lambda item: -item[1])
     whose = ", ".join(f"{n:,} for {PARTS[part]}" for part, n in blamed)
+    # Results of earlier versions have none.
     many = slow.get("episodes", {}).get("count", 0)
     grouped = f" in {many:,} episode{'s' * (many != 1)}" if many else ""
     said = (
@@ -226,18 +310,18 @@ def _slow(told: Json) -> list[str]:
 
 def _parts(told: Json) -> list[str]:
     halves = [(name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)]
-    shown = [f"{name} {span(part['p50'])}" for name, part in halves if part["p50"] is not None]
+    shown = [f"{name} {span(part['p50'])}" for name, part in halves if part.get("p50") is not None]
     return [f"Where the time went, of half of them at most: {', '.join(shown)}."] if shown else []
 
 
 def _own(told: Json) -> str:
-    late = told["late_us"]
-    most = f"at most {span(late['max'])}"
-    said = [
-        f"questions left {most} late"
-        if late["p50"] is None
-        else f"questions left {span(late['p50'])} late (median; {most})"
-    ]
+    late, said = told["late_us"], []
+    if late is not None:
+        most = f"at most {span(late['max'])}"
+        usual = late.get("p50")
+        said.append(
+            f"questions left {most} late" if usual is None else f"questions left {span(usual)} late (median; {most})"
+        )
     if not told["stamps"]:
         said.append("without the kernel's stamps nobody is blamed")
     if told["contradicted"]:
@@ -245,12 +329,12 @@ def _own(told: Json) -> str:
             f"{told['contradicted']:,} answers have stamps that contradict each other, as when a clock is set or a "
             "device stamps late: nobody is blamed for these"
         )
-    return f"Its own error: {'; '.join(said)}."
+    return f"Its own error: {'; '.join(said) or 'not known'}."
 
 
 def findings(told: Json) -> list[str]:
     """What around it decides the outcome: the link, the device, the processors; with the cure."""
-    return [f"{one['says']}" + (f" Cure: {one['cure']}." if one["cure"] else "") for one in told.get("findings") or []]
+    return [one["says"] + (f" Cure: {one['cure']}." if one.get("cure") else "") for one in told.get("findings") or []]
 
 
 def figures(told: Json) -> Table:
@@ -273,7 +357,7 @@ def figures(told: Json) -> Table:
     names = ("min", "mean", *carried, "max")
     cells = []
     for name, path, at in parts:
-        values = [Cell(_cell(at[key]), f"{path}.{key}") for key in names]
+        values = [Cell(_cell(at.get(key)), f"{path}.{key}") for key in names]
         cells.append([Cell(name), *values, Cell(f"{at['n']:,}", f"{path}.n")])
     head = tuple(f"{named(key)} µs" for key in names)
     return Table("Latency", ("",), (*head, "answers"), cells)
@@ -338,7 +422,7 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
         kept = told["slow"]["kept"]
         if kept:
             label = "slow answers" if len(several) == 1 else name
-            slow.append(Line(label, place, "points", [s["t_s"] for s in kept], [s["response_us"] for s in kept]))
+            slow.append(Line(label, place, "points", [s["t_s"] for s in kept], [s.get("response_us") for s in kept]))
     every = [
         Picture(
             "nines", "Percentiles", "nines of the percentile (1 is p90, 2 is p99, 3 is p99.9)", "µs",
@@ -373,7 +457,9 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
             colour = COLOURS[policies.index(policy) % len(COLOURS)]
             dash = _DASHES[loads.index(load) % len(_DASHES)]
             # Files of earlier versions have round trips only.
-            took = (told.get("response_us") or told["rtt_us"])["histogram_ns"]
+            took = (told.get("response_us") or told["rtt_us"] or _NOTHING)["histogram_ns"]
+            if not took:
+                continue
             values, shares = cumulative(took)
             kept = [(v, s) for v, s in zip(values, shares, strict=True) if s > 0]
             beyond.plot(
@@ -415,6 +501,8 @@ def hlog(several: Sequence[tuple[str, Json]]) -> str:
     for name, told in several:
         tag = "".join(c if c.isalnum() else "_" for c in name)
         rtt = told["rtt_us"]
+        if rtt is None:
+            continue
         packed = encode_counts(dict(rtt["histogram_ns"]))
         lines.append(f"Tag={tag},0.000,{told['lasted_s']:.3f},{rtt['max'] / 1000:.3f},{packed}")
     return "\n".join(lines) + "\n"
@@ -445,14 +533,12 @@ def _run(name: str, told: Json) -> Json:
         "flows": [],
         "toml": "",
         "canonical": "",
-        "command": f"narrows latency {told['host']} --speaks {told['peer']['speaks']}",
+        "command": f"narrows latency {told.get('host', '')} --speaks {told['peer'].get('speaks', 'narrows')}",
         "provenance": [
-            ["narrows", str(told["narrows"])],
-            ["host", f"{told['peer']['address']}, port {told['peer']['port']}"],
-            ["protocol", told["peer"]["speaks"]],
-            ["started", told["began"]],
-            ["kernel", told["kernel"]],
-            ["policy", told["policy"]],
+            ["narrows", str(told.get("narrows", ""))],
+            ["host", f"{told['peer'].get('address', '')}, port {told['peer'].get('port', '')}"],
+            ["protocol", told["peer"].get("speaks", "")],
+            *([key if key != "began" else "started", told.get(key, "")] for key in ("began", "kernel", "policy")),
         ],
         "evidence": None,
         "figures": bare,

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from narrows.errors import NarrowsError
+from narrows.storage import json_kinds as kinds
+from narrows.storage.json_kinds import amount, either, flag, number, rows, table, text, whole
 
 Json = dict[str, Any]
 Direction = Literal["up", "down"]
@@ -25,6 +27,9 @@ VERSION = 1
 
 MOST_SAMPLES = 20_000_000
 """So many numbers may a measurement hold: a day of pings each 20 ms is four million rows."""
+
+MOST_S = 1e6
+"""Times are nearer to zero than this: eleven days. What has a value for each second has a limit, too."""
 
 SETTLE_S = 2.0
 """Left out at the start of each load (at most a fifth of it): slow start's burst is no steady state."""
@@ -191,9 +196,7 @@ class Measurement:
         phases = [check.phase(p, f"phases[{i}]") for i, p in enumerate(check.rows(top.get("phases"), "phases"))]
         flows = [check.flow(f, f"flows[{i}]") for i, f in enumerate(check.rows(top.get("flows"), "flows"))]
         pings = [check.pings(p, f"pings[{i}]") for i, p in enumerate(check.rows(top.get("pings"), "pings"))]
-        for key in ("asked", "peer", "own_error", "data", "host", "voip", "page", "udp_load"):
-            if top.get(key) is not None:
-                check.table(top[key], key)
+        check.tree(top, _KINDS)
         return Measurement(top, phases, flows, pings)
 
     @staticmethod
@@ -227,7 +230,7 @@ class Measurement:
 
     @property
     def stopped_by(self) -> str:
-        """What ended it: `duration`, `max_data`, `user` or `peer`; empty where it was not told."""
+        """What ended it: `duration`, `max_data`, `user`, `peer` or `lost`; empty where it was not told."""
         return str((self.json.get("data") or {}).get("stopped_by") or "")
 
     @property
@@ -322,15 +325,43 @@ def parse(text: str | bytes, name: str) -> object:
         MeasurementError: If it is not JSON.
     """
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=lambda _name: None)
-    except (ValueError, RecursionError) as error:
+        return kinds.parse(text)
+    except ValueError as error:
         raise MeasurementError(f"{name}: not JSON: {error}") from error
 
 
-def _finite(digits: str) -> float | None:
-    """A number such as 1e999 has no finite value: it was not measured, as with NaN."""
-    value = float(digits)
-    return value if math.isfinite(value) else None
+_SPREAD = table(dict.fromkeys((*QUANTILES, "n", "min", "mean", "max"), number))
+_CODE_POINT = either(text, number)
+_FLOW = table({
+    "id": text, "dscp": _CODE_POINT, "rtt_ms": _SPREAD, "mss_bytes": amount,
+    "ecn": table({"negotiated": flag, "ce_rate": amount, "dscp_survives": flag}),
+})  # fmt: skip
+_CALL = table({way: table({"mos": number}) for way in DIRECTIONS})
+_PAGES = table({**dict.fromkeys(QUANTILES, number), "waiting_share": amount, "failed": whole})
+_KINDS = table({
+    "id": text, "started": text, "narrows": text,
+    "asked": table({
+        "host": text, "test": text, "dscp": _CODE_POINT, "ecn": flag, "pacing_mbit": amount,
+        "max_data_bytes": amount, "flows_left_out": whole,
+    }),
+    "peer": table({"speaks": text, "address": text}),
+    "host": table({"kernel": text, "name": text}),
+    "data": table({"stopped_by": text, "moved_bytes": amount, "planned_bytes": amount}),
+    "own_error": table({
+        "lateness_ms": _SPREAD, "leaving_ms": number, "socket_drops": whole, "cpu_pct": amount,
+        "clock": table({"kind": text, "error_ms": number}), "far": table({"answering_ms": number}),
+        "notes": rows(text),
+    }),
+    "flows": rows(_FLOW),
+    "latency_ms": table({}, others=_SPREAD),
+    "voip": table({"idle": _CALL, "loaded": _CALL}),
+    "page": table({"objects": whole, "connections": whole, "idle_s": _PAGES, "loaded_s": _PAGES}),
+    "udp_load": table({
+        "direction": text, "sent": whole, "received": whole, "unsent": whole, "loss": number,
+        "sent_mbit": number, "received_mbit": number,
+    }),
+})  # fmt: skip
+"""What all that read a measurement rely on, beside phases, flows and samples."""
 
 
 class _Check:
@@ -342,6 +373,12 @@ class _Check:
 
     def wrong(self, place: str, problem: str) -> None:
         raise MeasurementError(f"{self._name}: {f'{place}: ' if place else ''}{problem}")
+
+    def tree(self, value: object, kind: kinds.Kind) -> None:
+        try:
+            kind(value, "")
+        except kinds.KindError as error:
+            raise MeasurementError(f"{self._name}: {error}") from None
 
     def table(self, value: object, place: str) -> Json:
         if not isinstance(value, dict):
@@ -361,6 +398,12 @@ class _Check:
             raise MeasurementError(f"{self._name}: {place}: a number is needed")
         return known
 
+    def time(self, value: object, place: str) -> float:
+        known = self.number(value, place)
+        if abs(known) > MOST_S:
+            raise MeasurementError(f"{self._name}: {place}: a time within {MOST_S:.0f} s is needed")
+        return known
+
     def text(self, value: object, place: str) -> str:
         if not isinstance(value, str):
             raise MeasurementError(f"{self._name}: {place}: a text is needed")
@@ -368,7 +411,7 @@ class _Check:
 
     def phase(self, value: object, place: str) -> Phase:
         row = self.table(value, place)
-        begin, end = (self.number(row.get(key), f"{place}.{key}") for key in ("from_s", "to_s"))
+        begin, end = (self.time(row.get(key), f"{place}.{key}") for key in ("from_s", "to_s"))
         return Phase(self.text(row.get("name"), f"{place}.name"), begin, end, _word(row.get("cc")))
 
     def flow(self, value: object, place: str) -> Flow:
@@ -376,7 +419,7 @@ class _Check:
         direction = row.get("direction")
         if direction not in DIRECTIONS:
             raise MeasurementError(f'{self._name}: {place}.direction: "up" or "down" is needed')
-        begin, end = (self.number(row.get(key), f"{place}.{key}") for key in ("from_s", "to_s"))
+        begin, end = (self.time(row.get(key), f"{place}.{key}") for key in ("from_s", "to_s"))
         told = {k: v for k, v in row.items() if k not in {"columns", "samples"}}
         return Flow(
             self.text(row.get("id"), f"{place}.id"),
@@ -417,18 +460,17 @@ class _Check:
                 raise MeasurementError(f"{self._name}: more than {MOST_SAMPLES} samples")
             for column, one in zip(lists, sample, strict=True):
                 column.append(_number(one))
+        for when in out.get("t_s", ()):
+            if when is not None:
+                self.time(when, f"{place}.samples.t_s")
         return out
 
 
 def _number(value: object) -> float | None:
-    """A finite number, or None: NaN and infinity were not measured."""
+    """A number, or None: NaN, infinity, and what no figure can be were not measured."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
-        known = float(value)
-    except OverflowError:
-        return None
-    return known if math.isfinite(known) else None
+    return float(value) if abs(value) < kinds.MOST else None
 
 
 def _word(value: object) -> str | None:

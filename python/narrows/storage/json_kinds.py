@@ -1,0 +1,157 @@
+"""Kinds of values in JSON that anybody may have written.
+
+A reader states the kind of each key that it uses, once, and `check` refuses a value of another kind in one sentence
+with its place. Keys that are not stated may hold anything. Null is what was not measured; only a key that is required
+needs a value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from narrows.errors import NarrowsError
+
+Kind = Callable[[object, str], None]
+"""Raises a `KindError` unless a value, at a place, is of this kind."""
+
+MOST = 2**63
+"""Numbers are smaller: they fit into a float and into the integers of all programs."""
+
+
+class KindError(NarrowsError):
+    """A value is not of its kind."""
+
+    def __init__(self, place: str, needed: str) -> None:
+        """Where it is, and what is needed there."""
+        super().__init__(f"{place}: {needed}" if place else needed)
+
+
+def check(value: object, kind: Kind, name: str) -> None:
+    """Refuses a document whose values are not of their kinds.
+
+    >>> check({"host": 7}, table({"host": text}), "a.json")
+    Traceback (most recent call last):
+    ...
+    narrows.errors.NarrowsError: a.json: host: a text is needed
+
+    Raises:
+        NarrowsError: If one of them is not, with the name of the file, the place and what is needed there.
+    """
+    try:
+        kind(value, "")
+    except KindError as error:
+        raise NarrowsError(f"{name}: {error}") from None
+
+
+def number(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
+        raise KindError(place, "a number is needed")
+
+
+def amount(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
+    """A number that is not below zero: a time that something took, a share, a rate."""
+    number(value, place)
+    if value < 0:
+        raise KindError(place, "a number that is not below zero is needed")
+
+
+def whole(value: object, place: str) -> None:
+    """A whole number that is not below zero."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST:
+        raise KindError(place, "a whole number that is not below zero is needed")
+
+
+def text(value: object, place: str) -> None:
+    """A text."""
+    if not isinstance(value, str):
+        raise KindError(place, "a text is needed")
+
+
+def flag(value: object, place: str) -> None:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise KindError(place, "true or false is needed")
+
+
+def word(*words: str) -> Kind:
+    """One of some texts."""
+
+    def kind(value: object, place: str) -> None:
+        if value not in words:
+            raise KindError(place, f"one of {', '.join(words)} is needed")
+
+    return kind
+
+
+def either(*kinds: Kind) -> Kind:
+    """Any of several kinds; the first one is what is said to be needed."""
+
+    def kind(value: object, place: str) -> None:
+        for one in kinds[1:]:
+            try:
+                one(value, place)
+            except KindError:
+                continue
+            return
+        kinds[0](value, place)
+
+    return kind
+
+
+def rows(of: Kind, *, least: int = 0) -> Kind:
+    """A list with values of a kind."""
+
+    def kind(value: object, place: str) -> None:
+        if not isinstance(value, list):
+            raise KindError(place, "a list is needed")
+        if len(value) < least:
+            raise KindError(place, f"a list with at least {least} values is needed")
+        for at, one in enumerate(value):
+            of(one, f"{place}[{at}]")
+
+    return kind
+
+
+def table(keys: Mapping[str, Kind], *, required: Collection[str] = (), others: Kind | None = None) -> Kind:
+    """An object; `others` is the kind of the keys that are not among `keys`."""
+
+    def kind(value: object, place: str) -> None:
+        if not isinstance(value, dict):
+            raise KindError(place, "an object is needed")
+        for name in required:
+            if value.get(name) is None:
+                keys[name](None, f"{place}.{name}" if place else name)
+        for name, inner in value.items():
+            of = keys.get(name, others)
+            if of is not None and inner is not None:
+                of(inner, f"{place}.{name}" if place else name)
+
+    return kind
+
+
+def parse(content: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """JSON of a stranger's file; a number that is not finite, or has more than 300 digits, was not measured.
+
+    >>> parse("[1e999, NaN, 1]")
+    [None, None, 1]
+
+    Raises:
+        ValueError: If it is not JSON, or nested too deeply to be read.
+    """
+    try:
+        return json.loads(content, parse_float=_finite, parse_int=_whole, parse_constant=lambda _name: None)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
+
+
+def _whole(digits: str) -> int | None:
+    return int(digits) if len(digits) <= 300 else None  # noqa: PLR2004 - of 1e308, the largest float
