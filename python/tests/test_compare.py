@@ -238,6 +238,22 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     assert measurements.warnings(before, seen(2), ("a", "b")) == []
 
 
+def test_round_trips_of_a_load_both_ways_are_judged_once_although_its_flows_begin_microseconds_apart() -> None:
+    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+    both = simulate(path, Plan(streams=2, load_s=8.0, at_once=True))
+    apart = json.loads(both.text())
+    for flow in apart["flows"]:
+        flow["from_s"] += 3e-6 if flow["direction"] == "up" else 0.0
+        flow["to_s"] += 7e-6 if flow["direction"] == "up" else 0.0
+    live = Measurement.of(apart)
+    assert live.loaded("up") != live.loaded("down")
+    for one in (both, live):
+        assert set(verdicts(one, one)) == {"down_mbit", "up_mbit", "idle_ms", "loaded_down_ms", "loaded_down_p95_ms"}
+    # The value is that of all pings under that load, as every command shows it.
+    (found,) = (d for d in measurements.differences(live, live) if d.figure.key == "loaded_down_ms")
+    assert found.before == live.latency("loaded").mean
+
+
 def test_another_direction_is_named() -> None:
     up, down = read(iperf3(1, 20)), read(iperf3(2, 20, reverse=True))
     (warned,) = measurements.warnings(up, down, ("a", "b"))

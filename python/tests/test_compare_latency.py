@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,55 @@ from narrows.compare import latency
 from narrows.latency.result import PERCENTILES, needed
 
 
-def result(host: str, seed: int, median_us: float, *, n: int = 10_000, lost: int = 0) -> dict[str, Any]:
-    """A result whose round trips are log-normal."""
-    draw = random.Random(seed)
-    ns = sorted(round(1000 * median_us * draw.lognormvariate(0, 0.3)) for _ in range(n))
-    rtt: dict[str, Any] = {"n": n, "min": ns[0] / 1000, "mean": sum(ns) / n / 1000, "max": ns[-1] / 1000}
+def times(ns: list[int]) -> dict[str, Any]:
+    """A distribution as a result has it."""
+    n = len(ns)
+    out: dict[str, Any] = {"n": n, "min": min(ns) / 1000, "mean": sum(ns) / n / 1000, "max": max(ns) / 1000}
+    ordered = sorted(ns)
     for p in PERCENTILES:
         share = float(p[1:].replace("_", ".")) / 100
-        rtt[p] = ns[min(n - 1, int(share * n))] / 1000 if n >= needed(p) else None
-    rtt["histogram_ns"] = [[value, 1] for value in ns]
+        out[p] = ordered[min(n - 1, int(share * n))] / 1000 if n >= needed(p) else None
+    return out | {"histogram_ns": sorted([value, many] for value, many in Counter(ns).items())}
+
+
+def result(
+    host: str, seed: int, median_us: float, *, n: int = 10_000, lost: int = 0, late_us: float = 0.0
+) -> dict[str, Any]:
+    """A result whose round trips are log-normal, and whose questions left so late."""
+    draw = random.Random(seed)
+    ns = [round(1000 * median_us * draw.lognormvariate(0, 0.3)) for _ in range(n)]
+    late = round(1000 * late_us)
+    slow = {
+        "limit_us": 1000.0, "count": 1, "blamed": {"client_kernel": 1},
+        "kept": [
+            {
+                "number": 7, "t_s": 0.5, "at": "2026-01-01T00:00:00.500Z", "response_us": 1200.0, "rtt_us": 1100.0,
+                "late_us": 100.0, "blamed": "client_kernel", "parts_us": {"client_kernel": 1000.0},
+            }
+        ],
+        "episodes": {
+            "count": 1,
+            "kept": [
+                {
+                    "t_s": 0.5, "at": "2026-01-01T00:00:00.500Z", "lasted_us": 1200.0, "answers": 1, "number": 7,
+                    "blamed": "client_kernel", "response_us": 1200.0, "rtt_us": 1100.0, "late_us": 100.0,
+                }
+            ],
+        },
+    }  # fmt: skip
+    counts = (
+        "corrupted", "duplicates", "reordered", "mismatches", "foreign", "refused", "unsent", "skipped",
+        "reconnections", "contradicted", "socket_drops",
+    )  # fmt: skip
     return {
-        "kind": "latency", "host": host, "sent": n + lost, "lost": lost, "rtt_us": rtt, "pace": "even",
-        "interval_us": 1000.0, "size_bytes": 64, "policy": "default", "peer": {"speaks": "narrows"},
+        "kind": "latency", "narrows": "0.1.0", "host": host, "sent": n + lost, "answered": n, "lost": lost,
+        **dict.fromkeys(counts, 0), "rtt_us": times(ns), "response_us": times([one + late for one in ns]),
+        "late_us": times([late] * n), "parts_us": {"client_kernel": times(ns), "wire": None},
+        "slow": slow, "class": {"there": 0, "back": 0},
+        "findings": [{"what": "c6", "says": "C6 is deep.", "cure": "x"}],
+        "began": "2026-01-01T00:00:00.000Z", "lasted_s": 10.0, "last_answer_s": 10.0, "interrupted": False,
+        "stamps": True, "kernel": "6.12.0", "pace": "even", "interval_us": 1000.0, "size_bytes": 64,
+        "policy": "default", "peer": {"address": "192.0.2.1", "port": 5201, "speaks": "narrows"},
     }  # fmt: skip
 
 
@@ -38,10 +76,24 @@ def test_the_slower_host_is_named_with_the_factor() -> None:
     slow, fast = result("host A", 1, 770), result("host B", 2, 80)
     for a, b in ((slow, fast), (fast, slow)):
         assert sentences(a, b)[0].startswith("host A responds 9.")
-        assert " times slower than host B: p50 0.77 ms against 0.08 ms." in sentences(a, b)[0]
-    assert {d.key: d.verdict for d in latency.differences(fast, slow)} == dict.fromkeys(
-        ("p50", "p90", "p99", "p99_9"), "slower"
+        assert " times slower than host B: due to answer, p50 0.77 ms against 0.08 ms." in sentences(a, b)[0]
+    assert {(d.clock, d.key): d.verdict for d in latency.differences(fast, slow)} == {
+        (clock, key): "slower" for clock in ("response_us", "rtt_us") for key in ("p50", "p90", "p99", "p99_9")
+    }
+
+
+def test_the_verdict_is_of_the_headlines_time_and_both_are_named() -> None:
+    # The answers of B take as long, but its questions leave late: a host that stands still makes its user wait.
+    a, b = result("A", 1, 80), result("B", 2, 80, late_us=400)
+    first, rest, trip = sentences(a, b)
+    assert re.match(
+        r"B responds 6\.\d times slower than A: due to answer, p50 4\d\d\.\d µs against \d\d\.\d µs\.", first
     )
+    assert rest.startswith("Due to answer, B against A: p90 slower (")
+    assert trip.startswith("Sent to answer (round trip), B against A: p50 no difference seen (")
+    # A result of an earlier version has round trips only.
+    del a["response_us"]
+    assert sentences(a, b)[0].startswith("No difference seen between A and B: sent to answer (round trip), p50 ")
 
 
 def test_results_that_differ_by_chance_only_are_no_different() -> None:
@@ -52,21 +104,23 @@ def test_results_that_differ_by_chance_only_are_no_different() -> None:
     )
     assert wrong == 0
     told = sentences(result("A", 1, 80), result("B", 2, 81))
-    assert re.match(r"No difference seen between A and B: p50 \d\d\.\d µs and \d\d\.\d µs\.", told[0])
+    assert re.match(r"No difference seen between A and B: due to answer, p50 \d\d\.\d µs and \d\d\.\d µs\.", told[0])
     # Both values of a pair have the same unit.
     assert re.search(r"p90 .*\(\d+\.\d µs, \d+\.\d µs\)", told[1])
 
 
 def test_answers_that_one_interruption_made_slow_count_once() -> None:
     a, b = result("A", 1, 80), result("B", 2, 80)
-    b["rtt_us"]["p99"] = 900.0
-    b["rtt_us"]["histogram_ns"][-300:] = [[900_000 + i, 1] for i in range(300)]
-    verdict = {d.key: d.verdict for d in latency.differences(a, b)}
-    assert verdict["p99"] == "slower"
+    ns = [value for value, many in b["rtt_us"]["histogram_ns"] for _ in range(many)]
+    b["rtt_us"] = b["response_us"] = times([*ns[:-300], *(900_000 + i for i in range(300))])
+
+    def verdicts() -> list[str]:
+        return [d.verdict for d in latency.differences(a, b) if d.key == "p99"]
+
+    assert verdicts() == ["slower", "slower"]
     # Three interruptions of a hundred answers each.
     b["slow"] = {"kept": [{"t_s": second + i / 2000} for second in (1, 4, 7) for i in range(100)]}
-    verdict = {d.key: d.verdict for d in latency.differences(a, b)}
-    assert verdict["p99"] == "no difference seen"
+    assert verdicts() == ["no difference seen", "no difference seen"]
 
 
 def test_other_tests_and_lost_answers_are_told() -> None:
@@ -86,6 +140,8 @@ def test_the_command_compares_results(tmp_path: Path) -> None:
     assert done.output.startswith("a.json responds 9.")
     told = json.loads(CliRunner().invoke(cli.main, ["compare", *files, "--json"]).output)
     assert told["after"]["b.json"]["p50"]["verdict"] == "faster"
+    assert told["after"]["b.json"]["p50"]["clock"] == "response_us"
+    assert told["round_trip"]["b.json"]["p50"]["clock"] == "rtt_us"
     drawn = ["--plot", str(tmp_path / "c.svg")]
     assert CliRunner().invoke(cli.main, ["compare", *files, *drawn]).exit_code == 0
     assert (tmp_path / "c.svg").stat().st_size > 5000

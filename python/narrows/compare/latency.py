@@ -1,11 +1,14 @@
 """Two results of `narrows latency` side by side: how many times slower is one than the other?
 
-Compared are the percentiles of the round trip, its mean and the share of lost answers. Answers of one run are not
-independent of each other, and two runs on the same hosts differ by what the hosts do meanwhile; a result holds no time
-series that would show how much. A percentile is therefore called different only where both hold: the intervals of the
-two percentiles do not overlap, and they differ by more than `LEAST_SHARE`. For these intervals a run counts as `BLOCKS`
-independent answers at most, and slow answers that follow each other within `APART_S` as one: one interruption of a host
-makes many answers slow (declustering by runs, as for the extremal index).
+Compared are the percentiles of two times: from when a question was due to its answer, which is the headline of
+`narrows latency` and decides who responds slower, and from when it was sent to its answer. The first has the delay of
+late questions, too, so that a host that stands still cannot hide it. Lost answers are reported and not compared.
+
+Answers of one run are not independent of each other, and two runs on the same hosts differ by what the hosts do
+meanwhile; a result holds no time series that would show how much. A percentile is therefore called different only where
+both hold: the intervals of the two percentiles do not overlap, and they differ by more than `LEAST_SHARE`. For these
+intervals a run counts as `BLOCKS` independent answers at most, and slow answers that follow each other within `APART_S`
+as one: one interruption of a host makes many answers slow (declustering by runs, as for the extremal index).
 """
 
 from __future__ import annotations
@@ -44,21 +47,26 @@ _ALIKE = {
 }  # fmt: skip
 """What both have to have in common, and what it is called."""
 
+CLOCKS = {"response_us": "due to answer", "rtt_us": "sent to answer (round trip)"}
+"""The times that are compared, by their keys in a result; the first one that both have is the headline's."""
+
 _IN_MS_FROM_US = 500
 """Times of which the longest is at least this are compared in ms, with two digits after the point."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of two results, µs.
+    """One percentile of two results, µs.
 
     Attributes:
-        key: Its key in `rtt_us`.
+        clock: Of which time, one of `CLOCKS`.
+        key: Its key.
         before: In the first.
         after: In the second.
         sure: The two are different.
     """
 
+    clock: str
     key: str
     before: float
     after: float
@@ -77,29 +85,37 @@ class Difference:
             "after_us": short(self.after),
             "ratio": short(ratio),
             "verdict": self.verdict,
+            "clock": self.clock,
         }
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Every percentile that both results have."""
+    """Every percentile that both results have, those of the headline's time first."""
     out = []
-    for key in PERCENTILES:
-        a, b = before["rtt_us"].get(key), after["rtt_us"].get(key)
-        if a is None or b is None:
-            continue
-        share = float(key[1:].replace("_", ".")) / 100
-        (a_low, a_high), (b_low, b_high) = (_interval(one, share) for one in (before, after))
-        apart = b_low > a_high or a_low > b_high
-        out.append(Difference(key, a, b, apart and max(a, b) > (1 + LEAST_SHARE) * min(a, b)))
+    for clock in CLOCKS:
+        a_took, b_took = (one.get(clock) or {} for one in (before, after))
+        for key in PERCENTILES:
+            a, b = a_took.get(key), b_took.get(key)
+            if a is None or b is None:
+                continue
+            share = float(key[1:].replace("_", ".")) / 100
+            (a_low, a_high), (b_low, b_high) = (_interval(one, clock, share) for one in (before, after))
+            apart = b_low > a_high or a_low > b_high
+            out.append(Difference(clock, key, a, b, apart and max(a, b) > (1 + LEAST_SHARE) * min(a, b)))
     return out
 
 
-def _interval(one: Mapping[str, Any], share: float) -> tuple[float, float]:
+def by_clock(found: Sequence[Difference]) -> list[list[Difference]]:
+    """The differences of each time, the headline's first."""
+    return [each for clock in CLOCKS if (each := [d for d in found if d.clock == clock])]
+
+
+def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, float]:
     """Where the percentile lies: between order statistics, whose ranks are binomial."""
-    rtt = one["rtt_us"]
-    values, beyond = cumulative(rtt["histogram_ns"])
+    took = one[clock]
+    values, beyond = cumulative(took["histogram_ns"])
     # A rare percentile needs its own answers, which BLOCKS would take away.
-    effective = min(rtt["n"], max(BLOCKS, 10 / (1 - share))) / _together(one)
+    effective = max(1, min(took["n"], max(BLOCKS, 10 / (1 - share)))) / _together(one)
     off = _Z * math.sqrt(share * (1 - share) / effective)
 
     def at(wanted: float) -> float:
@@ -123,21 +139,16 @@ def sentences(
     found: Sequence[Difference], before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]
 ) -> list[str]:
     """The verdict first, then what else is to be known."""
-    if not found:
-        return [f"{names[0]} and {names[1]} have no percentile in common: too few answers."]
-    first = next((d for d in found if d.key == "p50"), found[0])
-    slow, fast = (names[1], names[0]) if first.after > first.before else (names[0], names[1])
-    low, high = sorted((first.before, first.after))
-    if first.sure:
-        values = f"{named(first.key)} {' against '.join(_spans(high, low))}"
-        head = f"{slow} responds {_times(high / low)} slower than {fast}: {values}."
-    else:
-        head = (
-            f"No difference seen between {names[0]} and {names[1]}: {named(first.key)} "
-            f"{' and '.join(_spans(first.before, first.after))}."
-        )
-    rest = [f"{named(d.key)} {d.verdict} ({', '.join(_spans(d.before, d.after))})" for d in found if d is not first]
-    out = [head, *([f"{names[1]} against {names[0]}: {listed(rest)}."] if rest else [])]
+    out: list[str] = []
+    for each in by_clock(found):
+        first = None if out else next((d for d in each if d.key == "p50"), each[0])
+        if first is not None:
+            out.append(_headline(first, names))
+        told = [d for d in each if d is not first]
+        rest = [f"{named(d.key)} {d.verdict} ({', '.join(_spans(d.before, d.after))})" for d in told]
+        clock = CLOCKS[each[0].clock]
+        out += [f"{clock[:1].upper()}{clock[1:]}, {names[1]} against {names[0]}: {listed(rest)}."] if rest else []
+    out = out or [f"{names[0]} and {names[1]} have no percentile in common: too few answers."]
     lost = [_lost(one) for one in (before, after)]
     if any(lost):
         out.append(
@@ -145,6 +156,20 @@ def sentences(
             "Percentiles are of the answers that came."
         )
     return [*out, *warnings(before, after, names)]
+
+
+def _headline(first: Difference, names: tuple[str, str]) -> str:
+    """Who responds slower, and by what factor."""
+    slow, fast = (names[1], names[0]) if first.after > first.before else (names[0], names[1])
+    low, high = sorted((first.before, first.after))
+    of = f"{CLOCKS[first.clock]}, {named(first.key)}"
+    if not first.sure:
+        return (
+            f"No difference seen between {names[0]} and {names[1]}: {of} "
+            f"{' and '.join(_spans(first.before, first.after))}."
+        )
+    factor = f"{_times(high / low)} slower" if low else "slower"
+    return f"{slow} responds {factor} than {fast}: {of} {' against '.join(_spans(high, low))}."
 
 
 def warnings(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> list[str]:
@@ -169,7 +194,7 @@ def _trait(one: Mapping[str, Any], key: str) -> object:
 
 
 def _lost(one: Mapping[str, Any]) -> float:
-    return one["lost"] / one["sent"] if one.get("sent") else 0.0
+    return one["lost"] / one["sent"] if one["sent"] else 0.0
 
 
 def _times(ratio: float) -> str:
@@ -193,7 +218,7 @@ def _spans(*values: float) -> list[str]:
 
 
 def table(found: Sequence[Difference], names: tuple[str, str]) -> Table:
-    """A row per percentile."""
+    """A row per percentile of one of the times."""
     rows = [
         [
             Cell(named(d.key)),
@@ -204,4 +229,6 @@ def table(found: Sequence[Difference], names: tuple[str, str]) -> Table:
         ]
         for d in found
     ]
-    return Table("Round trip", ("", "verdict"), (f"{names[0]} µs", f"{names[1]} µs", "ratio"), rows)
+    caption = CLOCKS[found[0].clock]
+    head = (f"{names[0]} µs", f"{names[1]} µs", "ratio")
+    return Table(f"{caption[:1].upper()}{caption[1:]}", ("", "verdict"), head, rows)

@@ -47,6 +47,9 @@ _WIDEST = 50.0
 PINGS_OF_P95 = 20
 """A stretch has at least as many pings where their p95 is taken."""
 
+_NOTHING = 1e-3
+"""Of Mbit/s and of ms; less is printed as zero."""
+
 OTHER_DURATION = 1.25
 """Loads whose durations differ by this factor are reported as different."""
 
@@ -329,8 +332,8 @@ def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Va
 def _loads(way: Direction) -> Callable[[Measurement], list[Span]]:
     def of(measured: Measurement) -> list[Span]:
         # Where both ways are loaded at once there is one round trip: it stands with the load down.
-        if way == "up" and measured.loaded("up") == measured.loaded("down"):
-            return []
+        if measured.together:
+            return [] if way == "up" else measured.loads()
         return measured.loaded(way)
 
     return of
@@ -462,8 +465,21 @@ def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]
         if d.low is None or d.high is None:
             out.append(f"{values}; {d.why}.")
         else:
-            out.append(f"{values}, the difference is between {d.low:+.1f} and {d.high:+.1f} {unit}.")
+            low, high = _signed(d.low, d.high)
+            out.append(f"{values}, the difference is between {low} and {high} {unit}.")
     return out or ["They have nothing in common that could be compared."]
+
+
+def _signed(low: float, high: float) -> tuple[str, str]:
+    """The ends of an interval with their signs; an end with more digits where one would show it as zero.
+
+    >>> _signed(-12.34, 5.6), _signed(0.012, 0.3), _signed(-0.04, 1e-9)
+    (('-12.3', '+5.6'), ('+0.01', '+0.30'), ('-0.04', '0'))
+    """
+    known = [end for end in (low, high) if abs(end) >= _NOTHING]
+    digits = max([1, *(math.ceil(-math.log10(abs(end))) for end in known)])
+    first, last = (f"{end:+.{digits}f}" if end in known else "0" for end in (low, high))
+    return first, last
 
 
 def caution(measured: Sequence[Measurement]) -> str:
@@ -485,7 +501,9 @@ def table(found: Sequence[Difference], before: str, after: str) -> Table:
             Cell(d.verdict),
             Cell(f"{number(d.before)} {d.figure.unit}", f"{d.figure.key}.before"),
             Cell(f"{number(d.after)} {d.figure.unit}", f"{d.figure.key}.after"),
-            Cell("–" if d.low is None or d.high is None else f"{d.low:+.1f} to {d.high:+.1f}", f"{d.figure.key}.low"),
+            Cell(
+                "–" if d.low is None or d.high is None else " to ".join(_signed(d.low, d.high)), f"{d.figure.key}.low"
+            ),
         ]
         for d in found
     ]
