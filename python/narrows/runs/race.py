@@ -67,10 +67,10 @@ class Lap:
         cc: Its name.
         family: What moves it.
         goodput_mbit: Alone, Mbit/s.
-        delay_p95_ms: Of the queue, alone.
-        sent_again_pct: Of the bytes sent, alone.
-        share_pct: Of the goodput of both, beside CUBIC; 50 is fair.
-        jain: Among its own in the last quarter; 1 is fair.
+        delay_p95_ms: Of the queue, alone; None where no packet passed it after the warm-up.
+        sent_again_pct: Of the bytes sent, alone; None where none was sent.
+        share_pct: Of the goodput of both, beside CUBIC; 50 is fair. None where neither had any.
+        jain: Among its own in the last quarter; 1 is fair. None where none had any goodput.
         fair_after_s: From the late comer's start to its fair share, over the seeds where it had it; None when it never
             had it.
         fair_in: The number of seeds where the late comer had its fair share.
@@ -81,10 +81,10 @@ class Lap:
     cc: str
     family: str
     goodput_mbit: float
-    delay_p95_ms: float
-    sent_again_pct: float
-    share_pct: float
-    jain: float
+    delay_p95_ms: float | None
+    sent_again_pct: float | None
+    share_pct: float | None
+    jain: float | None
     fair_after_s: float | None
     fair_in: int = 0
     seeds: int = 1
@@ -215,14 +215,15 @@ def _lap(
     ends = [sum(mbit for second, mbit in of if second > duration_s - start) for of in rates]
     squares = sum(end * end for end in ends)
     first = next(fair, None)
+    again = alone["flows"][0]["retransmit_rate"]
     return Lap(
         cc=kind["name"],
         family=kind["family"],
         goodput_mbit=total,
         delay_p95_ms=alone["queue"]["delay_ms"]["p95"],
-        sent_again_pct=100 * alone["flows"][0]["retransmit_rate"],
-        share_pct=100 * it / (it + rival) if it + rival else 0.0,
-        jain=sum(ends) ** 2 / (2 * squares) if squares else 0.0,
+        sent_again_pct=None if again is None else 100 * again,
+        share_pct=100 * it / (it + rival) if it + rival else None,
+        jain=sum(ends) ** 2 / (2 * squares) if squares else None,
         fair_after_s=None if first is None else first - duration_s / LATE,
     )
 
@@ -308,18 +309,31 @@ def sentence(found: Race) -> str:
     """
     if not found.laps:
         return "Nobody could take part."
-    quick, also_quick = _ends(found.laps, "delay_p95_ms", sign=1)
-    meek, also_meek = _ends(found.laps, "share_pct", sign=1)
-    bold, also_bold = _ends(found.laps, "share_pct", sign=-1)
-    return (
-        f"Least delay: {quick.cc} (p95 {told(quick, 'delay_p95_ms', 1)} ms{also_quick}); least share beside CUBIC: "
-        f"{meek.cc} ({told(meek, 'share_pct', 0)} %{also_meek}); most: {bold.cc} "
-        f"({told(bold, 'share_pct', 0)} %{also_bold})."
-    )
+    delayed = [lap for lap in found.laps if lap.delay_p95_ms is not None]
+    sharing = [lap for lap in found.laps if lap.share_pct is not None]
+    parts = []
+    if delayed:
+        quick, also = _ends(delayed, "delay_p95_ms", sign=1)
+        parts.append(f"Least delay: {quick.cc} (p95 {told(quick, 'delay_p95_ms', 1)} ms{also})")
+    if sharing:
+        meek, also = _ends(sharing, "share_pct", sign=1)
+        parts.append(f"least share beside CUBIC: {meek.cc} ({told(meek, 'share_pct', 0)} %{also})")
+        bold, also = _ends(sharing, "share_pct", sign=-1)
+        parts.append(f"most: {bold.cc} ({told(bold, 'share_pct', 0)} %{also})")
+    if not parts:
+        return (
+            f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be compared; a longer "
+            "--duration shows more."
+        )
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
-    """Which has the least of a figure, with the sign -1 the most; and the others whose intervals overlap its own."""
+    """Which has the least of a figure, with the sign -1 the most; and the others whose intervals overlap its own.
+
+    The figure is known of all `laps`.
+    """
 
     def ends(lap: Lap) -> tuple[float, float]:
         value = float(getattr(lap, name))
@@ -335,6 +349,9 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
 
 def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
     """Names beside their points: each at the nearest place, around and farther away, where no other name is."""
+    laps = [lap for lap in laps if lap.delay_p95_ms is not None]
+    if not laps:
+        return
     # The layout decides where points lie; only then is it known what is near.
     figure.draw_without_rendering()
     scale = figure.dpi / 72
@@ -361,8 +378,8 @@ def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
         far = abs(at[1]) > high
         line = {"arrowstyle": "-", "color": "#b3b3b3", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3} if far else None
         points.annotate(
-            lap.cc, (lap.delay_p95_ms, lap.goodput_mbit), at, textcoords="offset points", fontsize=7, va="center",
-            arrowprops=line,
+            lap.cc, (lap.delay_p95_ms or 0.0, lap.goodput_mbit), at, textcoords="offset points", fontsize=7,
+            va="center", arrowprops=line,
         )  # fmt: skip
 
 
@@ -387,14 +404,16 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         figure = New(figsize=(11, max(4.0, 0.28 * len(found.laps) + 1.5)), layout="constrained")
         points, bars = figure.subplots(1, 2)
         for family in families:
-            own = [lap for lap in found.laps if lap.family == family]
+            own = [lap for lap in found.laps if lap.family == family and lap.delay_p95_ms is not None]
             xs, ys = [lap.delay_p95_ms for lap in own], [lap.goodput_mbit for lap in own]
             points.plot(xs, ys, "o", color=colour[family], label=family)
         points.set_xlabel("queue delay p95, ms")
         points.set_ylabel("goodput alone, Mbit/s")
         points.legend(frameon=False)
-        order = sorted(found.laps, key=lambda lap: lap.share_pct)
-        shares = [(lap.share_pct, *lap.intervals.get("share_pct", (lap.share_pct, lap.share_pct))) for lap in order]
+        known = [(lap, lap.share_pct) for lap in found.laps if lap.share_pct is not None]
+        known.sort(key=lambda item: item[1])
+        order = [lap for lap, _ in known]
+        shares = [(share, *lap.intervals.get("share_pct", (share, share))) for lap, share in known]
         bars.barh(
             [lap.cc for lap in order],
             [share for share, _, _ in shares],
