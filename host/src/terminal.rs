@@ -6,22 +6,51 @@
 use std::fmt::Display;
 
 /// Whether a character may change more of a terminal than its own place: a control character other than newline and
-/// tab, or a mark that reorders a line.
+/// tab, a format character (Unicode's category Cf), which reorders or hides the text around it, or a separator of lines.
 fn is_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
+            | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1345f}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// The text with its control characters made visible.
 ///
 /// ```
-/// assert_eq!(narrows_host::terminal::printable("bbr\x1b[2J\u{9b}m\n"), "bbr\\u001b[2J\\u009bm\n");
+/// assert_eq!(narrows_host::terminal::printable("bbr\x1b[2J\u{9b}m\u{61c}\n"), "bbr\\u001b[2J\\u009bm\\u061c\n");
 /// ```
 pub fn printable(text: &str) -> String {
+    escaped(text, is_control)
+}
+
+/// A stranger's text within a sentence of ours: shown on one line, at most [`LONGEST`] characters of it.
+///
+/// ```
+/// assert_eq!(narrows_host::terminal::field("no room\nnarrows: all is well"), "no room\\u000anarrows: all is well");
+/// ```
+pub fn field(text: &str) -> String {
+    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(at, _)| at);
+    let shown = escaped(&text[..end], |c| is_control(c) || c == '\n');
+    if end < text.len() {
+        shown + "…"
+    } else {
+        shown
+    }
+}
+
+/// The most characters of a stranger's text that are shown.
+pub const LONGEST: usize = 300;
+
+fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_control(c) {
-            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        if hidden(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                shown.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             shown.push(c);
         }
@@ -46,6 +75,13 @@ mod tests {
             let shown = printable(&text);
             prop_assert!(!shown.chars().any(is_control));
             prop_assert_eq!(printable(&shown), shown.clone());
+        }
+        #[test]
+        fn a_strangers_text_is_one_line_and_no_longer_than_its_limit(text in "\\PC*|.*|(.\n){0,400}") {
+            let shown = field(&text);
+            prop_assert!(!shown.chars().any(|c| is_control(c) || c == '\n'));
+            // An escaped character takes six or twelve places.
+            prop_assert!(shown.chars().count() <= 12 * LONGEST + 1);
         }
     }
 }

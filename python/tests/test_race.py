@@ -118,3 +118,17 @@ def test_names_in_the_picture_do_not_overlap() -> None:
     together = [(a, b) for n, a in enumerate(boxes) for b in boxes[:n] if a.padded(-1).overlaps(b.padded(-1))]
     assert not together
     assert all(box.x1 <= points.bbox.x1 + 4 for box in boxes)
+
+
+def test_a_race_without_a_packet_ends_in_a_sentence(tmp_path: Path) -> None:
+    # The first packet takes longer than the race.
+    found = race(nw.Path(rate="50bit", rtt="20ms", buffer="10p"), only=["reno", "cubic"], duration_s=4, seeds=2)
+    for lap in found.laps:
+        assert (lap.goodput_mbit, lap.delay_p95_ms, lap.share_pct, lap.jain) == (0, None, None, None)
+    assert sentence(found).startswith("No packet arrived after the warm-up within 4 s: nothing can be compared")
+    plot(found, tmp_path / "race.svg")
+    known = {"family": "loss", "goodput_mbit": 9.5, "sent_again_pct": 0, "jain": 1, "fair_after_s": 1}
+    one = Lap(cc="a", delay_p95_ms=3, share_pct=None, **known)  # type: ignore[arg-type]
+    assert sentence(Race(path={}, duration_s=4, seed=1, laps=[one, *found.laps], left_out={})) == (
+        "Least delay: a (p95 3.0 ms)."
+    )

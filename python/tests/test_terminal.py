@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+import unicodedata
 from pathlib import Path
 
 from hypothesis import given
@@ -15,17 +17,38 @@ from rich.text import Text
 
 import narrows
 from narrows.render import report
-from narrows.render.terminal import console, echo, printable
+from narrows.render.terminal import console, echo, one_line, printable
 
-HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\x08\u202e[/red][bold]\ud800"
-"""A window's title, a cleared screen, colours, a line written over, a line reversed, and Rich's own markup."""
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\x08\u202e\u061c[/red][bold]\u200b\U000e0041\ud800"
+"""A window's title, a cleared screen, colours, a line written over, a line reversed, an Arabic letter mark, Rich's own
+markup, and characters that nobody sees."""
 
-_SHOWN = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]*")
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode's categories of controls, format characters, halves of surrogate pairs, and separators of lines."""
 
 
 def is_shown(text: str) -> bool:
-    """Whether a text has no control character but newlines and tabs."""
-    return _SHOWN.fullmatch(text) is not None
+    """Whether a text has no control or format character but newlines and tabs."""
+    return not any(unicodedata.category(c) in _HIDDEN and c not in "\n\t" for c in text)
+
+
+def test_the_gate_knows_every_format_character_of_unicode() -> None:
+    hidden = [chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) in _HIDDEN]
+    assert [c for c in hidden if printable(c) == c] == ["\t", "\n"]
+    seen = [chr(c) for c in range(0xD800) if unicodedata.category(chr(c)) in {"Ll", "Lu", "Lo", "Nd", "Po", "Zs"}]
+    assert all(printable(c) == c for c in seen)
+
+
+def test_a_text_of_a_stranger_is_one_line() -> None:
+    for shown in (printed_by_console, lambda text: printed_by_console(Table(title=one_line(text)))):
+        assert "\nforged" not in shown("far end\nforged: all is well\n")
+    assert one_line("\nours, and theirs\n\nforged\n") == "\nours, and theirs\\u000a\\u000aforged\n"
+
+
+def printed_by_console(thing: object) -> str:
+    stream = io.StringIO()
+    console(stream).print(thing, soft_wrap=True)
+    return stream.getvalue()
 
 
 class _Terminal(io.StringIO):
@@ -36,7 +59,7 @@ class _Terminal(io.StringIO):
 @given(st.text(st.characters()))
 def test_a_printable_text_has_no_control_character(text: str) -> None:
     shown = printable(text)
-    assert _SHOWN.fullmatch(shown)
+    assert is_shown(shown)
     assert printable(shown) == shown
 
 
@@ -45,7 +68,7 @@ def test_echo_makes_control_characters_visible(capsys) -> None:  # type: ignore[
     echo(HOSTILE, err=True)
     captured = capsys.readouterr()
     assert captured.out == captured.err
-    assert captured.out.startswith(r"\u001b]0;title\u0007\u001b[2J\u009b31m\u007f\u000d\u0008\u202e[/red][bold]")
+    assert captured.out.startswith(r"\u001b]0;title\u0007\u001b[2J\u009b31m\u007f\u000d\u0008\u202e\u061c[/red][bold]")
 
 
 def test_tables_and_bars_make_control_characters_visible() -> None:
@@ -62,7 +85,7 @@ def test_tables_and_bars_make_control_characters_visible() -> None:
         printed = stream.getvalue()
         # What is left of Rich's own: colours, the cursor, lines that are written anew.
         plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed)
-        assert _SHOWN.fullmatch(plain.replace("\r", ""))
+        assert is_shown(plain.replace("\r", ""))
         assert "\x1b[2J" not in printed
         assert "\x1b]0" not in printed
         assert "[/red][bold]" in printed
@@ -83,5 +106,5 @@ def test_a_page_makes_control_characters_visible() -> None:
     made = {"narrows": "0", "title": HOSTILE, "first": HOSTILE, "runs": [], HOSTILE: [{"name": (HOSTILE,)}]}
     text = report.page(made)
     # The template's own script has newlines only.
-    assert _SHOWN.fullmatch(text)
+    assert is_shown(text)
     assert r"\\u001b]0;title" in text

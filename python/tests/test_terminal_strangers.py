@@ -25,8 +25,12 @@ from narrows.storage.durable import Chain
 Json = dict[str, Any]
 
 
+FORGED = "\nFORGED: all is well\n"
+"""A line of its own within a field."""
+
+
 def with_hostile_texts(value: Json) -> Iterator[tuple[str, Json]]:
-    """The document once for each name of a text field, with control characters in that field."""
+    """The document twice for each name of a text field: with control characters in that field, and with a line."""
     seen: set[str] = set()
 
     def places(of: Any, name: str, path: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:  # noqa: ANN401
@@ -43,18 +47,20 @@ def with_hostile_texts(value: Json) -> Iterator[tuple[str, Json]]:
         if name in seen or not path:
             continue
         seen.add(name)
-        changed = json.loads(json.dumps(value))
-        inner = changed
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = HOSTILE + str(inner[path[-1]])
-        yield name, changed
+        for hostile in (HOSTILE, FORGED):
+            changed = json.loads(json.dumps(value))
+            inner = changed
+            for step in path[:-1]:
+                inner = inner[step]
+            inner[path[-1]] = hostile + str(inner[path[-1]])
+            yield f"{name}{len(hostile)}", changed
 
 
 def printed(*words: object) -> str:
     """What a command prints, on both streams."""
     done = CliRunner().invoke(cli.main, [str(word) for word in words])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert "\nFORGED" not in f"\n{done.output}"
     return done.output
 
 
@@ -70,7 +76,7 @@ def test_measurements(tmp_path: Path) -> None:
         file.write_text(json.dumps(changed), encoding="utf-8")
         assert is_shown(printed("compare", whole, file)), name
         assert is_shown(printed("convert", file, tmp_path / "out.csv")), name
-    assert {"host", "cc", "test"} <= set(names)
+    assert {f"{name}{len(HOSTILE)}" for name in ("host", "cc", "test")} <= set(names)
 
 
 def test_latency_results(tmp_path: Path) -> None:
@@ -105,11 +111,13 @@ def test_forecasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "choice": {"key": "bbr", "cc": "bbr", "queue": None, "shaper_share": None},
         "runs": 1, "figures": [{"name": "rate_mbit", "before": 1.0, "low": 1.0, "high": 2.0}],
     }  # fmt: skip
-    for _, changed in with_hostile_texts(line):
-        Chain(tmp_path / "forecasts.jsonl").append(changed)
-    shown = printed("record")
-    assert is_shown(shown)
-    assert r"\u001b]0;title" in shown
+    shown = []
+    for name, changed in with_hostile_texts(line):
+        monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / name / "history.duckdb"))
+        Chain(tmp_path / name / "forecasts.jsonl").append(changed)
+        shown.append(printed("record"))
+        assert is_shown(shown[-1]), name
+    assert any(r"\u001b]0;title" in text for text in shown)
 
 
 def test_refusals_of_a_far_end() -> None:
@@ -121,7 +129,7 @@ def test_refusals_of_a_far_end() -> None:
                 with link:
                     link.recv(64)
                     text = json.dumps(
-                        {"is": "refused", "why": HOSTILE.replace("\ud800", ""), "narrows": HOSTILE[:5]}
+                        {"is": "refused", "why": HOSTILE.replace("\ud800", "") + FORGED, "narrows": HOSTILE[:5]}
                     ).encode()
                     link.sendall(struct.pack(">I", len(text)) + text)
 
@@ -132,3 +140,4 @@ def test_refusals_of_a_far_end() -> None:
     assert done.returncode != 0
     assert is_shown(done.stderr.decode())
     assert is_shown(done.stdout.decode())
+    assert b"\nFORGED" not in done.stderr + done.stdout

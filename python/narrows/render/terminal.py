@@ -2,14 +2,19 @@
 
 Texts of strangers (a far end's refusal, a name in a file, what ssh printed) may hold control characters: sequences that
 move the cursor, set the title of the window or answer in the place of the user. Both ways make them visible instead of
-sending them. A lint forbids `click.echo` and `rich.console.Console` elsewhere.
+sending them, and so they do with format characters, which reorder or hide the text around them. A lint forbids
+`click.echo` and `rich.console.Console` elsewhere.
+
+A newline in a stranger's text would let it write lines of its own. `Console.print` prints a text as one line, and
+tables have one line for each cell; what `echo` prints may have several, so that texts of strangers pass through
+`one_line` on their way there.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -18,19 +23,42 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Control characters but for tab and newline, marks that reorder a line, and halves of surrogate pairs."""
+_FORMAT = (
+    "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
+)
+"""Unicode's format characters (category Cf) and its separators of lines and paragraphs."""
+
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_FORMAT}\ud800-\udfff]")
+"""Control characters but for tab and newline, format characters, and halves of surrogate pairs."""
+
+_INNER = re.compile("(?<=[^\n])\n+(?=[^\n])")
+"""Newlines between two lines."""
 
 
 def printable(text: str) -> str:
     r"""The text with its control characters as `\uXXXX`, which is also how JSON writes them.
 
-    >>> printable("cubic\x1b[2J\x9b31m\r")
-    'cubic\\u001b[2J\\u009b31m\\u000d'
+    >>> printable("cubic\x1b[2J\x9b31m\r\U000e0001")
+    'cubic\\u001b[2J\\u009b31m\\u000d\\udb40\\udc01'
     >>> printable("line\n\tµs")
     'line\n\tµs'
     """
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    r"""The text with the newlines between its lines as `\u000a`; those around it are ours.
+
+    >>> one_line("\nfrom here\nto there\n")
+    '\nfrom here\\u000ato there\n'
+    """
+    return _INNER.sub(lambda found: r"\u000a" * len(found[0]), text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
@@ -41,13 +69,17 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 def console(stream: TextIO | None = None, *, err: bool = False) -> Console:
     """A console for tables and progress bars; colours only for a terminal that has them.
 
-    A pipe gets plain text that is not wrapped at 80 columns. Brackets in a text are text, not Rich's markup.
+    A pipe gets plain text that is not wrapped at 80 columns. Brackets in a text are text, not Rich's markup. A text is
+    printed as one line.
     """
     from rich.console import Console  # noqa: PLC0415 - a command without tables needs no Rich
     from rich.segment import Segment  # noqa: PLC0415
 
     class Gated(Console):
         """Makes the control characters of every text visible; Rich's own codes for the terminal stay."""
+
+        def print(self, *objects: Any, **how: Any) -> None:  # noqa: ANN401 - Rich's own signature
+            super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **how)
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for segment in super().render(renderable, options):

@@ -79,7 +79,8 @@ def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> No
 
     def paragraphs(texts: Sequence[str]) -> None:
         for text in texts:
-            out.print(textwrap.fill(text, width), markup=False)
+            for line in textwrap.wrap(text, width):
+                out.print(line, markup=False)
         out.print()
 
     out.print(lesson.title, style="bold")
