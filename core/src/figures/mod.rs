@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `goodput_mbit` | bytes that arrived in the summary interval, from the warm-up to the end of the run, over that interval |
 //! | `active_goodput_mbit`, `active_s` | bytes acknowledged over the time in which the flow was active: between max(warm-up, start) and min(end, stop, last byte of a transfer) |
-//! | `rtt_ms` | smoothed RTT, sampled each 100 ms from max(warm-up, start) on, while the flow runs and ACKs come |
+//! | `rtt_ms` | smoothed RTT, sampled each [`figure_interval`] from max(warm-up, start) on, while the flow runs and ACKs come |
 //! | `sampled_rtt_ms` | the same without regard to ACKs: a flow that waits for a timeout has its last RTT all the time |
 //! | `cwnd_packets` | congestion window, sampled likewise |
 //! | `retransmit_rate`, `summary_retransmits` | retransmitted over all bytes sent; packets; in the summary interval |
@@ -13,7 +13,7 @@
 //! | `series` | each second, and at its end for a flow that ends before the run |
 //! | `queue.drops`, `queue.marks` | of the queue discipline and the policer, not of `loss`; the whole run |
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
-//! | `queue.backlog_packets` | what waits, sampled each 100 ms after the warm-up |
+//! | `queue.backlog_packets` | what waits, sampled each [`figure_interval`] after the warm-up |
 //! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
 //! | `flows[].workload` | what its application saw, each kind's own |
