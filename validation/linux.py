@@ -6,11 +6,15 @@ import json
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from narrows import _core
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 from validation.stored import Case, Json, Verdict, judge, missing, value
+
+EVIDENCE = Path(__file__).resolve().parents[1] / "python/narrows/_evidence.json"
+"""What the Rust test of the same cases stored."""
 
 NEED = 0.9
 """The share of cases that must agree in every figure."""
@@ -28,7 +32,7 @@ class Outcome:
 
     Attributes:
         case: Which.
-        verdicts: A figure each.
+        verdicts: One for each compared figure.
     """
 
     case: Case
@@ -38,6 +42,22 @@ class Outcome:
     def agrees(self) -> bool:
         """In every figure?"""
         return all(v.agrees for v in self.verdicts)
+
+
+def headline(outcomes: Sequence[Outcome]) -> str:
+    """The sentence that README, the Rust test and the report share.
+
+    >>> headline([])
+    '0 of 0 stored cases agree with Linux 6.12 in every compared figure'
+    """
+    agree = sum(outcome.agrees for outcome in outcomes)
+    return f"{agree} of {len(outcomes)} stored cases agree with Linux 6.12 in every compared figure"
+
+
+def exact() -> tuple[str, dict[str, float]]:
+    """What the Rust test found: its headline, and the share of the compared figures of each case that agree."""
+    found = json.loads(EVIDENCE.read_text(encoding="utf-8"))
+    return found["headline"], {case["case"]: case["agreement"] for case in found["cases"]}
 
 
 def can_run(case: Case) -> bool:
@@ -54,7 +74,7 @@ def play(
         case, seed = job
         text = _core.run_toml(case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on).json()
         run: Json = json.loads(text)
-        return [value(run, figure) for figure in case.figures]
+        return [value(run, figure) for figure in case.compared]
 
     pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]
     found = everywhere(pairs, one, cost=lambda job: job[0].cost, done=lambda job: done(job[0].cost), jobs=jobs)
@@ -63,7 +83,7 @@ def play(
 
 def _outcome(case: Case, by_seed: Sequence[Sequence[float]]) -> Outcome:
     ours = [statistics.median(values) for values in zip(*by_seed, strict=True)]
-    return Outcome(case=case, verdicts=tuple(judge(case, f, x) for f, x in zip(case.figures, ours, strict=True)))
+    return Outcome(case=case, verdicts=tuple(judge(case, f, x) for f, x in zip(case.compared, ours, strict=True)))
 
 
 def itself(case: Case) -> bool | None:
@@ -73,7 +93,7 @@ def itself(case: Case) -> bool | None:
     """
     if case.recorded <= 2:  # noqa: PLR2004
         return None
-    whole = [f for f in case.figures if len(f.runs) == case.recorded]
+    whole = [f for f in case.compared if len(f.runs) == case.recorded]
     return all(judge(case, f, f.runs[-1], f.runs[:-1]).agrees for f in whole)
 
 
@@ -86,7 +106,7 @@ def naive(case: Case) -> dict[str, bool]:
     rtt_ms = case.rtt_ms + queue_ms
     share_mbit = 0.955 * case.rate_mbit / len(case.flows) * (1 - case.loss)
     answers = {"nothing": _answer(case, 0.0, 0.0), "a full pipe": _answer(case, share_mbit, rtt_ms)}
-    return {name: all(judge(case, f, value(run, f)).agrees for f in case.figures) for name, run in answers.items()}
+    return {name: all(judge(case, f, value(run, f)).agrees for f in case.compared) for name, run in answers.items()}
 
 
 def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:

@@ -120,7 +120,7 @@ def _printed(part: str, place: Path) -> str:
     if command.split()[0] not in {"narrows", "sed", "ls"}:
         return f"{command}\n{shown}"
     told = subprocess.run(
-        ["bash", "-c", command], cwd=place, text=True, check=False, timeout=60,
+        ["bash", "-c", command], cwd=place, text=True, check=False, timeout=600,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env=os.environ | {"PATH": f"{NARROWS.parent}:{os.environ['PATH']}", "LC_ALL": "C"},
     )  # fmt: skip

@@ -7,7 +7,8 @@ import hashlib
 import json
 import multiprocessing
 import pickle
-import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import fields
@@ -216,9 +217,18 @@ def test_progress_is_told_and_may_stop_a_run(tmp_path: Path) -> None:
 def test_ctrl_c_reaches_python(tmp_path: Path) -> None:
     file = tmp_path / "long.toml"
     file.write_text(LONG, encoding="utf-8")
-    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
-    with pytest.raises(KeyboardInterrupt):
-        nw.run(file)
+    # A process of its own: a signal that comes late must not end the one that runs the tests.
+    program = (
+        "import signal, sys, threading\n"
+        "import narrows as nw\n"
+        "threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()\n"
+        "try:\n"
+        "    nw.run('long.toml')\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(7)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False, timeout=120)
+    assert done.returncode == 7
 
 
 def test_other_threads_work_while_rust_runs() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, interrupted
+from conftest import ROOT, interrupted, until
 
 from narrows import _core
 from narrows.reproduce.published import Cell, Result, cells
@@ -62,6 +62,12 @@ def test_who_is_not_there_is_told_in_a_line(part: str, only: str, text: str) -> 
     assert "Traceback" not in done.stderr
 
 
+def waits(pid: int) -> bool:
+    """Does the process sleep?"""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    return stat.rpartition(")")[2].split()[0] == "S"
+
+
 def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
     # Builds at once, and then tests for ever.
     cargo = tmp_path / "cargo"
@@ -72,8 +78,8 @@ def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
     words = [sys.executable, "-c", code]
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as child:
         pid = tmp_path / "pid"
-        while not (pid.exists() and pid.read_text().strip()):
-            time.sleep(0.01)
+        # Its own child has begun, and it waits for that.
+        until(lambda: pid.exists() and pid.read_text().strip() != "" and waits(child.pid), child)
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=10)
     assert told == "stopped\n"
@@ -188,6 +194,33 @@ def test_figures_are_read_off_a_run() -> None:
     assert stored.value(run, figure("ping_p95_ms", cc="")) == 77.0
     assert stored.value(run, figure("fct_s", "cubic")) == math.inf
     assert stored.value(run, figure("jain", "cubic")) == 0
+
+
+def test_readme_report_and_the_rust_test_have_one_headline() -> None:
+    headline, agreement = linux.exact()
+    agree = sum(share == 1 for share in agreement.values())
+    assert set(agreement) == set(CASES)
+    assert headline.startswith(f"{agree} of {len(CASES)} stored cases ")
+    assert f"**{headline}.**" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"\n{headline}.\n" in (ROOT / "validation/REPORT.md").read_text(encoding="utf-8")
+
+
+def test_a_case_of_each_family_agrees_as_in_the_rust_test() -> None:
+    _, exact = linux.exact()
+    cheapest = [
+        min((case for case in CASES.values() if case.family == family), key=lambda case: case.cost)
+        for family in sorted({case.family for case in CASES.values()})
+    ]
+    for outcome in linux.play(cheapest, seeds=3, jobs=1):
+        share = sum(v.agrees for v in outcome.verdicts) / len(outcome.verdicts)
+        assert share == pytest.approx(exact[outcome.case.name], abs=0.0006), outcome.case.name
+
+
+def test_the_examples_of_the_tier_are_right() -> None:
+    for module in (linux, stored):
+        found = doctest.testmod(module)
+        assert found.attempted
+        assert not found.failed
 
 
 def test_every_stored_figure_can_be_read() -> None:
