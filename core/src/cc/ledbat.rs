@@ -12,7 +12,8 @@
 //! as who was there before, and with it the same target.
 //!
 //! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Where they leave a choice:
-//! - `delay` is that of the least of the last four samples (RFC 6817's CURRENT_FILTER), which leaves out delayed ACKs;
+//! - `delay` is that of the least of the last four samples (RFC 6817's CURRENT_FILTER), which leaves out delayed ACKs. Of a burst it
+//!   is the round trip of the first packets: a flow with larger bursts reads less delay (`docs/reference/cc/ledbat.md`);
 //! - the slow start out of a slowdown has the GAIN of the first one: its length is what the time to the next one is taken from;
 //! - a loss ends the first slow start as a delay does; one in a slowdown halves what it returns to; a timeout ends a slowdown.
 

@@ -71,6 +71,66 @@ fn without_slowdowns_the_latecomer_takes_all() {
     assert!(shares.iter().all(|share| *share >= 0.97), "{shares:?}");
 }
 
+/// Two flows on 100 ms, 3 BDP, the second one from 60 s on: by how much its window is the larger one, of the sum of both, in
+/// the mean of each of these times (s).
+fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
+    let until = times.iter().map(|(_, to)| *to).fold(0.0, f64::max);
+    let text = format!(
+        "duration = \"{until}s\"\nseed = {seed}\n[host]\n{host}\n\
+         [path]\nrate = \"{rate}\"\nrtt = \"100ms\"\nbuffer = \"3bdp\"\n\
+         [[flow]]\ncc = \"ledbat\"\n[[flow]]\ncc = \"ledbat\"\nstart = \"60s\"\n"
+    );
+    let scenario = Scenario::from_toml(&text, "ledbat", &registry()).unwrap_or_else(|e| panic!("{e}"));
+    let options = Options {
+        sample_interval: Some(narrows_core::units::Span::ms(500)),
+        ..Options::default()
+    };
+    let f = run(&scenario, &registry(), &options, &mut |_| true)
+        .unwrap()
+        .samples
+        .flows;
+    let window = |flow, (from, to): (f64, f64)| -> f64 {
+        let rows = (0..f.len()).filter(|i| f.flow[*i] == flow && (from..to).contains(&f.t_s[*i]));
+        rows.map(|i| f64::from(f.cwnd_packets[i])).sum()
+    };
+    let of = |time: &(f64, f64)| {
+        let (first, late) = (window(0, *time), window(1, *time));
+        (late - first) / (late + first)
+    };
+    times.iter().map(of).collect()
+}
+
+/// Each flow gains GAIN per round trip and both give back the same share of their windows, so that their sum W stays: a lead
+/// decays by 2 GAIN/W per round trip. A tenth of the time goes to slowdowns, in which nobody gives back anything.
+#[test]
+fn a_lead_decays_with_the_time_constant_of_the_gain() {
+    let (rate, rtt, gain) = (50e6, 0.1 + 0.06, 0.5);
+    let packets = rate * rtt / (8.0 * 1514.0);
+    let constant = packets * rtt / (2.0 * gain);
+    let (mut early, mut late) = (0.0, 0.0);
+    for seed in 1..=4 {
+        let leads = lead("50Mbit", "gso = \"off\"", seed, &[(80.0, 120.0), (200.0, 240.0)]);
+        early += leads[0];
+        late += leads[1];
+    }
+    let measured = 120.0 / f64::ln(early / late);
+    assert!(
+        (0.9..1.3).contains(&(measured / constant)),
+        "{measured} s for {constant} s"
+    );
+}
+
+/// A flow's own burst waits behind itself, and the least of four samples is the round trip of the burst's first packets. Bursts
+/// are a millisecond of the flow's rate: 0.7 ms more for the faster of the two, where 2 GAIN/W of the target is 0.05 ms.
+#[test]
+fn larger_bursts_of_the_faster_flow_keep_its_lead() {
+    let late = [(400.0, 600.0)];
+    let share = |host| (1.0 + lead("100Mbit", host, 1, &late)[0]) / 2.0;
+    let (bursts, segments) = (share(""), share("gso = \"off\""));
+    assert!((0.8..0.95).contains(&bursts), "{bursts}");
+    assert!((0.45..0.62).contains(&segments), "{segments}");
+}
+
 /// Nine tenths of the time in between: a slowdown, and nine times as long until the next.
 #[test]
 fn slowdowns_come_nine_times_their_length_apart() {
