@@ -50,6 +50,12 @@ class Pair:
     shown: Shown
     distance: float
 
+    def filled(self, way: Direction, seen: Signs) -> bool:
+        """Whether the load filled the link of this way, by its simulation or by what was measured."""
+        guess = self.guesses[way]
+        passed = max(self.shown[way].rate_mbit, seen.rate_mbit)
+        return guess.kind == "policer" or passed >= FILLED * guess.rate_mbit
+
 
 @dataclass(frozen=True)
 class Together:
@@ -128,7 +134,7 @@ def search(together: Together, *, progress: Callable[[float, float], object] | N
         return None
     best = min(pairs, key=lambda pair: pair.distance)
     judged: list[tuple[Pair, dict[Direction, Doubt]]] = []
-    for pair in [p for p in sorted(pairs, key=lambda p: p.distance) if p.distance <= best.distance + CLOSE][:MOST]:
+    for pair in _candidates(together, sorted(pairs, key=lambda pair: pair.distance)):
         plays = [together.play(pair.guesses, seed=together.seed + 1 + n) for n in range(PLAYS)]
         known = [shown for shown in plays if shown is not None]
         if len(known) > 1:
@@ -144,6 +150,18 @@ def search(together: Together, *, progress: Callable[[float, float], object] | N
     likely = [pair for pair, of in judged if pair is best or not any(d.misfit for d in of.values())]
     full = {way: _full(together, best, doubts[way], way, likely) for way in DIRECTIONS}
     return Both(best, doubts, alike, full)
+
+
+def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
+    """The pairs that look nearly alike; and for each way the nearest one whose link was never full.
+
+    A single simulation of such a pair is often far off by chance, for its rate follows from the delay of ACKs.
+    """
+    out = [pair for pair in ordered if pair.distance <= ordered[0].distance + CLOSE][:MOST]
+    for way in DIRECTIONS:
+        never = next((pair for pair in ordered if not pair.filled(way, together.seen[way])), None)
+        out += [never] if never is not None and never not in out else []
+    return out
 
 
 def _doubt(together: Together, plays: Sequence[Shown], pair: Pair, way: Direction) -> Doubt:
@@ -177,10 +195,8 @@ def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
 
 def _full(together: Together, best: Pair, sure_of: Doubt, way: Direction, likely: Sequence[Pair]) -> bool:
     """Whether the link was full by all likely explanations, and a faster one would have let pass more."""
-    for pair in likely:
-        guess = pair.guesses[way]
-        if guess.kind != "policer" and pair.shown[way].rate_mbit < FILLED * guess.rate_mbit:
-            return False
+    if not all(pair.filled(way, together.seen[way]) for pair in likely):
+        return False
     guess = best.guesses[way]
     faster = replace(guess, rate_mbit=guess.rate_mbit * FASTER, link_mbit=guess.link_mbit * FASTER)
     shown = together.play({**best.guesses, way: faster})
