@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import narrows as nw
 from narrows.errors import NarrowsError
+from narrows.measure.render import twin_lines
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.path_model import CHANGES, Known, Twin, infer, signs
 from narrows.path_model.fit import Budget, Guess, distance
-from narrows.path_model.others import drained
+from narrows.path_model.others import drained, noticed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -187,6 +188,55 @@ def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
     assert down.rate.holds(20)
     assert down.rate.low is not None
     assert down.rate.low > 10
+
+
+@pytest.mark.parametrize("off", ["900ms", "4s"])
+def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
+    # On for a tenth of the time: at most one idle ping in twenty waits; or silent while the path is idle.
+    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB")
+    on = "100ms" if off == "900ms" else "4s"
+    workload = {"kind": "on_off", "rate": "8Mbit", "packet": "1400B", "on": on, "off": off}
+    for seed in range(1, 4):
+        seen = measure(path, PLAN, seed=seed, beside=[nw.Flow(id="others", workload=workload, start="3s")])
+        down = infer(seen, seed=8).ways["down"]
+        assert down.others.seen is not False
+        assert down.others.why
+        assert down.rate.high is None
+
+
+def test_what_would_show_is_said_where_nobody_was_seen() -> None:
+    seen = measure(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), PLAN, seed=3)
+    found = infer(seen, seed=8)
+    others = found.ways["down"].others
+    assert others.seen is False
+    assert "20 % of the link" in others.why
+    assert f"Others' traffic: none seen; {others.why}." in twin_lines(found)
+    # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
+    noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), lambda _t, wait: wait)
+    rows = noisy.json["pings"][0]["samples"]
+    noisy.json["pings"][0]["samples"] = [
+        [t, rtt + 0.3 if t < PLAN.idle_s and n % 5 == 0 else rtt] for n, (t, rtt) in enumerate(rows)
+    ]
+    noisy = Measurement.of(noisy.json)
+    shown = signs(noisy, "down")
+    assert shown is not None
+    assert drained(noisy, "down", shown) == pytest.approx(0.0, abs=0.08)
+    assert infer(noisy, seed=8).ways["down"].others.seen is None
+
+
+def test_fewer_idle_pings_notice_less() -> None:
+    assert noticed(0, 300) == pytest.approx(noticed(0, 150) / 2)
+    assert noticed(2, 150) > noticed(1, 150) > noticed(0, 150)
+    # The wait of QUIET frame times is shorter beside a larger share.
+    assert noticed(0, 150, 0.4) < noticed(0, 150, 0.2)
+
+
+def test_a_link_that_waited_for_acks_has_no_upper_end() -> None:
+    # A pair of hops that fills it looks alike at first sight: 4.9 to 10.5 Mbit/s were said of these 17.6.
+    row = twin_shared.calibrated(6061)
+    assert row["truth"]["down"]["rate_mbit"] > 17
+    assert twin_shared.holds(row["twin"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"])
+    assert not row["twin"]["down"]["filled"]
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:

@@ -316,7 +316,8 @@ def _others(model: Twin) -> str:
         return listed(list(dict.fromkeys(f"seen: {way.others.why}" for way in model.ways.values() if way.others.seen)))
     unknown = {name: way.others.why for name, way in model.ways.items() if way.others.seen is None}
     if not unknown:
-        return "none seen"
+        limits = [way.others.why for way in model.ways.values() if way.others.why]
+        return f"none seen; {'; '.join(dict.fromkeys(limits))}" if limits else "none seen"
     return f"cannot tell ({listed(list(unknown))}): {'; '.join(dict.fromkeys(unknown.values()))}"
 
 

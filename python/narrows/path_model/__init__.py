@@ -96,6 +96,10 @@ OTHERS = "others' traffic may take a part of the link"
 
 ACKS = "acknowledgements of others' traffic may have taken a part of it"
 
+SWINGS = "the rate of the load changed as it would beside traffic that comes and goes"
+SHORT = "the load was too short to exclude others who come and go"
+UNTOLD = "no path that was tried shows this load, and others who come and go may be the reason"
+
 HIDDEN = {
     "drop-tail": "",
     "policer": "a policer has no buffer",
@@ -128,6 +132,7 @@ class Way:
         others: Whether others' traffic took a part of it.
         why: Why the family cannot be told, or not better.
         left: The rate that was left to this load, Mbit/s: that of the link, less what others' traffic took.
+        unsteady: Why its load does not exclude others who come and go; empty where it does.
     """
 
     guess: Guess
@@ -143,6 +148,7 @@ class Way:
     others: Others = field(default_factory=lambda: Others(None))
     why: str = ""
     left: Known = field(default_factory=lambda: Known(None))
+    unsteady: str = ""
 
     def json(self) -> Json:
         """For programs; rates in Mbit/s, sizes in bytes."""
@@ -162,6 +168,7 @@ class Way:
             "filled": self.filled,
             "unlike": {kind: short(value) for kind, value in self.alike.items()},
             "others_traffic": self.others.seen,
+            "others_why": self.others.why,
             "why": self.why,
         }
 
@@ -292,7 +299,8 @@ def infer(
                 also = [(alone, replace(again, plan=_plan(lone, way, alone)))]
             ways[way] = _with_chance(model, losses([(sign, again), *also], model.guess), grain, again.budget)
     for way, model in ways.items():
-        there = of_way(measured, way, seen[way], waits, drains=not at_once and model.family in DRAINS)
+        drains = not at_once and model.family in DRAINS
+        there = of_way(measured, way, seen[way], drains=drains, unsteady=model.unsteady)
         shared = shared or bool(there.seen)
         ways[way] = _beside(
             model, Others(seen=True, why="idle pings waited longer than for a frame or two") if in_idle else there
@@ -426,9 +434,7 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
         return _untold(seen, grain, _ceiling(setting.budget) if setting.budget.reached else why, alike)
     best, sure_of = chosen
     guess = best.guess
-    varies = None
-    if seen.spread is not None and best.shown.spread is not None:
-        varies = seen.spread > 2 * best.shown.spread + VARIES
+    varies = _varies(seen.spread, best.shown.spread)
     if sure_of.misfit and not varies:
         return _untold(seen, grain, _ceiling(setting.budget) if setting.budget.reached else sure_of.why, alike)
     family = FAMILIES[guess.kind]
@@ -453,8 +459,19 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
     burst = Known(None, why="no policer")
     if family == "policer":
         burst = _interval("burst_bytes", family, guess.burst_bytes, guess.burst_bytes, 0.0)
-    way = Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike, why=why)
+    unsteady = SWINGS if varies else _unsteady(seen, sure_of)
+    way = Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike, why=why, unsteady=unsteady)
     return _varying(way) if varies else way
+
+
+def _varies(seen: float | None, shown: float | None) -> bool | None:
+    """Whether rates of windows differ by more than chance explains; None where there are too few windows."""
+    return None if seen is None or shown is None else seen > 2 * shown + VARIES
+
+
+def _unsteady(seen: Signs, sure_of: Doubt) -> str:
+    """Why a load does not exclude others who come and go; empty where it does."""
+    return {True: SWINGS, None: SHORT, False: ""}[_varies(seen.swing, sure_of.swing)]
 
 
 def _varying(way: Way) -> Way:
@@ -524,7 +541,8 @@ def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way
     rate = Known(None, seen.rate_mbit * (1 - 2 * grain.rate), None, why)
     loss = Known(None, 0.0, _most_lost(seen), why)
     full = seen.busy_mbit is not None
-    return Way(first(seen), "drop-tail", "cannot tell", rate, None, none, none, loss, full, alike, why=why)
+    guess = first(seen)
+    return Way(guess, "drop-tail", "cannot tell", rate, None, none, none, loss, full, alike, why=why, unsteady=UNTOLD)
 
 
 def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
@@ -601,7 +619,8 @@ def _both(
         loss = Known(None, 0.0, _most_lost(sign), BOTH)
         if sign.again is not None and sign.again * sign.packets < FEW:
             loss = Known(0.0, 0.0, _most_lost(sign))
-        out[way] = Way(guess, family, sure, known, None, none, none, loss, found.full[way], found.alike[way], why=BOTH)
+        full, alike, unsteady = found.full[way], found.alike[way], _unsteady(sign, found.doubts[way])
+        out[way] = Way(guess, family, sure, known, None, none, none, loss, full, alike, why=BOTH, unsteady=unsteady)
     return out
 
 
@@ -623,7 +642,9 @@ def _calibration() -> Json:
 
 
 def _interval(quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0) -> Known:
-    """The interval that held nine of ten truths of this family; none where no such paths were tried.
+    """The interval that holds at least nine of ten truths of this family, with a confidence of 90 %.
+
+    None where no such paths were tried.
 
     Args:
         quantity: Which.

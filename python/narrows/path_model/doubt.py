@@ -37,12 +37,14 @@ class Doubt:
         chance: The mean distance between two simulations.
         ratio: The measured rate over the mean of the simulated rates.
         error: The standard error of the logarithm of that ratio.
+        swing: The mean swing of the simulated rates; None where they were too short for any.
     """
 
     apart: float
     chance: float
     ratio: float
     error: float
+    swing: float | None = None
 
     @property
     def misfit(self) -> bool:
@@ -68,9 +70,11 @@ def doubt(seen: Signs, plays: Sequence[Signs], guess: Guess) -> Doubt | None:
     if len(plays) < 2:  # noqa: PLR2004 - a spread needs two
         return None
     rates = [math.log(shown.rate_mbit) for shown in plays]
+    swings = [shown.swing for shown in plays if shown.swing is not None]
     return Doubt(
         fmean(distance(seen, shown, guess, forgiving=True) for shown in plays),
         fmean(distance(a, b, guess, forgiving=True) for a, b in permutations(plays, 2)),
         math.exp(math.log(seen.rate_mbit) - fmean(rates)),
         stdev(rates) * math.sqrt(1 + 1 / len(rates)),
+        fmean(swings) if swings else None,
     )

@@ -60,6 +60,8 @@ class Signs:
         pings: So many were sent in it.
         noise_ms: What an idle path and a late instrument add to round trips: to the median, the 95th percentile, the
             peak.
+        swing: Of the rates of all windows of the steady part, with a queue or without: from the
+            tenth to the ninetieth percentile, over the median.
     """
 
     span: tuple[float, float]
@@ -79,6 +81,7 @@ class Signs:
     pings_lost: float
     pings: int
     noise_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    swing: float | None = None
 
 
 def idle_ms(measured: Measurement) -> float | None:
@@ -151,6 +154,7 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
         sum(rtt is None for rtt in asked) / len(asked),
         len(asked),
         noise_ms(measured, base),
+        _swing([rate + own for rate in _rates(total, steady, last)]),
     )
 
 
@@ -258,9 +262,25 @@ def _busy(total: Points, waits: Points, end: float, own_mbit: float) -> tuple[fl
     begins = [waits[0][0] + i * BUSY_S for i, wait in enumerate(least) if floor <= wait < math.inf]
     if len(begins) * BUSY_S < LEAST_BUSY_S:
         return None, None
-    rates = sorted((_at(total, b + BUSY_S) - _at(total, b)) * 8e-6 / BUSY_S for b in begins)
-    middle = _q(rates, 0.5) + own_mbit
-    return middle, (_q(rates, 0.9) - _q(rates, 0.1)) / middle if middle > 0 else None
+    rates = sorted(_window_mbit(total, b) + own_mbit for b in begins)
+    return _q(rates, 0.5), _swing(rates)
+
+
+def _window_mbit(total: Points, begin: float) -> float:
+    """What passed in a window, Mbit/s."""
+    return (_at(total, begin + BUSY_S) - _at(total, begin)) * 8e-6 / BUSY_S
+
+
+def _rates(total: Points, begin: float, end: float) -> list[float]:
+    """The rates of all windows between two times."""
+    return [_window_mbit(total, begin + n * BUSY_S) for n in range(int((end - begin) / BUSY_S))]
+
+
+def _swing(rates: Sequence[float]) -> float | None:
+    """From the tenth to the ninetieth percentile, over the median."""
+    ordered = sorted(rates)
+    middle = _q(ordered, 0.5) if ordered else 0.0
+    return (_q(ordered, 0.9) - _q(ordered, 0.1)) / middle if middle > 0 else None
 
 
 def _burst(total: Points, bytes_per_s: float, until: float) -> float:

@@ -1,19 +1,26 @@
 """Traffic of others on the path: what a measurement can say about it, per way.
 
-Traffic that does not yield takes a part of the link, and all that a load shows is the rest. Three signs are used:
+Traffic that does not yield takes a part of the link, and all that a load shows is the rest. Four signs are used:
 
 - Idle pings that wait longer than a frame or two: somebody else is there.
-- Idle pings that never wait: evenly paced full frames that take the share s of a link of which R is left delay one ping
-  in twenty by at least (1 - s) (s - 0.05) / s frame times at R. Where the 95th percentile of the idle pings is below
-  0.19 frame times, no s between 0.07 and 0.8 is possible.
 - A queue that drains after the load: the wait of later pings falls by 1 ms in 1 ms if nothing else arrives, and by
-  1 - s if others keep the share s of the link.
+  1 - s if others keep the share s of the link. It shows who is there at that moment, and excludes nobody.
+- Idle pings that never wait. Evenly paced full frames that take the share s of a link delay the share s of all pings,
+  by up to a frame time. With R left of the link, s (1 - w / (1 - s)) of the pings wait longer than w frame times at R.
+- A load whose rate is as steady as in simulations of the path: others who come or go while it
+  lasts would change it.
 
-Where none of them applies, it cannot be told.
+Others are excluded only by the last two together: nobody was there while the path was idle, and
+nobody came or went while it was loaded. Traffic that comes and goes is still missed where it is
+silent whenever the path is idle. How much it must send to be noticed follows from the number of
+idle pings (`noticed`), how short its pauses must be from the longest time that the path was idle.
+Where none of the signs applies, it cannot be told.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,25 +30,52 @@ from narrows.path_model.features import FRAME, Signs
 LEAST_MS, SHARE = 1.0, 0.05
 """Idle pings that took so much longer than the least, and the share of them that says there is somebody else."""
 
-QUIET = 0.19
-"""Frame times: see above."""
+QUIET, TAIL = 0.19, 0.01
+"""Frame times that an idle ping may wait, and the share of idle pings that may wait longer, where
+nobody else is there."""
 
 BEFORE_S, DRAIN_S, PAIRS = 0.1, 1.0, 2
 """Flows may end so long before a load does; a queue drains for so long at most; and so many pairs of pings must see
 it."""
 
-NONE, SOME = 0.1, 0.2
-"""A share of others below the one is none, and above the other it is seen."""
+SOME = 0.2
+"""A share of others above it is seen while a queue drains."""
+
+EXAMPLE = 0.2
+"""The share of the link for which the answer says how long it would have to be taken to be noticed."""
+
+PAUSES = 3.0
+"""Pauses of exponential length whose mean is so many times shorter than a watch outlast it once in twenty times."""
+
+ONCE = 0.05
+"""Once in twenty times."""
 
 NOISE = "idle round trips differ by so much that others' traffic would not show"
 
 
 @dataclass(frozen=True)
 class Others:
-    """Whether others used the way: None where that cannot be told, with the reason."""
+    """Whether others used the way, None where that cannot be told; and why, or what would show."""
 
     seen: bool | None
     why: str = ""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Pings of an idle path.
+
+    Attributes:
+        waits: What they took beyond the least round trip, ms.
+        longest_s: The longest time without a pause of the watch.
+    """
+
+    waits: tuple[float, ...]
+    longest_s: float
+
+    def waited(self, least_ms: float) -> int:
+        """How many waited at least so long."""
+        return sum(wait >= least_ms for wait in self.waits)
 
 
 def idle_waits(measured: Measurement, base: float) -> list[float]:
@@ -49,7 +83,38 @@ def idle_waits(measured: Measurement, base: float) -> list[float]:
     return sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
 
 
-def in_idle_pings(waits: list[float], rate_mbit: float | None) -> bool | None:
+def watch(measured: Measurement, base: float, least_ms: float) -> Watch:
+    """Idle pings, and those after a load once the queue has drained.
+
+    That is a second after its end, and not before a ping waits less than `least_ms`.
+    """
+    sent = sorted((t, rtt - base) for train in measured.pings for t, rtt in train.rtts() if rtt is not None)
+    spans = [[(t, wait) for t, wait in sent if begin <= t < end] for begin, end in measured.spans("idle")]
+    for begin, end in measured.spans("recovery"):
+        after = [(t, wait) for t, wait in sent if begin + DRAIN_S <= t < end]
+        drained_at = next((at for at, (_, wait) in enumerate(after) if wait < least_ms), len(after))
+        spans.append(after[drained_at:])
+    longest = max((span[-1][0] - span[0][0] for span in spans if span), default=0.0)
+    return Watch(tuple(wait for span in spans for _, wait in span), longest)
+
+
+def noticed(waited: int, pings: int, share: float = EXAMPLE) -> float:
+    """For how much of the time others must take this share of a link to be noticed, 19 times of 20.
+
+    Of `pings`, `waited` waited: that is likely at least once in twenty times while others make
+    fewer than m of them wait in the mean, m the mean of a Poisson number that is so small only once
+    in twenty times.
+
+    >>> round(noticed(0, 150), 3), round(noticed(0, 150, 0.5), 3)
+    (0.131, 0.064)
+    """
+    mean = float(waited)
+    while math.exp(-mean) * sum(mean**n / math.factorial(n) for n in range(waited + 1)) > ONCE:
+        mean += 0.001
+    return mean / pings / (share * (1 - QUIET / (1 - share)))
+
+
+def in_idle_pings(waits: Sequence[float], rate_mbit: float | None) -> bool | None:
     """Whether idle pings show others; None where there were none."""
     if not waits:
         return None
@@ -57,27 +122,41 @@ def in_idle_pings(waits: list[float], rate_mbit: float | None) -> bool | None:
     return sum(wait > least for wait in waits) > SHARE * len(waits)
 
 
-def of_way(measured: Measurement, way: Direction, seen: Signs, waits: list[float], *, drains: bool) -> Others:
+def of_way(measured: Measurement, way: Direction, seen: Signs, *, drains: bool, unsteady: str) -> Others:
     """What can be said of one way.
 
     Args:
         measured: The measurement.
         way: The way.
         seen: What its load shows.
-        waits: Of idle pings.
         drains: The queue is one for all packets, so that pings see it drain.
+        unsteady: Why the load does not exclude others who come and go; empty where it does.
     """
-    if not waits:
+    least = QUIET * FRAME * 8e-3 / (seen.busy_mbit or seen.rate_mbit)
+    idle = watch(measured, seen.idle_ms, least)
+    if not idle.waits:
         return Others(None, "no ping was sent while the path was idle")
-    frame_ms = FRAME * 8e-3 / (seen.busy_mbit or seen.rate_mbit)
-    if waits[min(len(waits) - 1, int(0.95 * len(waits)))] < QUIET * frame_ms:
-        return Others(seen=False)
+    quiet = idle.waited(least) <= TAIL * len(idle.waits)
     share = drained(measured, way, seen) if drains else None
-    if share is None or NONE <= share <= SOME:
-        return Others(None, NOISE)
-    if share > SOME:
-        return Others(True, f"the queue drained as if others kept {100 * share:.0f} % of the link")
-    return Others(seen=False)
+    if share is not None and share > SOME:
+        kept = f"the queue drained as if others kept {100 * share:.0f} % of the link"
+        return Others(None, f"idle pings show nobody, but {kept}") if quiet else Others(True, kept)
+    if not quiet or unsteady:
+        return Others(None, unsteady if quiet else NOISE)
+    return _excluded(idle, least)
+
+
+def _excluded(idle: Watch, least_ms: float) -> Others:
+    """Nobody was noticed: who would have been."""
+    part = noticed(idle.waited(least_ms), len(idle.waits))
+    if part > 1:
+        return Others(None, f"{len(idle.waits)} idle pings are too few to notice others' traffic")
+    pauses = idle.longest_s / PAUSES
+    return Others(
+        seen=False,
+        why=f"others that take {100 * EXAMPLE:.0f} % of the link for {100 * part:.0f} % of the time or "
+        f"more, with pauses of {pauses:.1f} s or less in the mean, would show",
+    )
 
 
 def drained(measured: Measurement, way: Direction, seen: Signs) -> float | None:
