@@ -6,6 +6,7 @@ mod bbr;
 mod cc_properties;
 mod codel;
 mod common;
+mod engine;
 mod figures;
 mod fq;
 mod jitter;

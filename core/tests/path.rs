@@ -2,7 +2,7 @@
 
 use narrows_core::net::path::Path;
 use narrows_core::net::{chance, jitter, loss, policer, ElementKind};
-use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::net::{Network, NetworkObserver, Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
@@ -54,7 +54,7 @@ struct Log {
     dropped: Vec<(Time, u64, Why)>,
 }
 
-impl Out<Frame> for Log {
+impl NetworkObserver<Frame> for Log {
     fn duplicate(&mut self, p: &Frame) -> Option<Frame> {
         Some(p.clone())
     }

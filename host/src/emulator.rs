@@ -20,17 +20,15 @@
 use crate::clock::Clock;
 use crate::frame::{self, Frame, Ports, HEAD};
 use crate::instruments::Lateness;
-use crate::medium::Medium;
+use crate::packets::{Observer, Packets};
 use crate::ready::figure_interval;
-use crate::record::Record;
 use crate::sys;
-use narrows_core::capture::Where;
-use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples, Verdict, Verdicts};
+use narrows_core::engine::{Network, Options, Recorder};
+use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples};
 use narrows_core::net::access::Access;
 use narrows_core::net::wifi::Usage;
-use narrows_core::net::{Out, Port, FAR, NEAR};
-use narrows_core::packet::Packet as _;
-use narrows_core::queue::Why;
+use narrows_core::net::{Port, NEAR};
+use narrows_core::scenario::Scenario;
 use narrows_core::units::{Rate, Span, Time};
 use std::collections::VecDeque;
 use std::io;
@@ -59,68 +57,6 @@ pub struct Farther {
     pub back: Option<u32>,
 }
 
-/// What comes out of the path, and who watches it.
-struct Watch {
-    arrivals: Vec<(Port, Frame)>,
-    queues: Vec<QueueMeter>,
-    /// Where pings wait on Wi-Fi after the warm-up, by the number of their probe; the first is the owner of that number.
-    levels: Vec<LevelMeter>,
-    first_probe: u16,
-    warmup: Time,
-    verdicts: Verdicts,
-    record: Option<Record>,
-}
-
-impl Watch {
-    /// Notes what became of a packet. A time of entry of zero is one that was never set.
-    fn judge(&mut self, now: Time, packet: &Frame, verdict: Verdict) {
-        if let Some(owner) = packet.owner().filter(|_| self.verdicts.wanted()) {
-            let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
-            self.verdicts.push(now, u32::from(owner), verdict, entered);
-        }
-    }
-}
-
-impl Out<Frame> for Watch {
-    fn entered(&mut self, now: Time, port: Port, packet: &Frame) {
-        if let Some(record) = &mut self.record {
-            record.packet(now, Where::Enters(port.min(FAR)), packet);
-        }
-    }
-    fn arrived(&mut self, now: Time, port: Port, packet: Frame) {
-        if let Some(record) = &mut self.record {
-            record.packet(now, Where::Leaves(port.min(FAR)), &packet);
-        }
-        self.arrivals.push((port, packet));
-    }
-    fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Frame) {
-        self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
-        if !self.levels.is_empty() && packet.port() == NEAR && now >= self.warmup {
-            let probe = packet.owner().and_then(|owner| owner.checked_sub(self.first_probe));
-            if let Some(levels) = probe.and_then(|probe| self.levels.get_mut(usize::from(probe))) {
-                levels.departed(hop, now.since(packet.enqueued_at()));
-            }
-        }
-    }
-    fn dropped(&mut self, now: Time, hop: u8, packet: Frame, why: Why) {
-        self.queues[usize::from(hop)].dropped(why);
-        self.judge(now, &packet, Verdict::Dropped(why));
-        if let Some(record) = &mut self.record {
-            record.verdict(now, hop, &packet, true, why);
-        }
-    }
-    fn duplicate(&mut self, packet: &Frame) -> Option<Frame> {
-        Some(packet.clone())
-    }
-    fn marked(&mut self, now: Time, hop: u8, packet: &Frame, why: Why) {
-        self.queues[usize::from(hop)].marked();
-        self.judge(now, packet, Verdict::Marked(why));
-        if let Some(record) = &mut self.record {
-            record.verdict(now, hop, packet, false, why);
-        }
-    }
-}
-
 /// How packets are passed.
 #[derive(Copy, Clone, Debug)]
 pub struct Manner {
@@ -134,10 +70,10 @@ pub struct Manner {
 
 /// A path or a Wi-Fi, its lines, its meters.
 pub struct Emulator {
-    path: Medium,
+    network: Network<Frame>,
     access: Access<Frame>,
     farther: Vec<Farther>,
-    watch: Watch,
+    observer: Observer,
     ports: Ports,
     manner: Manner,
     end: Time,
@@ -177,32 +113,25 @@ struct Passage<'a> {
 }
 
 impl Emulator {
-    /// Of `path` with meters for its hops; figures end at `end`, samples are taken at `interval`.
-    pub fn new(path: Medium, queues: Vec<QueueMeter>, end: Time, interval: Option<Span>, rate: Rate) -> Emulator {
-        let air = matches!(path, Medium::Air(_));
-        let exact = rate <= EXACT || air;
+    /// Of a scenario's `network`, with meters for its queues.
+    pub fn new(scenario: &Scenario, options: &Options, network: Network<Frame>, queues: Vec<QueueMeter>) -> Emulator {
+        let wifi = matches!(network, Network::Wifi(_));
+        let rate = scenario.path.bottleneck().target();
+        let exact = rate <= EXACT || wifi;
         Emulator {
-            path,
+            network,
             access: Access::default(),
             farther: Vec::new(),
-            watch: Watch {
-                arrivals: Vec::new(),
-                queues,
-                levels: Vec::new(),
-                first_probe: 0,
-                warmup: Time::ZERO,
-                verdicts: Verdicts::default(),
-                record: None,
-            },
+            observer: Observer::new(scenario, queues, options, Packets::default()),
             ports: Ports::default(),
             manner: Manner {
                 tick: (!exact).then_some(TICK),
                 // What an aggregate brings is due at one instant.
-                join: !exact || air,
-                whole: false,
+                join: !exact || wifi,
+                whole: scenario.path.offload,
             },
-            end,
-            interval,
+            end: Time::ZERO + scenario.duration,
+            interval: options.sample_interval,
             rate,
         }
     }
@@ -216,22 +145,13 @@ impl Emulator {
         }
         self
     }
-    /// Measures where the pings of the probes wait, on Wi-Fi and after the warm-up.
-    pub fn levels(&mut self, warmup: Time) {
-        self.watch.levels = vec![LevelMeter::default(); usize::from(self.ports.probes.1)];
-        (self.watch.first_probe, self.watch.warmup) = (self.ports.flows.1, warmup);
-    }
-    /// Tells the first `most` packets that are dropped, marked or lost one by one.
-    pub fn keep_verdicts(&mut self, most: usize) {
-        self.watch.verdicts = Verdicts::keep(most);
-    }
     /// Tells every packet to a capture.
-    pub fn record(&mut self, record: Record) {
-        self.watch.record = Some(record);
+    pub fn record(&mut self, recorder: Recorder) {
+        self.observer.recorder = Some(Box::new(recorder));
     }
     /// No packet passes any more: ends the capture, if there is one. False when it did not take everything.
     pub fn end_record(&mut self) -> bool {
-        self.watch.record.take().is_none_or(Record::finish)
+        self.observer.recorder.take().is_none_or(|recorder| recorder.finish())
     }
     /// How packets are passed.
     pub fn manner_of(&self) -> Manner {
@@ -274,14 +194,14 @@ impl Emulator {
 impl Passage<'_> {
     fn seen(mut self) -> Seen {
         self.close();
-        self.samples.verdicts = std::mem::take(&mut self.e.watch.verdicts);
+        self.samples.verdicts = std::mem::take(&mut self.e.observer.verdicts);
         self.lateness.cpu(sys::thread_cpu());
         let (queues, used) = self.closed.unwrap_or_default();
         Seen {
             queues,
-            random_losses: self.e.watch.queues.iter().map(QueueMeter::random_losses).collect(),
+            random_losses: self.e.observer.queues.iter().map(QueueMeter::random_losses).collect(),
             used,
-            levels: std::mem::take(&mut self.e.watch.levels),
+            levels: std::mem::take(&mut self.e.observer.levels),
             samples: self.samples,
             lateness: self.lateness,
         }
@@ -302,7 +222,7 @@ impl Passage<'_> {
         }
         let until = next.min(now + LONGEST);
         match self.e.manner.tick {
-            Some(tick) if self.e.path.waits() => {
+            Some(tick) if self.e.network.waits() => {
                 let at = Time::from_ns((now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
                 self.clock.sleep_until(at);
                 self.lateness.woke(at, self.clock.now());
@@ -316,7 +236,7 @@ impl Passage<'_> {
     }
     /// When something is to be done.
     fn next(&self) -> Time {
-        let path = self.e.path.next_wakeup().unwrap_or(Time::MAX);
+        let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);
         path.min(self.e.access.next()).min(self.next_look())
     }
     /// When something is to be looked at.
@@ -329,7 +249,7 @@ impl Passage<'_> {
     /// Everything up to `now`, in the order of virtual time: the path, lines, then who looks.
     fn advance(&mut self, now: Time) {
         loop {
-            let path = self.e.path.next_wakeup().unwrap_or(Time::MAX);
+            let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);
             let access = self.e.access.next();
             let look = self.next_look();
             let at = path.min(access).min(look);
@@ -337,12 +257,12 @@ impl Passage<'_> {
                 return;
             }
             if path == at {
-                self.e.path.poll(at, &mut self.e.watch);
-                let mut arrivals = std::mem::take(&mut self.e.watch.arrivals);
+                self.e.network.poll(at, &mut self.e.observer);
+                let mut arrivals = std::mem::take(&mut self.e.observer.packets.arrivals);
                 for (port, frame) in arrivals.drain(..) {
                     self.arrive(at, port, frame);
                 }
-                self.e.watch.arrivals = arrivals;
+                self.e.observer.packets.arrivals = arrivals;
             } else if access == at {
                 if let Some(frame) = self.e.access.pop(at) {
                     self.leave_line(at, frame);
@@ -373,37 +293,37 @@ impl Passage<'_> {
     fn leave_line(&mut self, at: Time, frame: Frame) {
         match self.farther(&frame) {
             Some(farther) if farther.receiver != frame.port() => self.due.push_back((at, farther.receiver, frame)),
-            _ => self.e.path.push(at, frame.port(), frame, &mut self.e.watch),
+            _ => self.e.network.push(at, frame.port(), frame, &mut self.e.observer),
         }
     }
     /// Reads what the hosts have sent; true when there may be more.
     fn take(&mut self, now: Time) -> io::Result<bool> {
         let mut more = false;
-        for port in NEAR..=self.e.path.far_hosts() as Port {
+        for port in NEAR..=self.e.network.far_hosts() as Port {
             for turn in 1..=TURN {
                 let Some(n) = sys::read(self.devices[usize::from(port)], &mut self.buffer)? else {
                     break;
                 };
                 more |= turn == TURN;
                 let Emulator {
-                    path,
+                    network,
                     access,
                     farther,
-                    watch,
+                    observer,
                     ports,
                     manner,
                     ..
                 } = &mut *self.e;
                 let mut known = true;
                 let taken = frame::cut(&self.buffer[..n], port, *ports, manner.whole, |frame| {
-                    known = path.knows(&frame);
+                    known = frame.has_destination(network);
                     if !known {
                         return;
                     }
                     let farther = frame.owner().and_then(|owner| farther.get(usize::from(owner)));
                     match farther.filter(|f| f.receiver == port).and_then(|f| f.back) {
                         Some(line) => access.push(now, line, frame),
-                        None => path.push(now, port, frame, watch),
+                        None => network.push(now, port, frame, observer),
                     }
                 });
                 if !taken || !known {
@@ -448,22 +368,9 @@ impl Passage<'_> {
     /// Looks at the queues.
     fn look(&mut self, now: Time) {
         let (figures, rows) = (self.next_figures == now, self.next_rows == now);
-        let path = &self.e.path;
-        for (queue, meter) in self.e.watch.queues.iter_mut().enumerate() {
-            let number = queue as u32;
-            if figures {
-                meter.sample(now, path.backlog(queue), |class| path.backlog_of(queue, class));
-            }
-            if rows {
-                let (drops, marks) = (meter.drops(), meter.marks());
-                let rows = &mut self.samples;
-                rows.queue.push_backlog(now, number, path.backlog(queue), drops, marks);
-                for class in 0..meter.classes() {
-                    let backlog = path.backlog_of(queue, class);
-                    rows.classes.push_backlog(now, number, class as u32, backlog);
-                }
-            }
-        }
+        let e = &mut *self.e;
+        e.observer
+            .sample(now, &e.network, figures, rows.then_some(&mut self.samples));
         if figures {
             self.next_figures = now + figure_interval(self.e.end);
         }
@@ -479,13 +386,11 @@ impl Passage<'_> {
         if self.closed.is_some() {
             return;
         }
-        let used = self.e.path.counted(&mut self.e.watch.queues);
-        let queues = &self.e.watch.queues;
-        self.closed = Some((queues.iter().map(QueueMeter::figures).collect(), used));
+        let observer = &mut self.e.observer;
+        let used = self.e.network.close(&mut observer.queues);
+        self.closed = Some((observer.queues.iter().map(QueueMeter::figures).collect(), used));
         if self.e.interval.is_some() {
-            for (number, queue) in (0..).zip(queues) {
-                queue.delays(number, &mut self.samples.delays);
-            }
+            observer.delays(&mut self.samples);
         }
         self.lateness.close(self.e.end);
     }

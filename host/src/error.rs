@@ -1,6 +1,6 @@
 //! Why there is no run, in one sentence with the cure.
 
-use narrows_core::units::{format_span, Span};
+use narrows_core::engine::{TooShort, UnknownQueue};
 use std::fmt;
 use std::io;
 
@@ -25,11 +25,17 @@ impl HostError {
     pub fn failed(doing: &'static str) -> impl Fn(io::Error) -> HostError {
         move |error| HostError::Failed(doing, error)
     }
-    pub(crate) fn interval(of: &str, interval: Span, least: Span) -> HostError {
-        let (interval, least) = (format_span(interval), format_span(least));
-        HostError::Unlike(format!(
-            "an interval of \"{interval}\" between {of} is too short for this run; \"{least}\" fits"
-        ))
+}
+
+impl From<TooShort> for HostError {
+    fn from(error: TooShort) -> HostError {
+        HostError::Unlike(error.to_string())
+    }
+}
+
+impl From<UnknownQueue> for HostError {
+    fn from(error: UnknownQueue) -> HostError {
+        HostError::Unlike(error.to_string())
     }
 }
 

@@ -10,13 +10,13 @@
 //! | [`notify`] | its calls of `socket`, answered here; unsafe code |
 //! | [`netlink`] | the few messages that furnish it |
 //! | [`emulator`] | real packets through the path of the core, in virtual time |
-//! | [`medium`] | that path, or an access point and its stations |
+//! | [`packets`] | what the engine knows of its packets |
 //! | [`frame`] | a real packet as the core sees it; super-packets cut and joined |
 //! | [`traffic`] | flows: kernel sockets, and what TCP_INFO says of them |
 //! | [`probe`] | pings and who answers them |
 //! | [`instruments`] | how late, how wrong: the run's own error |
 //! | [`machine`] | what this kernel is |
-//! | [`record`] | a run as a capture file |
+//! | [`record`] | the thread that writes a capture |
 //! | [`doctor`] | what this machine can do for live runs, measured |
 //! | [`clock`] | the run's time on the kernel's clock |
 //! | [`shell`] | any program over the path |
@@ -56,9 +56,9 @@ pub mod latency;
 pub mod live;
 pub mod machine;
 pub mod measure;
-pub mod medium;
 pub mod netlink;
 pub mod notify;
+pub mod packets;
 pub mod probe;
 pub mod process;
 pub mod ready;
@@ -81,4 +81,5 @@ pub mod with;
 
 pub use error::HostError;
 pub use frame::Frame;
-pub use live::{run, Options, Progress};
+pub use live::run;
+pub use narrows_core::engine::{Options, Progress};

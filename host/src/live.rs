@@ -5,20 +5,17 @@ use crate::emulator::{Emulator, Seen};
 use crate::error::HostError;
 use crate::frame::{Frame, Ports};
 use crate::instruments::{confess, Conditions};
-use crate::medium::Medium;
 use crate::probe::{Echoes, Pinging, Probes};
 use crate::ready;
-use crate::record::{Record, Writer};
+use crate::record::Writer;
 use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::engine::{station_figures, Run};
-use narrows_core::figures::{Fairness, FlowMeter, FlowSamples, ProbeFigures, ProbeMeter};
-use narrows_core::net::path;
+use narrows_core::engine::{access_delays, probe_figures, start, Network, Options, Outcome, Progress, Recorder, Run};
+use narrows_core::figures::{FlowMeter, FlowSamples, ProbeMeter};
 use narrows_core::net::{Port, FAR, NEAR};
 use narrows_core::registry::Registry;
-use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
 use narrows_core::units::{Span, Time};
@@ -29,33 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-
-/// How a scenario is run, beside what it says.
-#[derive(Copy, Clone, PartialEq, Debug)]
-pub struct Options {
-    /// From one sample to the next; `None` samples nothing.
-    pub sample_interval: Option<Span>,
-    /// So many dropped, marked and lost packets are told one by one, the rest is counted; 0 keeps none.
-    pub verdicts: usize,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            sample_interval: Some(Span::ms(100)),
-            verdicts: 0,
-        }
-    }
-}
-
-/// How far a run is.
-#[derive(Copy, Clone, PartialEq, Debug)]
-pub struct Progress {
-    /// The run's own time.
-    pub now: Time,
-    /// Its end.
-    pub end: Time,
-}
 
 /// Ports of receivers, senders, echoes and pingers: so far apart that [`ready::MOST_FLOWS`] fit in between.
 const RECEIVERS: u16 = 20_000;
@@ -144,8 +114,6 @@ pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
 /// Flows with a start moved as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     let (from, to) = ends(flow);
-    let mut rng = Rng::named(scenario.seed, &format!("start/{}", flow.id));
-    let jitter = Span::ns(rng.below(scenario.start_jitter.as_ns()));
     let place = number as u16;
     Outgoing {
         number: number as u32,
@@ -154,7 +122,7 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         from: SocketAddrV4::new(address(from, false), SENDERS + place),
         to: SocketAddrV4::new(address(to, flow.ecn != EcnEnds::Off), RECEIVERS + place),
         dscp: flow.dscp,
-        start: Time::ZERO + flow.start + jitter,
+        start: start(scenario, flow),
         stop: flow.stop.map(|at| Time::ZERO + at),
         restart: flow.restart.map(|at| Time::ZERO + at),
         size: flow.size.map(|n| n.get()),
@@ -167,29 +135,16 @@ pub(crate) fn emulator(
     registry: &Registry<Frame>,
     options: &Options,
 ) -> Result<Emulator, HostError> {
-    let spec = &scenario.path;
-    let (path, meters) = Medium::new(scenario, registry)?;
+    let (network, meters) = Network::new(scenario, registry, Box::new(Frame::station))?;
     let delays = scenario.flows.iter().map(|flow| {
-        let forward = spec.forward_part(flow.rtt);
-        let back = flow.rtt - forward;
-        match flow.direction {
-            Direction::Down => (far(flow.station), forward, back),
-            Direction::Up => (NEAR, back, forward),
-        }
+        let (there, back) = access_delays(scenario, flow);
+        (ends(flow).1, there, back)
     });
     let ports = Ports {
         flows: (RECEIVERS, scenario.flows.len() as u16),
         probes: (ECHOES, scenario.probes.len() as u16),
     };
-    let end = Time::ZERO + scenario.duration;
-    let rate = spec.bottleneck().target();
-    let mut emulator = Emulator::new(path, meters, end, options.sample_interval, rate).flows(ports, delays);
-    emulator.manner().whole = spec.offload;
-    if scenario.wifi.is_some() {
-        emulator.levels(Time::ZERO + scenario.warmup);
-    }
-    emulator.keep_verdicts(options.verdicts);
-    Ok(emulator)
+    Ok(Emulator::new(scenario, options, network, meters).flows(ports, delays))
 }
 
 /// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is named. `progress` is called now and then; when it answers `false` the run stops.
@@ -201,7 +156,7 @@ pub fn run(
     record: Option<&FilePath>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Run, HostError> {
-    ready::check_scenario(scenario, registry, options.sample_interval)?;
+    ready::check_scenario(scenario, registry, options)?;
     let mut emulator = emulator(scenario, registry, options)?;
     let writer = recorded(&mut emulator, scenario, record, ENDS)?;
     let ports = NEAR..=far_hosts(scenario);
@@ -217,7 +172,11 @@ pub fn run(
     let end = Time::ZERO + scenario.duration;
     let seen = thread::scope(|scope| {
         let done = parts.go(scope, &mut emulator, &mut |now| {
-            progress(Progress { now: now.min(end), end })
+            progress(Progress {
+                now: now.min(end),
+                end,
+                events: 0,
+            })
         });
         // Whatever went wrong, nobody waits for threads that nobody stops.
         stop.store(true, Ordering::Relaxed);
@@ -242,11 +201,7 @@ pub(crate) fn recorded(
     let (sink, writer) =
         Writer::create(file).map_err(|e| HostError::Unlike(format!("--record {}: {e}", file.display())))?;
     let capture = Capture::new(&scenario.title, ends, sink);
-    let hops = match &scenario.wifi {
-        Some(wifi) => wifi.stack.levels().map(String::from).into(),
-        None => path::hop_names(&scenario.path),
-    };
-    emulator.record(Record::new(capture, hops));
+    emulator.record(Recorder::new(capture, scenario));
     Ok(Some(writer))
 }
 
@@ -468,20 +423,8 @@ impl<'p> Parts<'p> {
             .zip(&scenario.flows)
             .map(|((_, meter), spec)| meter.figures(spec.id.clone(), spec.cc.kind.clone()))
             .collect();
-        let warmup = Time::ZERO + scenario.warmup;
-        let mut figures = Vec::new();
-        let mut levels = levels.into_iter();
-        for ((i, meter), spec) in (0_u32..).zip(&probes).zip(&scenario.probes) {
-            let waited = scenario.wifi.as_ref().zip(levels.next());
-            figures.push(ProbeFigures {
-                delay_ms: waited.map(|(wifi, levels)| levels.figures(wifi.stack)),
-                ..meter.figures(spec.kind.name(), warmup)
-            });
-            if self.interval.is_some() {
-                meter.samples(i, &mut samples.pings);
-                meter.delays(i, warmup, &mut samples.delays);
-            }
-        }
+        let rows = self.interval.map(|_| &mut samples);
+        let probes = probe_figures(scenario, probes.iter(), levels, rows);
         let flow_rtts = scenario.flows.iter().map(|flow| flow.rtt).min();
         let manner = emulator.manner_of();
         let conditions = Conditions {
@@ -496,19 +439,16 @@ impl<'p> Parts<'p> {
             process_cpu: Span::ns(sys::process_cpu()),
             otherwise: otherwise(scenario),
         };
-        Run {
-            engine: "live",
-            scenario: scenario.clone(),
-            seed: scenario.seed,
-            fairness: Fairness::of(&flows),
-            stations: station_figures(scenario, &used, &queues, &flows),
+        let outcome = Outcome {
             flows,
-            queue: queues[scenario.path.narrowest()].clone(),
             queues,
-            probes: figures,
+            used,
+            probes,
             samples,
-            notices: Vec::new(),
+        };
+        Run {
             instruments: Some(confess(&lateness, &conditions)),
+            ..Run::new("live", scenario, outcome)
         }
     }
 }

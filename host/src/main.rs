@@ -11,7 +11,6 @@
 //!
 //! `init` and `hog` are for its own use: the first process of a namespace, and a process that loads a core.
 
-use narrows_core::figures::{figure_interval, picture_interval};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
@@ -148,19 +147,23 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     let scenario = Scenario::from_tree(&tree, name, Some(&text), &registry, &files);
     let mut scenario = scenario.map_err(|e| wrong(e.to_string()))?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
-    let options = Options {
-        sample_interval: match asked.interval {
-            Interval::Usual => Some(figure_interval(scenario.duration).max(ready::LEAST_INTERVAL)),
-            Interval::Off => None,
-            Interval::Pictures => {
-                let interval = picture_interval(scenario.duration, scenario.flows.len(), ready::MOST_ROWS);
-                Some(interval.max(ready::LEAST_INTERVAL))
-            }
-            Interval::Of(span) => Some(span),
+    let usual = match asked.interval {
+        Interval::Usual => Options::usual(&scenario).at_least(ready::LEAST_INTERVAL),
+        Interval::Pictures => Options::pictures(&scenario).at_least(ready::LEAST_INTERVAL),
+        Interval::Off => Options {
+            sample_interval: None,
+            ..Options::default()
         },
-        verdicts: asked.verdicts,
+        Interval::Of(span) => Options {
+            sample_interval: Some(span),
+            ..Options::default()
+        },
     };
-    ready::check_scenario(&scenario, &registry, options.sample_interval)?;
+    let options = Options {
+        verdicts: asked.verdicts,
+        ..usual
+    };
+    ready::check_scenario(&scenario, &registry, &options)?;
     ready::gain_privilege()?;
     let mut progress = |at: Progress| {
         if asked.stream {

@@ -5,6 +5,7 @@ use crate::frame::Frame;
 use crate::space::{Space, SpaceSpec};
 use crate::sys;
 use narrows_core::cc::{CcKind, Family, Need};
+use narrows_core::engine::{check_rows, Options};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -20,10 +21,10 @@ pub const MOST_FLOWS: usize = 1000;
 pub const MOST_PROBES: usize = 100;
 /// The most stations of a Wi-Fi.
 pub const MOST_STATIONS: usize = 60;
-/// The most rows that a run may sample.
-pub const MOST_ROWS: u64 = 5_000_000;
 /// The least interval of samples.
 pub const LEAST_INTERVAL: Span = Span::ms(1);
+/// The least interval of pings.
+const LEAST_PINGS: Span = Span::us(100);
 
 /// From one sample of a figure to the next, of a run that ends at `end`.
 pub fn figure_interval(end: Time) -> Span {
@@ -31,11 +32,7 @@ pub fn figure_interval(end: Time) -> Span {
 }
 
 /// What of a scenario no kernel can be told.
-pub fn check_scenario(
-    scenario: &Scenario,
-    registry: &Registry<Frame>,
-    interval: Option<Span>,
-) -> Result<(), HostError> {
+pub fn check_scenario(scenario: &Scenario, registry: &Registry<Frame>, options: &Options) -> Result<(), HostError> {
     let unlike = |text: String| Err(HostError::Unlike(text));
     let host = &scenario.host;
     if let Some(wifi) = scenario
@@ -105,22 +102,7 @@ pub fn check_scenario(
             "a live run has at most {MOST_FLOWS} flows and {MOST_PROBES} probes; take some out"
         ));
     }
-    let rows = |of: &str, interval: Span, each: usize, least: Span| {
-        let most = scenario.duration.as_ns().saturating_mul(each.max(1) as u64);
-        let at_least = Span::us(most.div_ceil(MOST_ROWS).div_ceil(1000)).max(least);
-        if interval < at_least {
-            Err(HostError::interval(of, interval, at_least))
-        } else {
-            Ok(())
-        }
-    };
-    if let Some(interval) = interval {
-        rows("samples", interval, scenario.flows.len(), LEAST_INTERVAL)?;
-    }
-    let probes = &scenario.probes;
-    probes
-        .iter()
-        .try_for_each(|p| rows("pings", p.interval, probes.len(), Span::us(100)))
+    Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
 }
 
 /// Everything that does not depend on a scenario: privilege, a namespace with a device, these congestion controls.

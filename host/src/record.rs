@@ -1,9 +1,6 @@
-//! A live run as a capture file. Whoever passes packets must not wait for a disk: a thread of its own writes.
+//! The thread that writes a live run's capture: the thread that passes packets must not wait for a disk.
 
-use crate::frame::{Frame, HEAD, VNET};
-use narrows_core::capture::{self, Capture, Sink, Where, SNAP};
-use narrows_core::queue::Why;
-use narrows_core::units::Time;
+use narrows_core::capture::Sink;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -48,49 +45,5 @@ impl Writer {
         } else {
             Err(io::Error::other("the disk is slower than the packets"))
         }
-    }
-}
-
-/// A capture, and what the hops are called.
-pub struct Record {
-    capture: Capture,
-    hops: Vec<String>,
-}
-
-impl Record {
-    /// Of a path with these hops.
-    pub fn new(capture: Capture, hops: Vec<String>) -> Record {
-        Record { capture, hops }
-    }
-    /// A packet was seen.
-    pub fn packet(&mut self, at: Time, seen: Where, frame: &Frame) {
-        let comment = if frame.damaged() { "damaged on the way" } else { "" };
-        self.write(at, seen, frame, comment);
-    }
-    /// A packet was dropped by a hop, or marked.
-    pub fn verdict(&mut self, at: Time, hop: u8, frame: &Frame, dropped: bool, why: Why) {
-        let comment = capture::comment(dropped, &self.hops[usize::from(hop)], why);
-        self.write(at, Where::Inside, frame, &comment);
-    }
-    fn write(&mut self, at: Time, seen: Where, frame: &Frame, comment: &str) {
-        let mut head = [0; HEAD];
-        let range = frame.headers(frame.payload(), &mut head);
-        let headers = &head[VNET..range.end];
-        let len = (headers.len() + frame.payload()) as u32;
-        let mut shown = [0; SNAP];
-        let mut shows = headers.len().min(SNAP);
-        shown[..shows].copy_from_slice(&headers[..shows]);
-        if !frame.is_tcp() {
-            // Their own headers count as payload: those of UDP are eight bytes.
-            let own = &frame.body(frame.payload().min(8));
-            let room = own.len().min(SNAP - shows);
-            shown[shows..shows + room].copy_from_slice(&own[..room]);
-            shows += room;
-        }
-        self.capture.packet(at, seen, &shown[..shows], len, comment);
-    }
-    /// The run is over; false when not everything was taken.
-    pub fn finish(self) -> bool {
-        self.capture.finish()
     }
 }

@@ -1,9 +1,9 @@
 //! How a sender's segments leave its host: onto the path at once, or first through an interface of its own rate.
 
-use crate::medium::Medium;
+use crate::error::SimError;
+use crate::network::SimNetwork;
 use crate::packet::{Kind, Label, Packet};
-use crate::world::Watch;
-use crate::SimError;
+use crate::packets::Observer;
 use narrows_core::figures::QueueMeter;
 use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::host::Fate;
@@ -146,10 +146,17 @@ impl Device {
         self.interface.next().min(self.departures.since)
     }
     /// A super-packet is handed down; what leaves at once goes onto the path.
-    fn push(&mut self, now: Time, packet: Packet, departs: Time, path: &mut Medium, watch: &mut Watch) -> Fate {
+    fn push(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        departs: Time,
+        network: &mut SimNetwork,
+        observer: &mut Observer,
+    ) -> Fate {
         let flow = packet.flow();
         let fate = self.interface.push(now, packet, departs, &mut self.departures);
-        self.let_out(now, path, watch);
+        self.let_out(now, network, observer);
         let had_come = departs > Time::ZERO && departs <= now;
         if self.free && had_come && fate == Fate::Sent && self.departures.forget(flow) {
             return Fate::Gone;
@@ -157,9 +164,9 @@ impl Device {
         fate
     }
     /// What has left it goes onto the path.
-    pub fn let_out(&mut self, now: Time, path: &mut Medium, watch: &mut Watch) {
+    pub fn let_out(&mut self, now: Time, network: &mut SimNetwork, observer: &mut Observer) {
         for packet in self.departures.packets.drain(..) {
-            path.push(now, packet.port(), packet, watch);
+            network.push(now, packet.port(), packet, observer);
         }
     }
     /// Each figure interval: what waits.
@@ -179,8 +186,8 @@ pub(crate) struct Nic<'a> {
     offload: bool,
     held: Option<Segment>,
     device: Option<&'a mut Device>,
-    path: &'a mut Medium,
-    watch: &'a mut Watch,
+    network: &'a mut SimNetwork,
+    observer: &'a mut Observer,
 }
 
 impl<'a> Nic<'a> {
@@ -190,8 +197,8 @@ impl<'a> Nic<'a> {
         (port, label): (Port, Label),
         offload: bool,
         device: Option<&'a mut Device>,
-        path: &'a mut Medium,
-        watch: &'a mut Watch,
+        network: &'a mut SimNetwork,
+        observer: &'a mut Observer,
     ) -> Nic<'a> {
         Nic {
             now,
@@ -202,8 +209,8 @@ impl<'a> Nic<'a> {
             held: None,
             // A scenario's interface with a rate is the one at its near end.
             device: device.filter(|device| port == NEAR || device.free),
-            path,
-            watch,
+            network,
+            observer,
         }
     }
     /// What a sender is handed to send by. From here alone, so that all of a sender's work is compiled once: a second copy of
@@ -231,9 +238,9 @@ impl<'a> Nic<'a> {
     pub fn ping(mut self, ping: Packet) {
         match &mut self.device {
             Some(device) => {
-                device.push(self.now, ping, Time::ZERO, self.path, self.watch);
+                device.push(self.now, ping, Time::ZERO, self.network, self.observer);
             }
-            None => self.path.push(self.now, self.port, ping, self.watch),
+            None => self.network.push(self.now, self.port, ping, self.observer),
         }
     }
     /// No more leave at this instant.
@@ -246,14 +253,14 @@ impl<'a> Nic<'a> {
     fn packet(&mut self, segment: &Segment) -> Packet {
         let packet = match &segment.congestion {
             None => Packet::data(self.flow, segment),
-            Some(header) => self.watch.headers.packet(self.flow, segment, header),
+            Some(header) => self.observer.packets.headers.packet(self.flow, segment, header),
         };
         packet.labelled(self.label, self.port)
     }
     #[inline]
     fn let_out(&mut self, segment: &Segment) {
         let packet = self.packet(segment);
-        self.path.push(self.now, self.port, packet, self.watch);
+        self.network.push(self.now, self.port, packet, self.observer);
     }
     #[cold]
     fn hand_down(&mut self, segment: &Segment) -> Fate {
@@ -261,7 +268,7 @@ impl<'a> Nic<'a> {
         let Some(device) = &mut self.device else {
             return Fate::Sent;
         };
-        device.push(self.now, packet, segment.departs, self.path, self.watch)
+        device.push(self.now, packet, segment.departs, self.network, self.observer)
     }
 }
 
@@ -273,9 +280,9 @@ pub(crate) struct WayBack<'a> {
     pub port: Port,
     pub label: Label,
     pub line: Option<u32>,
-    pub path: &'a mut Medium,
+    pub network: &'a mut SimNetwork,
     pub access: &'a mut Access<Packet>,
-    pub watch: &'a mut Watch,
+    pub observer: &'a mut Observer,
 }
 
 impl<'a> WayBack<'a> {
@@ -284,10 +291,15 @@ impl<'a> WayBack<'a> {
         |ack| self.send(ack)
     }
     fn send(&mut self, ack: AckSegment) {
-        let packet = self.watch.acks.packet(self.flow, ack).labelled(self.label, self.port);
+        let packet = self
+            .observer
+            .packets
+            .acks
+            .packet(self.flow, ack)
+            .labelled(self.label, self.port);
         match self.line {
             Some(line) => self.access.push(self.now, line, packet),
-            None => self.path.push(self.now, self.port, packet, self.watch),
+            None => self.network.push(self.now, self.port, packet, self.observer),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the flows of one end get and what they send in a [turn](crate::turns), flow by flow and yet in the order of time.
+//! What the flows of one end get and what they send in a [turn](crate::world), flow by flow and yet in the order of time.
 //!
 //! Within a turn no flow of an end sees what another does there, so each can do all of its own at once: then its state is
 //! fetched once for a turn and not once for each packet. Only on the path they meet again. What they send is sorted for that

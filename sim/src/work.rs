@@ -9,13 +9,13 @@
 //! used, the place, and which half. So what is still under way of a connection that was closed finds nobody, and a queue that
 //! tells flows apart sees a new flow in each connection. Datagrams carry the number of their workload, under another mark.
 
-use crate::medium::Medium;
+use crate::error::SimError;
+use crate::network::SimNetwork;
 use crate::nic::{Device, Nic, WayBack};
+use crate::owners::{half_number, place_of, Owners, CONNECTION, DATAGRAM, MOST_OPEN};
 use crate::packet::{Kind, Label, Packet};
+use crate::packets::Observer;
 use crate::timers::Timers;
-use crate::world::Watch;
-use crate::SimError;
-use narrows_core::capture::Ends;
 use narrows_core::cc::{self, CcKind, CongestionControl};
 use narrows_core::figures::WorkloadFigures;
 use narrows_core::net::access::Access;
@@ -31,33 +31,13 @@ use narrows_core::workload::{self, Action, Conn, Event, Setting, Side, Workload,
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The most connections of workloads that are open at once, some 5 kB each.
-pub const MOST_OPEN: usize = 1 << 16;
-
-/// Of the number of a half.
-const CONNECTION: u32 = 1 << 31;
-/// Of the number of a workload's datagrams.
-const DATAGRAM: u32 = 1 << 30;
-const PLACE_BITS: u32 = 16;
-const USE_MASK: u32 = (1 << (30 - PLACE_BITS - 1)) - 1;
-
 /// Timers of a place: two halves, of each sender and receiver.
 const TIMERS_PER_PLACE: u32 = 4;
 
-/// The number of a half: mark, uses, place, which.
-fn half_number(place: usize, uses: u32, half: usize) -> u32 {
-    CONNECTION | (uses & USE_MASK) << (PLACE_BITS + 1) | (place as u32) << 1 | half as u32
-}
-
-/// Is this a flow's number, and not one of a scenario's own?
-pub(crate) fn is_works(number: u32) -> bool {
-    number >= DATAGRAM
-}
-
 /// What a workload is carried out on.
 pub(crate) struct Net<'a> {
-    pub path: &'a mut Medium,
-    pub watch: &'a mut Watch,
+    pub network: &'a mut SimNetwork,
+    pub observer: &'a mut Observer,
     pub device: Option<&'a mut Device>,
     pub timers: &'a mut Timers,
     pub access: &'a mut Access<Packet>,
@@ -73,50 +53,11 @@ impl Net<'_> {
             port,
             label,
             line: None,
-            path: self.path,
+            network: self.network,
             access: self.access,
-            watch: self.watch,
+            observer: self.observer,
         }
     }
-}
-
-/// Whose the numbers are that packets of workloads carry, for those who show packets.
-#[derive(Default)]
-pub(crate) struct Owners {
-    /// The flow of each workload, by its place in the scenario.
-    loads: Vec<u32>,
-    /// Of each place: the flow whose connection is or was there, and where what its opener sends enters.
-    places: Vec<(u32, Port)>,
-}
-
-impl Owners {
-    /// The flow's place in the scenario.
-    pub fn flow(&self, number: u32) -> u32 {
-        let found = if number & CONNECTION != 0 {
-            self.places.get(place_of(number)).map(|(flow, _)| *flow)
-        } else {
-            self.loads.get((number & !DATAGRAM) as usize).copied()
-        };
-        found.unwrap_or(number)
-    }
-    /// Both ends of what a packet with this number is of, from who sends data.
-    pub fn ends(&self, number: u32) -> Ends {
-        let first = match self.places.get(place_of(number)) {
-            Some((_, port)) if number & CONNECTION != 0 => *port,
-            _ => NEAR,
-        };
-        let ends = Ends::of(number & !1, first);
-        if number & CONNECTION != 0 && number & 1 != 0 {
-            ends.back()
-        } else {
-            ends
-        }
-    }
-}
-
-/// The place that the number of a half names.
-fn place_of(number: u32) -> usize {
-    (number & !CONNECTION) as usize >> 1 & (MOST_OPEN - 1)
 }
 
 /// What is sent one way on a connection, and who hears it.
@@ -364,7 +305,7 @@ impl Works {
             .get(place)
             .is_some_and(|p| p.open.is_some() && half_number(place, p.uses, half as usize) == packet.flow());
         if !live {
-            return net.watch.forget(packet);
+            return net.observer.packets.forget(packet);
         }
         match packet.kind() {
             Kind::Data => self.data(now, place, half as usize, packet, net),
@@ -373,7 +314,7 @@ impl Works {
     }
 
     fn datagram(&mut self, now: Time, packet: &Packet, net: &mut Net<'_>) {
-        net.watch.pings -= 1;
+        net.observer.packets.pings -= 1;
         let load = (packet.flow() & !DATAGRAM) as usize;
         let of = &mut self.loads[load];
         let down = packet.kind() == Kind::Ping;
@@ -397,7 +338,7 @@ impl Works {
 
     /// Data arrives at the receiver of a half.
     fn data(&mut self, now: Time, place: usize, half: usize, packet: &Packet, net: &mut Net<'_>) {
-        let segment = net.watch.headers.take(packet);
+        let segment = net.observer.packets.headers.take(packet);
         while let Some(ack) = self.riding_on(place, half, segment.seq) {
             self.with_sender(now, place, half ^ 1, net, |sender, nic| {
                 sender.on_segment(now, &ack, &mut nic.wire())
@@ -443,8 +384,8 @@ impl Works {
                     way,
                     net.offload,
                     net.device.as_deref_mut(),
-                    net.path,
-                    net.watch,
+                    net.network,
+                    net.observer,
                 );
                 answer.sender.accept(now, asked, &heard, &mut nic.wire());
                 nic.flush();
@@ -473,7 +414,7 @@ impl Works {
 
     /// An ACK arrives at the sender of a half.
     fn ack(&mut self, now: Time, place: usize, half: usize, packet: &Packet, net: &mut Net<'_>) {
-        let ack = net.watch.acks.take(packet);
+        let ack = net.observer.packets.acks.take(packet);
         self.with_sender(now, place, half, net, |sender, nic| {
             sender.on_segment(now, &ack, &mut nic.wire())
         });
@@ -523,8 +464,8 @@ impl Works {
             way,
             net.offload,
             net.device.as_deref_mut(),
-            net.path,
-            net.watch,
+            net.network,
+            net.observer,
         );
         work(&mut this.sender, &mut nic);
         nic.flush();
@@ -624,12 +565,12 @@ impl Works {
                     other(of.server)
                 };
                 of.closed.datagrams += u64::from(bytes);
-                net.watch.pings += 1;
+                net.observer.packets.pings += 1;
                 let flow = DATAGRAM | load as u32;
                 let packet = Packet::datagram(flow, port == NEAR, number, now, bytes + DATAGRAM_HEADERS);
                 let way = (port, of.label);
                 let device = net.device.as_deref_mut();
-                Nic::new(now, flow, way, net.offload, device, net.path, net.watch)
+                Nic::new(now, flow, way, net.offload, device, net.network, net.observer)
                     .ping(packet.labelled(of.label, port));
             }
             _ => {}
@@ -695,7 +636,7 @@ impl Works {
             of.places.resize(name as usize + 1, None);
         }
         of.places[name as usize] = Some(place);
-        let owners = &mut net.watch.owners.places;
+        let owners = &mut net.observer.packets.owners.places;
         if owners.len() <= place {
             owners.resize(place + 1, (0, NEAR));
         }

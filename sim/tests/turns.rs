@@ -1,4 +1,4 @@
-//! A run whose ends take turns (`sim/src/turns.rs`) is the run that goes event by event, which a capture makes it do.
+//! A run whose ends take turns (`sim/src/world/turns.rs`) is the run that goes event by event, which a capture makes it do.
 
 use crate::common::{json, registry};
 use narrows_core::capture::{Capture, ENDS};

@@ -1,9 +1,34 @@
 //! What every engine shares: the simulator, the live engine, and any that follow.
 //!
+//! An engine moves the packets of a scenario's flows and probes between its hosts. It needs three things:
+//!
+//! - **time**: it passes `now` with every call and asks for the time of the next one;
+//! - a **[`Network`]**, built from the scenario, which packets enter and leave;
+//! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine tells it about its own
+//!   packets by implementing [`Packets`].
+//!
+//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::figures::FlowMeter) and each probe with a
+//! [`ProbeMeter`](crate::figures::ProbeMeter), and returns a [`Run`].
+//!
 //! | file | holds |
 //! |---|---|
+//! | `flow` | where and when the data of a flow enters the network |
+//! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
+//! | `observer` | [`Observer`], [`Packets`] |
+//! | `options` | [`Options`], [`Progress`], and limits of a run's rows |
+//! | `recorder` | [`Recorder`]: a run as a capture file |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |
 
+mod flow;
+mod network;
+mod observer;
+mod options;
+mod recorder;
 mod run;
 
-pub use run::{path_figures, station_figures, Run};
+pub use flow::{access_delays, sender_port, start};
+pub use network::{Network, Stations, UnknownQueue};
+pub use observer::{Observer, Packets};
+pub use options::{check_rows, Options, Progress, TooShort, MOST_ROWS};
+pub use recorder::Recorder;
+pub use run::{path_figures, probe_figures, Outcome, Run};

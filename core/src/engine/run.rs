@@ -1,6 +1,8 @@
 //! The result of a run, and its JSON document.
 
-use crate::figures::{Fairness, FlowFigures, PathFigures, ProbeFigures, QueueFigures, Samples, StationFigures};
+use crate::figures::{
+    Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures, Samples, StationFigures,
+};
 use crate::net::wifi::Usage;
 use crate::scenario::Scenario;
 use crate::units::Time;
@@ -61,7 +63,45 @@ struct Document<'a> {
     provenance: Option<&'a Value>,
 }
 
+/// The figures of a run's parts, as an engine has collected them.
+pub struct Outcome {
+    /// Per flow, in the scenario's order.
+    pub flows: Vec<FlowFigures>,
+    /// Of every hop, by its number; an engine's own queues follow.
+    pub queues: Vec<QueueFigures>,
+    /// What each station of a Wi-Fi had of the medium.
+    pub used: Vec<Usage>,
+    /// Per probe, in the scenario's order.
+    pub probes: Vec<ProbeFigures>,
+    /// Columns over time.
+    pub samples: Samples,
+}
+
 impl Run {
+    /// The run of `scenario` by `engine`, without notices and instruments.
+    pub fn new(engine: &'static str, scenario: &Scenario, outcome: Outcome) -> Run {
+        let Outcome {
+            flows,
+            queues,
+            used,
+            probes,
+            samples,
+        } = outcome;
+        Run {
+            engine,
+            scenario: scenario.clone(),
+            seed: scenario.seed,
+            fairness: Fairness::of(&flows),
+            queue: queues[scenario.path.narrowest()].clone(),
+            stations: station_figures(scenario, &used, &queues, &flows),
+            flows,
+            queues,
+            probes,
+            samples,
+            notices: Vec::new(),
+            instruments: None,
+        }
+    }
     /// The run in JSON, without the samples. The caller knows the version of `narrows`, how a `scenario` is written, and
     /// the `provenance`, the only key that is not the same for the same seed.
     pub fn to_json(&self, narrows: &str, scenario: &Value, provenance: Option<&Value>) -> String {
@@ -99,7 +139,7 @@ pub fn path_figures(scenario: &Scenario) -> PathFigures {
 
 /// The figures of every station of a scenario; none without a Wi-Fi. `used` is what each had of the medium, `levels` the
 /// figures of the levels with the stations as their classes, `flows` the figures of the scenario's flows.
-pub fn station_figures(
+fn station_figures(
     scenario: &Scenario,
     used: &[Usage],
     levels: &[QueueFigures],
@@ -115,4 +155,29 @@ pub fn station_figures(
     }
     let time = scenario.duration - scenario.warmup;
     StationFigures::of(wifi, time, used, levels, &goodput)
+}
+
+/// The figures of a scenario's probes. `levels` say where their pings waited on Wi-Fi; `samples` get
+/// a row for each ping and the distribution of round-trip times.
+pub fn probe_figures<'a>(
+    scenario: &Scenario,
+    meters: impl Iterator<Item = &'a ProbeMeter>,
+    levels: Vec<LevelMeter>,
+    mut samples: Option<&mut Samples>,
+) -> Vec<ProbeFigures> {
+    let warmup = Time::ZERO + scenario.warmup;
+    let mut levels = levels.into_iter();
+    let mut figures = Vec::new();
+    for ((number, meter), spec) in (0_u32..).zip(meters).zip(&scenario.probes) {
+        let waited = scenario.wifi.as_ref().zip(levels.next());
+        figures.push(ProbeFigures {
+            delay_ms: waited.map(|(wifi, levels)| levels.figures(wifi.stack)),
+            ..meter.figures(spec.kind.name(), warmup)
+        });
+        if let Some(samples) = &mut samples {
+            meter.samples(number, &mut samples.pings);
+            meter.delays(number, warmup, &mut samples.delays);
+        }
+    }
+    figures
 }

@@ -29,7 +29,7 @@ use super::policer::{Judgement, Policer};
 use super::shape::Shaper;
 use super::spec::{HopSpec, Link};
 use super::trace::Trace;
-use super::Out;
+use super::NetworkObserver;
 use crate::packet::{Ack, Packet};
 use crate::param::Choice;
 use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
@@ -128,7 +128,7 @@ struct Here<'a, O> {
     out: &'a mut O,
 }
 
-impl<P, O: Out<P>> Sink<P> for Here<'_, O> {
+impl<P, O: NetworkObserver<P>> Sink<P> for Here<'_, O> {
     fn dropped(&mut self, now: Time, packet: P, why: Why) {
         self.out.dropped(now, self.hop, packet, why);
     }
@@ -215,7 +215,7 @@ impl<P: Packet> Hop<P> {
     }
 
     /// Everything of its own up to `now`.
-    pub fn serve<O: Out<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
+    pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         if let (Server::Serial(_), false) = (&self.server, self.wakes) {
             return self.serve_serial(now, wire, out);
         }
@@ -246,7 +246,7 @@ impl<P: Packet> Hop<P> {
 
     /// The commonest case of `serve`, without what it has no need of.
     #[inline]
-    fn serve_serial<O: Out<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
+    fn serve_serial<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         while self.server_due <= now && self.server_due != Time::MAX {
             let at = self.server_due;
             if let Some(packet) = self.held.take() {
@@ -262,7 +262,7 @@ impl<P: Packet> Hop<P> {
 
     /// `packet` enters; `serve` has been called for `now`.
     #[inline]
-    pub fn push<O: Out<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
+    pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
         match self.before {
             None => self.enter(now, packet, wire, out),
             Some(_) => self.happen(now, packet, wire, out),
@@ -271,7 +271,7 @@ impl<P: Packet> Hop<P> {
 
     /// What happens to a packet before the queue.
     #[cold]
-    fn happen<O: Out<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
+    fn happen<O: NetworkObserver<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
         let Some(before) = &mut self.before else { return };
         if before.loss.as_mut().is_some_and(|loss| loss.is_lost(packet.joined())) {
             return out.dropped(now, self.number, packet, Why::Loss);
@@ -291,7 +291,7 @@ impl<P: Packet> Hop<P> {
     }
 
     /// `packet` comes to the queue.
-    fn enter<O: Out<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
+    fn enter<O: NetworkObserver<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
         if self.server.never_passes(packet.size()) {
             return out.dropped(now, self.number, packet, Why::Overflow);
         }
@@ -315,13 +315,13 @@ impl<P: Packet> Hop<P> {
 
     /// The next packet of the discipline, if any.
     #[inline]
-    fn dequeue<O: Out<P>>(&mut self, now: Time, out: &mut O) -> Option<P> {
+    fn dequeue<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) -> Option<P> {
         let mut here = Here { hop: self.number, out };
         self.queue.dequeue(now, &mut here)
     }
 
     /// The server is free: the next packet gets it.
-    fn start<O: Out<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
+    fn start<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         self.server_due = Time::MAX;
         loop {
             match &mut self.server {
@@ -387,7 +387,7 @@ impl<P: Packet> Hop<P> {
     }
 
     #[inline]
-    fn depart<O: Out<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
+    fn depart<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
         let class = if self.classful {
             self.queue.class_served() as u8
         } else {

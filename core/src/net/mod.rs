@@ -45,7 +45,7 @@ pub struct ElementKind {
 }
 
 /// What comes out of a network: packets at ports, and what its queues dropped or marked. A hop is told by its number.
-pub trait Out<P> {
+pub trait NetworkObserver<P> {
     /// `packet` enters at `port`.
     fn entered(&mut self, _now: Time, _port: Port, _packet: &P) {}
     /// `packet` arrives at `port` now.
@@ -67,9 +67,9 @@ pub trait Out<P> {
 /// A network: told what enters and when, it says what comes out and when it wants to be asked again.
 pub trait Network<P> {
     /// `packet` enters at `port`.
-    fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);
+    fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);
     /// When `poll` has something to do; `None` while nothing moves.
     fn next_wakeup(&self) -> Option<Time>;
     /// Emits everything due at `now`.
-    fn poll<O: Out<P>>(&mut self, now: Time, out: &mut O);
+    fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O);
 }

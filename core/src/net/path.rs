@@ -17,7 +17,7 @@ use super::delay::{Line, Wire};
 use super::hop::Hop;
 use super::jitter::Jitter;
 use super::spec::{HopSpec, PathSpec};
-use super::{Network, Out, Port, FAR, NEAR};
+use super::{Network, NetworkObserver, Port, FAR, NEAR};
 use crate::packet::Packet;
 use crate::queue::{Place, QueueDiscipline};
 use crate::rng::Rng;
@@ -73,7 +73,7 @@ impl<P: Packet> Way<P> {
         hops + (lines + self.out.len()) as u64
     }
     #[inline]
-    fn push<O: Out<P>>(&mut self, now: Time, packet: P, out: &mut O) {
+    fn push<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, out: &mut O) {
         if self.hops.is_empty() {
             return self.out.push(now, packet);
         }
@@ -84,7 +84,7 @@ impl<P: Packet> Way<P> {
     }
     /// Everything up to `now` but arrivals.
     #[inline]
-    fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if self.due > now {
             return;
         }
@@ -107,7 +107,7 @@ impl<P: Packet> Way<P> {
         };
     }
     /// Step by step in the order of time, for what one hop lets go is another's work.
-    fn serve_several<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    fn serve_several<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let own = self.hops.iter().map(Hop::due).enumerate();
             let handed = self.between.iter().map(Wire::next).enumerate();
@@ -237,7 +237,7 @@ impl<P: Packet> Path<P> {
     }
 
     /// Everything up to `now` on the way there but arrivals, for drivers that [take](Self::arrivals) those.
-    pub fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         self.there.serve(now, out);
     }
 
@@ -282,7 +282,7 @@ impl<P: Packet> Path<P> {
 
 impl<P: Packet> Network<P> for Path<P> {
     /// Nothing arrives within a push, not even over no distance: ask `next_wakeup` again.
-    fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
+    fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         out.entered(now, port, &packet);
         if port == FAR {
             self.back.push(now, packet, out);
@@ -297,7 +297,7 @@ impl<P: Packet> Network<P> for Path<P> {
         (next != Time::MAX).then_some(next)
     }
 
-    fn poll<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         self.there.serve(now, out);
         self.back.serve(now, out);
         while let Some(packet) = self.there.out.pop(now) {

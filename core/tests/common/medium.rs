@@ -3,7 +3,7 @@
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy};
 use narrows_core::net::wifi::{Peer, Setup, Stack, Usage, Wifi};
-use narrows_core::net::{Network, Out, Port, NEAR};
+use narrows_core::net::{Network, NetworkObserver, Port, NEAR};
 use narrows_core::packet::{flow_hash, Ecn, Packet};
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{Limit, Why};
@@ -55,7 +55,7 @@ pub struct Seen {
     pub departed: u64,
 }
 
-impl Out<Frame> for Seen {
+impl NetworkObserver<Frame> for Seen {
     fn arrived(&mut self, now: Time, port: Port, packet: Frame) {
         self.arrived.push((now, port, packet));
     }

@@ -4,7 +4,7 @@
 use narrows_core::cc::{self, CongestionControl};
 use narrows_core::net::loss;
 use narrows_core::net::path::Path;
-use narrows_core::net::{Network, Out, Port, FAR, NEAR};
+use narrows_core::net::{Network, NetworkObserver, Port, FAR, NEAR};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
 use narrows_core::param::Value;
@@ -55,7 +55,7 @@ struct Arrivals {
     frames: VecDeque<(Port, Frame)>,
     drops: u64,
 }
-impl Out<Frame> for Arrivals {
+impl NetworkObserver<Frame> for Arrivals {
     fn dropped(&mut self, _: Time, _: u8, _: Frame, _: Why) {
         self.drops += 1;
     }

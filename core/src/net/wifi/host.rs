@@ -22,7 +22,7 @@ use super::mac::Mac;
 use super::minstrel::stage;
 use super::phy::Phy;
 use super::{Levels, Shared, Stack, AIR, DRIVER, STACK, UP};
-use crate::net::Out;
+use crate::net::NetworkObserver;
 use crate::packet::{Ack, Packet};
 use crate::queue::{QueueDiscipline, Sink, Why};
 use crate::units::{Bytes, Span, Time};
@@ -113,7 +113,7 @@ impl<'a, P, O> Here<'a, P, O> {
     }
 }
 
-impl<P: Packet, O: Out<P>> Sink<P> for Here<'_, P, O> {
+impl<P: Packet, O: NetworkObserver<P>> Sink<P> for Here<'_, P, O> {
     fn dropped(&mut self, now: Time, packet: P, why: Why) {
         let station = self.station.unwrap_or_else(|| (self.route)(&packet));
         self.levels.leave(self.hop, station, packet.size());
@@ -179,7 +179,13 @@ impl<P: Packet> Host<P> {
     }
 
     /// A packet comes to the stack. Answers its category.
-    pub fn enqueue<O: Out<P>>(&mut self, now: Time, mut packet: P, shared: &mut Shared<P>, out: &mut O) -> usize {
+    pub fn enqueue<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> usize {
         let category = Category::of_dscp(packet.dscp()).index();
         let own = self.own_station();
         let hop = if own.is_some() { UP } else { STACK };
@@ -207,7 +213,7 @@ impl<P: Packet> Host<P> {
 
     /// Moves what may move, down to the hardware. The driver fills it anew with every packet that it takes, and when a
     /// transmission is over.
-    pub fn fill<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+    pub fn fill<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
         loop {
             while self.load(now, category, shared, out) {}
             if !self.feed(now, category, shared, out) {
@@ -218,7 +224,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// One packet from the qdisc to the driver, if that has room. Answers whether there was one.
-    fn feed<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
+    fn feed<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
         let own = self.own_station();
         let lane = &mut self.lanes[category];
         let Some(qdisc) = lane.qdisc.as_mut().filter(|_| lane.frames < shared.driver) else {
@@ -243,7 +249,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// One transmission to the hardware, if there is room. Answers whether it is worth asking again.
-    fn load<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
+    fn load<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
         let lane = &self.lanes[category];
         let aggregates = lane.hardware.iter().filter(|ppdu| ppdu.aggregates).count();
         let frames = lane.hardware.len();
@@ -323,7 +329,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// Fills one transmission to a peer.
-    fn build<O: Out<P>>(
+    fn build<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
         category: usize,
@@ -373,7 +379,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// The next new packet for a peer.
-    fn pull<O: Out<P>>(
+    fn pull<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
         category: usize,
@@ -416,7 +422,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// The transmission whose turn has come leaves the driver.
-    fn air<O: Out<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+    fn air<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
         let own = self.own_station();
         let Some(ppdu) = self.lanes[category].hardware.front_mut() else {
             return;
@@ -434,7 +440,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// Frames of the transmission at the head have reached their receiver: what is in order goes `up`.
-    pub fn delivered<O: Out<P>>(
+    pub fn delivered<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
         category: usize,
@@ -469,7 +475,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// The transmission at the head is over: what of it was not delivered waits for another, or is given up.
-    pub fn over<O: Out<P>>(
+    pub fn over<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
         category: usize,
@@ -509,7 +515,13 @@ impl<P: Packet> Host<P> {
 }
 
 /// A packet is handed to the driver.
-fn handed<P: Packet, O: Out<P>>(now: Time, station: usize, packet: &mut P, levels: &mut Levels, out: &mut O) {
+fn handed<P: Packet, O: NetworkObserver<P>>(
+    now: Time,
+    station: usize,
+    packet: &mut P,
+    levels: &mut Levels,
+    out: &mut O,
+) {
     out.departed(now, STACK, station as u8, packet);
     packet.set_enqueued_at(now);
     levels.leave(STACK, station, packet.size());

@@ -15,7 +15,7 @@ use super::host::Host;
 use super::minstrel::Minstrel;
 use super::{Levels, Peer, Setup, Shared, Stack, Usage, LEVELS};
 use crate::net::access::Access;
-use crate::net::{Network, Out, Port, NEAR};
+use crate::net::{Network, NetworkObserver, Port, NEAR};
 use crate::packet::Packet;
 use crate::queue::Backlog;
 use crate::rng::Rng;
@@ -142,7 +142,7 @@ impl<P: Packet> Wifi<P> {
     }
 
     /// A packet comes to a host's stack.
-    fn enter<O: Out<P>>(&mut self, now: Time, host: usize, packet: P, out: &mut O) {
+    fn enter<O: NetworkObserver<P>>(&mut self, now: Time, host: usize, packet: P, out: &mut O) {
         self.inside += 1;
         let mut out = Counting {
             inside: &mut self.inside,
@@ -178,7 +178,7 @@ impl<P: Packet> Wifi<P> {
     }
 
     /// Everything up to and including `now`.
-    fn serve<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let at = self.next();
             if at > now || at == Time::MAX {
@@ -228,7 +228,7 @@ impl<P: Packet> Wifi<P> {
     }
 
     /// What arrived goes up; the answer begins, or there is none.
-    fn frames_end<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    fn frames_end<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         for i in 0..self.on_air.len() {
             let on_air = self.on_air[i];
             if on_air.lasts > Span::ZERO {
@@ -325,7 +325,7 @@ impl<P: Packet> Wifi<P> {
     }
 
     /// The medium is free again, and counts as idle from `idle` on.
-    fn exchange_ends<O: Out<P>>(&mut self, now: Time, answered: bool, idle: Time, out: &mut O) {
+    fn exchange_ends<O: NetworkObserver<P>>(&mut self, now: Time, answered: bool, idle: Time, out: &mut O) {
         let on_air = core::mem::take(&mut self.on_air);
         for OnAir { host, category, lasts } in &on_air {
             let (host, category) = (*host, *category);
@@ -423,13 +423,13 @@ impl<'a, P> Arrivals<'a, P> {
     }
 }
 
-/// An [`Out`] that keeps count of what is inside.
+/// A [`NetworkObserver`] that keeps count of what is inside.
 struct Counting<'a, O> {
     inside: &'a mut u64,
     out: &'a mut O,
 }
 
-impl<P, O: Out<P>> Out<P> for Counting<'_, O> {
+impl<P, O: NetworkObserver<P>> NetworkObserver<P> for Counting<'_, O> {
     fn arrived(&mut self, now: Time, port: Port, packet: P) {
         self.out.arrived(now, port, packet);
     }
@@ -447,7 +447,7 @@ impl<P, O: Out<P>> Out<P> for Counting<'_, O> {
 
 impl<P: Packet> Network<P> for Wifi<P> {
     /// Nothing arrives within a push: ask `next_wakeup` again.
-    fn push<O: Out<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
+    fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         out.entered(now, port, &packet);
         self.serve(now, out);
         let host = usize::from(port);
@@ -470,7 +470,7 @@ impl<P: Packet> Network<P> for Wifi<P> {
         (next != Time::MAX).then_some(next)
     }
 
-    fn poll<O: Out<P>>(&mut self, now: Time, out: &mut O) {
+    fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         self.serve(now, out);
         while let Some((_, port, packet)) = self.arrived.pop_front() {
             out.arrived(now, port, packet);

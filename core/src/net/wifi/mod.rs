@@ -17,7 +17,7 @@
 //! | `medium` | the fold |
 //! | `spec` | [`WifiSpec`]: what the medium is made of |
 //!
-//! **The hops** that [`Out`](super::Out) is told of are the levels at which a packet waits, with the station as the class: 0, the
+//! **The hops** that [`NetworkObserver`](super::NetworkObserver) is told of are the levels at which a packet waits, with the station as the class: 0, the
 //! stack (the qdisc, or mac80211); 1, the driver and its hardware, until a transmission's turn has come; 2, the air: contention,
 //! transmission, retries, and the wait for frames that are missing before it; 3, all that together at a station that sends to the
 //! access point. A station has the same stack as the access point.

@@ -1,9 +1,9 @@
 //! What happens to one end of one flow: an arrival, or its timer. Each answers when that end has to be asked again.
 
+use super::World;
 use crate::flow::Flow;
 use crate::nic::{Nic, WayBack};
 use crate::packet::Packet;
-use crate::world::World;
 use narrows_core::net::{FAR, NEAR};
 use narrows_core::units::{Span, Time};
 
@@ -15,7 +15,7 @@ fn later(now: Time, due: Option<Time>) -> Option<Time> {
 impl World {
     /// An ACK arrives at its sender.
     pub fn acknowledged(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        let ack = self.watch.acks.take(packet);
+        let ack = self.observer.packets.acks.take(packet);
         let due = self.at_sender(now, packet.flow(), |flow, nic| {
             flow.sender.on_segment(now, &ack, &mut nic.wire());
         });
@@ -37,8 +37,8 @@ impl World {
 
     /// A segment arrives at its receiver.
     pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        let segment = self.watch.headers.take(packet);
-        let counts = now >= self.watch.warmup;
+        let segment = self.observer.packets.headers.take(packet);
+        let counts = now >= self.observer.warmup;
         self.at_receiver(now, packet.flow(), |flow, way| {
             if counts && flow.received_before.is_none() {
                 flow.received_before = Some(flow.receiver.received_bytes());
@@ -58,7 +58,15 @@ impl World {
     fn at_sender(&mut self, now: Time, id: u32, act: impl FnOnce(&mut Flow, &mut Nic)) -> Option<Time> {
         let flow = &mut self.flows[id as usize];
         let (offload, device) = (self.offload, self.device.as_deref_mut());
-        let mut nic = Nic::new(now, id, flow.way(), offload, device, &mut self.path, &mut self.watch);
+        let mut nic = Nic::new(
+            now,
+            id,
+            flow.way(),
+            offload,
+            device,
+            &mut self.network,
+            &mut self.observer,
+        );
         act(flow, &mut nic);
         nic.flush();
         flow.sender.next_wakeup()
@@ -74,9 +82,9 @@ impl World {
             port: NEAR + FAR - flow.port,
             label: flow.label,
             line: flow.back,
-            path: &mut self.path,
+            network: &mut self.network,
             access: &mut self.access,
-            watch: &mut self.watch,
+            observer: &mut self.observer,
         };
         act(flow, &mut way);
         flow.receiver.next_wakeup()

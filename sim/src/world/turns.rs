@@ -19,13 +19,13 @@
 //! travel for the same time, to receivers at its very end; without workloads, an interface or a capture, whose rows are in
 //! the order of all events.
 
-use crate::medium::Medium;
+use super::{World, RECEIVER, SENDER, TIMERS_PER_FLOW};
+use crate::error::SimError;
 use crate::packet::Kind;
 use crate::post::{Arrivals, Inbox, Outbox, AHEAD};
 use crate::prefetch::prefetch;
-use crate::world::{World, RECEIVER, SENDER, TIMERS_PER_FLOW};
-use crate::{Progress, SimError};
-use narrows_core::net::{Network, Port, FAR, NEAR};
+use narrows_core::engine::{Network, Progress};
+use narrows_core::net::{Network as _, Port, FAR, NEAR};
 use narrows_core::units::{Span, Time};
 
 /// A turn is no longer than this. The longer it is, the more of a flow's packets it has; but all that comes and goes in it waits in
@@ -70,20 +70,20 @@ fn after(now: Time) -> Time {
 impl World {
     /// From now on in turns, where that can be.
     pub fn take_turns(&mut self) {
-        let (flows, watch) = (&self.flows, &self.watch);
+        let flows = &self.flows;
         let down = flows
             .iter()
             .all(|f| f.port == NEAR && f.there.is_none() && f.back.is_none());
-        if !down || !self.works.is_empty() || self.device.is_some() || watch.record.is_some() {
+        if !down || !self.works.is_empty() || self.device.is_some() || self.observer.recorder.is_some() {
             return;
         }
-        let Medium::Path(path, sent) = &mut self.path else {
+        let Network::Wired(path) = &self.network.network else {
             return;
         };
         let Some(distance) = path.distance().filter(|distance| *distance >= SHORTEST) else {
             return;
         };
-        *sent = Some(Box::default());
+        self.network.outbox = Some(Box::default());
         self.turns = Some(Box::new(Turns {
             near: Inbox::new(flows.len()),
             far: Inbox::new(flows.len()),
@@ -96,7 +96,7 @@ impl World {
     pub fn run_in_turns(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
         loop {
             let Some(begin) = self.next_turn() else { return Ok(()) };
-            if begin > until || (until > self.end && self.watch.pings == 0) {
+            if begin > until || (until > self.end && self.observer.packets.pings == 0) {
                 return Ok(());
             }
             let Some(turns) = &mut self.turns else { return Ok(()) };
@@ -135,9 +135,10 @@ impl World {
 
     /// When there is something to do again.
     fn next_turn(&self) -> Option<Time> {
-        let (Medium::Path(path, Some(sent)), Some(turns)) = (&self.path, &self.turns) else {
+        let (Network::Wired(path), Some(sent)) = (&self.network.network, &self.network.outbox) else {
             return None;
         };
+        let turns = self.turns.as_ref()?;
         if !sent.is_empty() {
             return Some(turns.until);
         }
@@ -148,29 +149,29 @@ impl World {
 
     #[inline]
     fn outbox(&mut self, act: impl FnOnce(&mut Outbox)) {
-        if let Medium::Path(_, Some(outbox)) = &mut self.path {
+        if let Some(outbox) = &mut self.network.outbox {
             act(outbox);
         }
     }
 
     /// The path is told of all that was sent from `port`.
     fn send(&mut self, port: Port) {
-        if let Medium::Path(path, Some(sent)) = &mut self.path {
-            sent.drain(|at, packet| path.push(at, port, packet, &mut self.watch));
+        if let Some((path, sent)) = self.network.in_turns() {
+            sent.drain(|at, packet| path.push(at, port, packet, &mut self.observer));
         }
     }
 
     /// The path is told of all that was sent, and does what is due.
     pub fn run_path(&mut self, now: Time) {
         self.send(NEAR);
-        if let Medium::Path(path, Some(_)) = &mut self.path {
-            path.serve(now, &mut self.watch);
+        if let Some((path, _)) = self.network.in_turns() {
+            path.serve(now, &mut self.observer);
         }
     }
 
     /// What arrives at one end before one instant, and the timers that fire before another, flow by flow.
     fn run_end<const PORT: Port>(&mut self, before: Time, timers: Time) {
-        let (Medium::Path(path, Some(_)), Some(turns)) = (&mut self.path, &mut self.turns) else {
+        let (Some((path, _)), Some(turns)) = (self.network.in_turns(), &mut self.turns) else {
             return;
         };
         let mut arrivals = path.arrivals(PORT).map(std::mem::take).unwrap_or_default();
@@ -190,7 +191,7 @@ impl World {
                     if let Some(next) = arrivals.get(agenda.first as usize) {
                         prefetch(next);
                         if PORT == NEAR {
-                            prefetch(self.watch.acks.look(&next.1));
+                            prefetch(self.observer.packets.acks.look(&next.1));
                         }
                     }
                     self.outbox(|outbox| outbox.caused_by_arrival(place));
@@ -217,7 +218,7 @@ impl World {
         }
         arrivals.drain(..inbox.arrived());
         inbox.clear();
-        if let (Medium::Path(path, _), Some(turns)) = (&mut self.path, &mut self.turns) {
+        if let (Some((path, _)), Some(turns)) = (self.network.in_turns(), &mut self.turns) {
             *turns.end(PORT) = inbox;
             if let Some(place) = path.arrivals(PORT) {
                 *place = arrivals;
@@ -227,7 +228,7 @@ impl World {
 
     /// Sorts by flow what arrives before `end`; pings are answered, or taken for answered.
     fn sort_by_flow(&mut self, inbox: &mut Inbox, arrivals: &Arrivals, end: Time) {
-        let Medium::Path(_, Some(outbox)) = &mut self.path else {
+        let Some(outbox) = &mut self.network.outbox else {
             return;
         };
         for (i, (now, packet)) in arrivals.iter().enumerate() {
@@ -241,14 +242,14 @@ impl World {
             let for_flow = !packet.damaged() && matches!(kind, Kind::Data | Kind::Ack);
             let place = inbox.arrive(for_flow.then_some(packet.flow()));
             if packet.damaged() {
-                self.watch.forget(packet);
+                self.observer.packets.forget(packet);
                 self.events += 1;
             } else if kind == Kind::Ping {
                 outbox.caused_by_arrival(place);
                 outbox.push(*now, packet.pong());
                 self.events += 1;
             } else if kind == Kind::Pong {
-                self.watch.pings -= 1;
+                self.observer.packets.pings -= 1;
                 let probe = packet.flow() as usize - self.flows.len();
                 self.probes[probe].meter.received(*now, packet.number());
                 self.events += 1;
@@ -275,14 +276,14 @@ impl World {
             return;
         }
         if let Some((_, packet)) = inbox.first_of(n + 1, arrivals) {
-            prefetch(self.watch.acks.look(packet));
+            prefetch(self.observer.packets.acks.look(packet));
         }
         if let Some(next) = flow(n) {
             prefetch(next.sender.cc());
             next.sender.records_needed().for_each(prefetch);
             next.sender.repair_needed().into_iter().for_each(prefetch);
             if let Some((_, packet)) = inbox.first_of(n, arrivals) {
-                let ack = self.watch.acks.look(packet);
+                let ack = self.observer.packets.acks.look(packet);
                 next.sender.record_selected(ack).into_iter().for_each(prefetch);
             }
         }

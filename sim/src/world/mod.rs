@@ -3,38 +3,39 @@
 //! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then what
 //! comes out of the lines to receivers farther away ([`narrows_core::net::access`]), then timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
 //! with before the next timer. Per flow the numbers are start, stop, restart, begin of the summary, sender, receiver; probes follow.
-//! Where nobody could see the difference the two ends [take turns](crate::turns) instead.
+//! Where nobody could see the difference the two ends [take turns](self::turns) instead.
 //!
 //! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
 //! world go on, up to [`GRACE`], for the sake of their answers.
 
+mod ends;
+mod turns;
+
+use crate::error::{check, SimError};
 use crate::flow::{shared, Flow};
-use crate::medium::Medium;
+use crate::network::SimNetwork;
 use crate::nic::{Device, Nic};
-use crate::packet::{Acks, Headers, Kind, Label, Packet};
+use crate::owners::{is_works, Owners};
+use crate::packet::{Kind, Label, Packet};
+use crate::packets::{Observer, Packets};
 use crate::prefetch::{on_large_pages, prefetch};
-use crate::record::Record;
 use crate::timers::Timers;
-use crate::turns::Turns;
-use crate::work::{is_works, Net, Owners, Works};
-use crate::{rows, Options, Progress, SimError};
-use narrows_core::capture::{Capture, Where};
+use crate::work::{Net, Works};
+use narrows_core::capture::Capture;
 use narrows_core::cc;
-use narrows_core::engine::Run;
-use narrows_core::figures::{
-    figure_interval, Fairness, FlowMeter, LevelMeter, ProbeFigures, ProbeMeter, QueueMeter, Samples, Verdict, Verdicts,
-    SERIES_INTERVAL,
+use narrows_core::engine::{
+    access_delays, probe_figures, sender_port, start, Options, Outcome, Progress, Recorder, Run,
 };
+use narrows_core::figures::{figure_interval, FlowMeter, ProbeMeter, QueueMeter, Samples, Verdict, SERIES_INTERVAL};
 use narrows_core::net::access::Access;
-use narrows_core::net::{Out, Port, FAR, NEAR};
-use narrows_core::packet::{Ack, Packet as _};
-use narrows_core::queue::Why;
+use narrows_core::net::{FAR, NEAR};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, Scenario};
 use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Span, Time};
 use std::sync::Arc;
+use turns::Turns;
 
 /// How long answers to pings are awaited after the end.
 const GRACE: Span = Span::s(2);
@@ -71,61 +72,50 @@ pub fn run_recorded(
     capture: Option<Capture>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Run, SimError> {
-    rows::check(scenario, options)?;
+    check(scenario, options)?;
     let mut world = World::new(scenario, registry, options)?;
-    world.watch.record = capture.map(|capture| Box::new(Record::new(capture, scenario)));
+    world.observer.recorder = capture.map(|capture| Box::new(Recorder::new(capture, scenario)));
     world.take_turns();
     world.run_until(world.end, progress)?;
     world.close();
-    world.path.counted(&mut world.watch.queues);
-    let queues: Vec<_> = world.watch.queues.iter().map(QueueMeter::figures).collect();
-    let queue = queues[scenario.path.narrowest()].clone();
+    let used = world.network.network.close(&mut world.observer.queues);
+    let mut queues: Vec<_> = world.observer.queues.iter().map(QueueMeter::figures).collect();
     let device = world.device.as_ref().filter(|device| !device.free);
-    let host_queue = device.map(|device| device.departures.meter.figures());
-    let queues: Vec<_> = queues.into_iter().chain(host_queue).collect();
-    if options.sample_interval.is_some() {
-        for (number, queue) in (0..).zip(&world.watch.queues) {
-            queue.delays(number, &mut world.samples.delays);
-        }
+    queues.extend(device.map(|device| device.departures.meter.figures()));
+    let sampled = options.sample_interval.is_some();
+    if sampled {
+        world.observer.delays(&mut world.samples);
     }
-    if world.watch.pings > 0 {
+    if world.observer.packets.pings > 0 {
         world.run_until(world.end + GRACE, progress)?;
     }
-    if world.watch.record.take().is_some_and(|record| !record.finish()) {
+    if world
+        .observer
+        .recorder
+        .take()
+        .is_some_and(|recorder| !recorder.finish())
+    {
         return Err(SimError::NotRecorded);
     }
     let mut samples = world.samples;
-    samples.verdicts = world.watch.verdicts;
-    let warmup = Time::ZERO + scenario.warmup;
-    let mut probes = Vec::new();
-    for (i, (probe, spec)) in world.probes.iter().zip(&scenario.probes).enumerate() {
-        let levels = scenario.wifi.as_ref().zip(world.watch.levels.get_mut(i));
-        probes.push(ProbeFigures {
-            delay_ms: levels.map(|(wifi, levels)| std::mem::take(levels).figures(wifi.stack)),
-            ..probe.meter.figures(spec.kind.name(), warmup)
-        });
-        if options.sample_interval.is_some() {
-            probe.meter.samples(i as u32, &mut samples.pings);
-            probe.meter.delays(i as u32, warmup, &mut samples.delays);
-        }
-    }
+    samples.verdicts = world.observer.verdicts;
+    let probes = world.probes.iter().map(|probe| &probe.meter);
+    let probes = probe_figures(scenario, probes, world.observer.levels, sampled.then_some(&mut samples));
     let named = world.flows.into_iter().zip(&scenario.flows);
     let flows: Vec<_> = named.map(|(f, spec)| f.figures(spec, &world.works, scenario)).collect();
-    let stations = world.path.stations(scenario, &queues, &flows);
-    (options.sample_interval.iter()).for_each(|_| samples.delays.push_workloads(&flows));
-    Ok(Run {
-        engine: "sim",
-        scenario: scenario.clone(),
-        seed: scenario.seed,
-        fairness: Fairness::of(&flows),
+    if sampled {
+        samples.delays.push_workloads(&flows);
+    }
+    let outcome = Outcome {
         flows,
-        queue,
         queues,
-        stations,
+        used,
         probes,
         samples,
+    };
+    Ok(Run {
         notices: scenario.notices(registry),
-        instruments: None,
+        ..Run::new("sim", scenario, outcome)
     })
 }
 
@@ -136,114 +126,13 @@ pub(crate) struct Probe {
     label: Label,
 }
 
-/// What comes out of the network, and who watches it.
-pub(crate) struct Watch {
-    arrivals: Vec<Packet>,
-    pub acks: Acks,
-    /// Of packets of workloads.
-    pub owners: Owners,
-    /// Of data with congestion headers under way.
-    pub headers: Headers,
-    /// By the number of the hop.
-    queues: Vec<QueueMeter>,
-    /// Where pings wait on Wi-Fi, by the number of their probe; it begins with the warm-up's end. The first is numbered so.
-    levels: Vec<LevelMeter>,
-    first_probe: u32,
-    pub warmup: Time,
-    verdicts: Verdicts,
-    /// Pings and datagrams whose fate is open.
-    pub pings: u64,
-    pub record: Option<Box<Record>>,
-}
-
-impl Watch {
-    /// Takes a packet into the capture, where there is one.
-    fn record(&mut self, at: Time, seen: Where, packet: &Packet) {
-        if let Some(record) = &mut self.record {
-            record.packet(at, seen, packet, (&self.acks, &self.headers, &self.owners), "");
-        }
-    }
-    /// Likewise one that was dropped or marked.
-    fn record_verdict(&mut self, at: Time, hop: u8, packet: &Packet, dropped: bool, why: Why) {
-        if let Some(record) = &mut self.record {
-            record.verdict(at, hop, packet, (&self.acks, &self.headers, &self.owners), dropped, why);
-        }
-    }
-    /// Notes what became of a packet. A time of entry of zero is one that was never set.
-    fn judge(&mut self, now: Time, packet: &Packet, verdict: Verdict) {
-        if self.verdicts.wanted() {
-            let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
-            self.verdicts.push(now, self.flow_of(packet), verdict, entered);
-        }
-    }
-    /// The flow that a packet is of, by its place in the scenario; probes count on.
-    pub fn flow_of(&self, packet: &Packet) -> u32 {
-        match packet.flow() {
-            number if is_works(number) => self.owners.flow(number),
-            number => number,
-        }
-    }
-    /// A packet is gone.
-    pub fn forget(&mut self, packet: &Packet) {
-        match packet.kind() {
-            Kind::Data => drop(self.headers.take(packet)),
-            Kind::Ack => drop(self.acks.take(packet)),
-            Kind::Ping | Kind::Pong => self.pings -= 1,
-        }
-    }
-}
-
-impl Out<Packet> for Watch {
-    fn entered(&mut self, now: Time, port: Port, packet: &Packet) {
-        self.record(now, Where::Enters(port.min(FAR)), packet);
-    }
-    fn arrived(&mut self, now: Time, port: Port, packet: Packet) {
-        self.record(now, Where::Leaves(port.min(FAR)), &packet);
-        self.arrivals.push(packet);
-    }
-    fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &Packet) {
-        self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
-        if packet.kind() == Kind::Ping && now >= self.warmup {
-            let probe = packet.flow().wrapping_sub(self.first_probe) as usize;
-            if let Some(levels) = self.levels.get_mut(probe) {
-                levels.departed(hop, now.since(packet.enqueued_at()));
-            }
-        }
-    }
-    fn dropped(&mut self, now: Time, hop: u8, packet: Packet, why: Why) {
-        self.queues[usize::from(hop)].dropped(why);
-        self.judge(now, &packet, Verdict::Dropped(why));
-        self.record_verdict(now, hop, &packet, true, why);
-        self.forget(&packet);
-    }
-    fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
-        match packet.kind() {
-            Kind::Data if packet.has_header() => Some(self.headers.copy(packet)),
-            Kind::Data => Some(*packet),
-            Kind::Ack => Some(self.acks.copy(packet)),
-            Kind::Ping | Kind::Pong => {
-                self.pings += 1;
-                Some(*packet)
-            }
-        }
-    }
-    fn completes(&self, packet: &Packet, ack: &mut Ack) {
-        self.acks.complete(packet, ack);
-    }
-    fn marked(&mut self, now: Time, hop: u8, packet: &Packet, why: Why) {
-        self.queues[usize::from(hop)].marked();
-        self.judge(now, packet, Verdict::Marked(why));
-        self.record_verdict(now, hop, packet, false, why);
-    }
-}
-
 pub(crate) struct World {
-    pub path: Medium,
+    pub network: SimNetwork,
     pub access: Access<Packet>,
     pub offload: bool,
     /// The sender's own, where it has a rate or paces.
     pub device: Option<Box<Device>>,
-    pub watch: Watch,
+    pub observer: Observer,
     pub flows: Vec<Flow>,
     pub works: Works,
     pub probes: Vec<Probe>,
@@ -265,7 +154,7 @@ impl World {
     fn new(scenario: &Scenario, registry: &Registry<Packet>, options: &Options) -> Result<World, SimError> {
         let seed = scenario.seed;
         let warmup = Time::ZERO + scenario.warmup;
-        let (path, queues) = Medium::new(scenario, registry)?;
+        let (network, queues) = SimNetwork::new(scenario, registry)?;
 
         let host = &scenario.host;
         let (config, far_config) = (host.config(), host.far_config());
@@ -296,8 +185,7 @@ impl World {
                 spec.size,
             );
             let mut meter = Box::new(FlowMeter::new(warmup, Time::ZERO + scenario.duration));
-            let mut rng = Rng::named(seed, &format!("start/{}", spec.id));
-            let start = Time::ZERO + spec.start + Span::ns(rng.below(scenario.start_jitter.as_ns()));
+            let start = start(scenario, spec);
             let number = i as u32 * TIMERS_PER_FLOW;
             timers.set(number + START, Some(start));
             timers.set(number + STOP, spec.stop.map(|stop| Time::ZERO + stop));
@@ -306,24 +194,14 @@ impl World {
                 meter.silent(Time::ZERO + stop, Time::ZERO + restart);
             }
             timers.set(number + MEASURE, Some(meter.measure_from(start)));
-            let (near, far) = {
-                let forward = scenario.path.forward_part(spec.rtt);
-                (forward, spec.rtt - forward)
-            };
-            let (there, back) = match spec.direction {
-                Direction::Down => (near, far),
-                Direction::Up => (far, near),
-            };
+            let (there, back) = access_delays(scenario, spec);
             flows.push(Flow {
                 sender,
                 receiver: Receiver::new(&config.facing(kind.signals(), spec.ecn))
                     .reading(host.read_latency, Rng::named(seed, &format!("reader/{}", spec.id))),
                 received_before: None,
                 meter,
-                port: match spec.direction {
-                    Direction::Down => NEAR,
-                    Direction::Up => FAR,
-                },
+                port: sender_port(spec),
                 label: Label::new(spec.dscp, spec.host, scenario.path.nat),
                 transfer: spec.size.is_some(),
                 work: work.map(|load| load as u32),
@@ -344,23 +222,11 @@ impl World {
         works.reserve(&mut timers);
         let interval = options.sample_interval.unwrap_or(Span::ZERO);
         Ok(World {
-            path,
+            network,
             access,
             offload: scenario.path.offload,
             device: Device::of(scenario, registry)?,
-            watch: Watch {
-                arrivals: Vec::new(),
-                acks: Acks::default(),
-                owners,
-                headers: Headers::default(),
-                queues,
-                levels: vec![LevelMeter::default(); scenario.wifi.as_ref().map_or(0, |_| probes.len())],
-                first_probe: flows.len() as u32,
-                warmup,
-                verdicts: Verdicts::keep(options.verdicts),
-                pings: 0,
-                record: None,
-            },
+            observer: Observer::new(scenario, queues, options, Packets::new(scenario, owners)),
             flows,
             works,
             probes,
@@ -385,17 +251,17 @@ impl World {
             return self.run_in_turns(until, progress);
         }
         loop {
-            let network = self.path.next_wakeup().unwrap_or(Time::MAX);
+            let network = self.network.next_wakeup().unwrap_or(Time::MAX);
             let access = self.access.next();
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
             let device = self.device.as_ref().map_or(Time::MAX, |device| device.next());
             let now = network.min(access).min(device).min(timer).min(sampler);
-            if now > until || (until > self.end && self.watch.pings == 0) {
+            if now > until || (until > self.end && self.observer.packets.pings == 0) {
                 return Ok(());
             }
             if network == now {
-                self.path.poll(now, &mut self.watch);
+                self.network.poll(now, &mut self.observer);
                 self.deliver(now);
             } else if access == now {
                 if let Some(packet) = self.access.pop(now) {
@@ -431,11 +297,11 @@ impl World {
     /// Hands what has come out of the path to the ends.
     fn deliver(&mut self, now: Time) {
         self.look_ahead();
-        for i in 0..self.watch.arrivals.len() {
-            let packet = self.watch.arrivals[i];
+        for i in 0..self.observer.packets.arrivals.len() {
+            let packet = self.observer.packets.arrivals[i];
             let id = packet.flow();
             if packet.damaged() {
-                self.watch.forget(&packet);
+                self.observer.packets.forget(&packet);
                 continue;
             }
             if is_works(id) {
@@ -452,23 +318,23 @@ impl World {
                     let due = self.acknowledged(now, &packet);
                     self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
                 }
-                Kind::Ping => self.path.push(now, FAR, packet.pong(), &mut self.watch),
+                Kind::Ping => self.network.push(now, FAR, packet.pong(), &mut self.observer),
                 Kind::Pong => {
-                    self.watch.pings -= 1;
+                    self.observer.packets.pings -= 1;
                     self.probes[id as usize - self.flows.len()]
                         .meter
                         .received(now, packet.number());
                 }
             }
         }
-        self.watch.arrivals.clear();
+        self.observer.packets.arrivals.clear();
     }
 
     /// The workloads, and what they are carried out on.
     fn work(&mut self) -> (&mut Works, Net<'_>) {
         let net = Net {
-            path: &mut self.path,
-            watch: &mut self.watch,
+            network: &mut self.network,
+            observer: &mut self.observer,
             device: self.device.as_deref_mut(),
             timers: &mut self.timers,
             access: &mut self.access,
@@ -481,10 +347,10 @@ impl World {
     fn leave_host(&mut self, now: Time) {
         let Some(device) = &mut self.device else { return };
         device.interface.poll(now, &mut device.departures);
-        device.let_out(now, &mut self.path, &mut self.watch);
+        device.let_out(now, &mut self.network, &mut self.observer);
         for (packet, why) in device.departures.gone.drain(..) {
-            self.watch.judge(now, &packet, Verdict::Dropped(why));
-            self.watch.forget(&packet);
+            self.observer.judge(now, &packet, Verdict::Dropped(why));
+            self.observer.packets.forget(&packet);
         }
         let mut told = std::mem::take(&mut device.departures.of);
         device.departures.told();
@@ -502,8 +368,8 @@ impl World {
                 flow.way(),
                 self.offload,
                 device,
-                &mut self.path,
-                &mut self.watch,
+                &mut self.network,
+                &mut self.observer,
             );
             flow.sender.on_departed(now, &mut nic.wire());
             nic.flush();
@@ -523,7 +389,7 @@ impl World {
             Kind::Data => self.receive(now, &packet),
             _ => {
                 let port = NEAR + FAR - self.flows[packet.flow() as usize].port;
-                self.path.push(now, port, packet, &mut self.watch);
+                self.network.push(now, port, packet, &mut self.observer);
             }
         }
     }
@@ -541,12 +407,12 @@ impl World {
             return;
         }
         let own = |p: &Packet, kind| p.kind() == kind && !is_works(p.flow());
-        if let Some(packet) = self.path.coming(0).1.filter(|p| own(p, Kind::Ack)) {
+        if let Some(packet) = self.network.coming(0).1.filter(|p| own(p, Kind::Ack)) {
             let sender = &self.flows[packet.flow() as usize].sender;
             prefetch(sender.cc());
             sender.records_needed().for_each(prefetch);
         }
-        let (data, ack) = self.path.coming(1);
+        let (data, ack) = self.network.coming(1);
         if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
             prefetch(&self.flows[packet.flow() as usize].receiver);
             prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + RECEIVER));
@@ -554,7 +420,7 @@ impl World {
         if let Some(packet) = ack.filter(|p| own(p, Kind::Ack)) {
             prefetch(&self.flows[packet.flow() as usize].sender);
             prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + SENDER));
-            prefetch(self.watch.acks.look(packet));
+            prefetch(self.observer.packets.acks.look(packet));
         }
     }
 
@@ -587,20 +453,20 @@ impl World {
             };
             return self.timers.set(number, due);
         }
-        let (path, watch) = (&mut self.path, &mut self.watch);
+        let (network, observer) = (&mut self.network, &mut self.observer);
         let Some(flow) = self.flows.get_mut(id as usize) else {
             let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
             let probe = &mut self.probes[i as usize];
             let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now)).labelled(probe.label, NEAR);
-            watch.pings += 1;
+            observer.packets.pings += 1;
             Nic::new(
                 now,
                 ping.flow(),
                 (NEAR, probe.label),
                 self.offload,
                 self.device.as_deref_mut(),
-                path,
-                watch,
+                network,
+                observer,
             )
             .ping(ping);
             let next = now + probe.interval;
@@ -612,8 +478,8 @@ impl World {
             flow.way(),
             self.offload,
             self.device.as_deref_mut(),
-            path,
-            watch,
+            network,
+            observer,
         );
         match number % TIMERS_PER_FLOW {
             START => {
@@ -683,20 +549,8 @@ impl World {
                 self.samples.flows.push_info(now, i as u32, &info);
             }
         }
-        for (number, meter) in self.watch.queues.iter_mut().enumerate() {
-            let backlog = self.path.backlog(number);
-            if figures {
-                meter.sample(now, backlog, |class| self.path.backlog_of(number, class));
-            }
-            if rows {
-                let (drops, marks, number) = (meter.drops(), meter.marks(), number as u32);
-                self.samples.queue.push_backlog(now, number, backlog, drops, marks);
-                for class in 0..meter.classes() {
-                    let backlog = self.path.backlog_of(number as usize, class);
-                    self.samples.classes.push_backlog(now, number, class as u32, backlog);
-                }
-            }
-        }
+        let queue_rows = rows.then_some(&mut self.samples);
+        self.observer.sample(now, &self.network.network, figures, queue_rows);
         if let Some(device) = self.device.as_mut().filter(|_| figures) {
             device.sample(now);
         }
@@ -711,8 +565,8 @@ impl World {
     /// The network looks at its queue only when it must; before others do, it does what is due.
     fn catch_up(&mut self, now: Time) {
         self.run_path(now);
-        self.path.poll(now, &mut self.watch);
-        debug_assert!(self.watch.arrivals.is_empty());
+        self.network.poll(now, &mut self.observer);
+        debug_assert!(self.observer.packets.arrivals.is_empty());
     }
 
     /// The run is over: nobody sends, nothing is sampled.

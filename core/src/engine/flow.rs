@@ -1,0 +1,31 @@
+//! Where and when the data of a scenario's flows enters the network.
+
+use crate::net::{Port, FAR, NEAR};
+use crate::rng::Rng;
+use crate::scenario::{Direction, FlowSpec, Scenario};
+use crate::units::{Span, Time};
+use alloc::format;
+
+/// When a flow starts: its own start, moved by the start jitter that is drawn for it.
+pub fn start(scenario: &Scenario, flow: &FlowSpec) -> Time {
+    let mut rng = Rng::named(scenario.seed, &format!("start/{}", flow.id));
+    Time::ZERO + flow.start + Span::ns(rng.below(scenario.start_jitter.as_ns()))
+}
+
+/// The port at which a flow's data enters a path.
+pub fn sender_port(flow: &FlowSpec) -> Port {
+    match flow.direction {
+        Direction::Down => NEAR,
+        Direction::Up => FAR,
+    }
+}
+
+/// Propagation between the path and a flow's receiver, beside the path's own: of data, of ACKs.
+pub fn access_delays(scenario: &Scenario, flow: &FlowSpec) -> (Span, Span) {
+    let forward = scenario.path.forward_part(flow.rtt);
+    let back = flow.rtt - forward;
+    match flow.direction {
+        Direction::Down => (forward, back),
+        Direction::Up => (back, forward),
+    }
+}

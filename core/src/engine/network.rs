@@ -1,0 +1,164 @@
+//! The network of a scenario: a path between two hosts, or an access point and its stations.
+
+use crate::figures::{level_meters, QueueMeter, UsageMeter};
+use crate::net::path::{self, Path};
+use crate::net::wifi::{Route, Setup, Usage, Wifi};
+use crate::net::{Network as _, NetworkObserver, Port};
+use crate::packet::Packet;
+use crate::queue::Backlog;
+use crate::registry::Registry;
+use crate::scenario::Scenario;
+use crate::units::Time;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The network of a scenario. `P` is the engine's packet.
+pub enum Network<P> {
+    /// Between two hosts.
+    Wired(Box<Path<P>>),
+    /// Between a host and stations.
+    Wifi(Box<Stations<P>>),
+}
+
+/// A Wi-Fi, and what its stations have had of it.
+pub struct Stations<P> {
+    wifi: Wifi<P>,
+    meter: UsageMeter,
+    count: usize,
+}
+
+/// The registry has no queue discipline of this name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownQueue(pub String);
+
+impl fmt::Display for UnknownQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no queue discipline is called \"{}\"", self.0)
+    }
+}
+
+impl<P: Packet + Send + 'static> Network<P> {
+    /// The network of `scenario`, and a meter for each of its queues. `station` is the station of a
+    /// packet, for a Wi-Fi.
+    pub fn new(
+        scenario: &Scenario,
+        registry: &Registry<P>,
+        station: Route<P>,
+    ) -> Result<(Network<P>, Vec<QueueMeter>), UnknownQueue> {
+        let warmup = Time::ZERO + scenario.warmup;
+        let (seed, hz) = (scenario.seed, scenario.host.hz);
+        if let Some(wifi) = &scenario.wifi {
+            let name = &wifi.qdisc.kind;
+            let kind = registry.queue(name).ok_or_else(|| UnknownQueue(name.clone()))?;
+            let stations = Stations {
+                wifi: Wifi::new(Setup::of(wifi, kind, seed, hz, station), seed),
+                meter: UsageMeter::new(warmup),
+                count: wifi.stations.len(),
+            };
+            return Ok((Network::Wifi(Box::new(stations)), level_meters(wifi, warmup)));
+        }
+        let spec = &scenario.path;
+        let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
+        let hops = path::places(spec, seed, hz);
+        for ((hop, place), name) in hops.iter().zip(path::hop_names(spec)) {
+            let kind = &hop.queue.kind;
+            let discipline = registry.make_queue(&hop.queue, place);
+            let discipline = discipline.ok_or_else(|| UnknownQueue(kind.clone()))?;
+            meters.push(QueueMeter::new(name, kind.clone(), discipline.classes(), warmup));
+            disciplines.push(discipline);
+        }
+        let path = Path::new(spec, disciplines, seed);
+        Ok((Network::Wired(Box::new(path)), meters))
+    }
+}
+
+impl<P: Packet> Network<P> {
+    /// The number of hosts beside that at NEAR.
+    pub fn far_hosts(&self) -> usize {
+        match self {
+            Network::Wired(_) => 1,
+            Network::Wifi(stations) => stations.count,
+        }
+    }
+    /// A packet enters.
+    #[inline]
+    pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
+        match self {
+            Network::Wired(path) => path.push(now, port, packet, out),
+            Network::Wifi(stations) => stations.push(now, port, packet, out),
+        }
+    }
+    /// When there is something to do.
+    #[inline]
+    pub fn next_wakeup(&self) -> Option<Time> {
+        match self {
+            Network::Wired(path) => path.next_wakeup(),
+            Network::Wifi(stations) => stations.wifi.next_wakeup(),
+        }
+    }
+    /// Does everything that is due at `now`.
+    #[inline]
+    pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
+        match self {
+            Network::Wired(path) => path.poll(now, out),
+            Network::Wifi(stations) => stations.poll(now, out),
+        }
+    }
+    /// Does anything wait in a queue of a path? On the air every transmission has its own wake-up.
+    pub fn waits(&self) -> bool {
+        match self {
+            Network::Wired(path) => path.hops().any(|hop| !hop.is_empty()),
+            Network::Wifi(_) => false,
+        }
+    }
+    /// What waits in a queue.
+    pub fn backlog(&self, queue: usize) -> Backlog {
+        match self {
+            Network::Wired(path) => {
+                let hop = path.hops().nth(queue);
+                hop.map(|hop| hop.backlog()).unwrap_or_default()
+            }
+            Network::Wifi(stations) => stations.wifi.backlog(queue),
+        }
+    }
+    /// What waits in a class of a queue.
+    pub fn backlog_of(&self, queue: usize, class: usize) -> Backlog {
+        match self {
+            Network::Wired(path) => {
+                let hop = path.hops().nth(queue);
+                hop.map(|hop| hop.queue().backlog_of(class)).unwrap_or_default()
+            }
+            Network::Wifi(stations) => stations.wifi.backlog_of(queue, class),
+        }
+    }
+    /// The run is over: hands the counters of disciplines that count to their `meters`. Returns what
+    /// each station had of the medium; nothing for a path.
+    pub fn close(&self, meters: &mut [QueueMeter]) -> Vec<Usage> {
+        match self {
+            Network::Wired(path) => {
+                for (hop, meter) in path.hops().zip(meters) {
+                    meter.counted(hop.queue());
+                }
+                Vec::new()
+            }
+            Network::Wifi(stations) => stations.meter.used(stations.wifi.usage()),
+        }
+    }
+}
+
+impl<P: Packet> Stations<P> {
+    /// A packet enters: at NEAR, or at the port of its station.
+    pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
+        self.wifi.push(now, port, packet, out);
+    }
+    /// Does everything that is due at `now`, and notes what the stations had before the warm-up ended.
+    pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
+        if let Some(warmup) = self.meter.due(now) {
+            self.wifi.poll(warmup, out);
+            self.meter.begins(self.wifi.usage());
+        }
+        self.wifi.poll(now, out);
+    }
+}

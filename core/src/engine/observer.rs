@@ -1,0 +1,167 @@
+//! The observer of a run's network: it meters queues, notes drops and marks, and records packets.
+
+use super::recorder::Recorder;
+use super::{Network, Options};
+use crate::capture::Where;
+use crate::figures::{LevelMeter, QueueMeter, Samples, Verdict, Verdicts};
+use crate::net::{NetworkObserver, Port, FAR};
+use crate::packet::{Ack, Packet};
+use crate::queue::Why;
+use crate::scenario::Scenario;
+use crate::units::Time;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// The packets of an engine: what the observer has to know of them and the network has not.
+pub trait Packets<P> {
+    /// The flow that a packet belongs to, by its place in the scenario; probes count on. `None` for
+    /// a packet that belongs to neither.
+    fn owner(&self, packet: &P) -> Option<u32>;
+    /// Does a packet go from a probe to the host that answers?
+    fn is_ping(&self, packet: &P) -> bool;
+    /// Did a packet arrive damaged?
+    fn is_damaged(&self, packet: &P) -> bool;
+    /// A packet has come out of the network at `port`.
+    fn arrived(&mut self, port: Port, packet: P);
+    /// A packet is gone.
+    fn dropped(&mut self, packet: P);
+    /// A second packet like this one; `None` where there cannot be one.
+    fn duplicate(&mut self, packet: &P) -> Option<P>;
+    /// Completes what a packet acknowledges, where the packet has no room for it.
+    fn completes(&self, _packet: &P, _ack: &mut Ack) {}
+    /// Appends a packet's headers, from that of IP on, to `head`; returns its whole length in bytes.
+    fn headers(&self, packet: &P, head: &mut Vec<u8>) -> u32;
+}
+
+/// The observer of a run's network. `S` are the engine's [`Packets`].
+pub struct Observer<S> {
+    /// What the engine keeps of its packets.
+    pub packets: S,
+    /// By the number of the hop.
+    pub queues: Vec<QueueMeter>,
+    /// Where pings wait on Wi-Fi after the warm-up, by the number of their probe.
+    pub levels: Vec<LevelMeter>,
+    /// The owner of the first probe's packets.
+    first_probe: u32,
+    /// The end of the warm-up.
+    pub warmup: Time,
+    /// What became of single packets.
+    pub verdicts: Verdicts,
+    /// Writes every packet to a capture.
+    pub recorder: Option<Box<Recorder>>,
+}
+
+impl<S> Observer<S> {
+    /// The observer of the queues of a scenario's network.
+    pub fn new(scenario: &Scenario, queues: Vec<QueueMeter>, options: &Options, packets: S) -> Observer<S> {
+        let probes = scenario.wifi.as_ref().map_or(0, |_| scenario.probes.len());
+        Observer {
+            packets,
+            queues,
+            levels: alloc::vec![LevelMeter::default(); probes],
+            first_probe: scenario.flows.len() as u32,
+            warmup: Time::ZERO + scenario.warmup,
+            verdicts: Verdicts::keep(options.verdicts),
+            recorder: None,
+        }
+    }
+    /// Samples every queue: for its figures, and as rows.
+    pub fn sample<P: Packet>(
+        &mut self,
+        now: Time,
+        network: &Network<P>,
+        figures: bool,
+        mut rows: Option<&mut Samples>,
+    ) {
+        for (number, meter) in self.queues.iter_mut().enumerate() {
+            let backlog = network.backlog(number);
+            if figures {
+                meter.sample(now, backlog, |class| network.backlog_of(number, class));
+            }
+            if let Some(rows) = &mut rows {
+                let (drops, marks, queue) = (meter.drops(), meter.marks(), number as u32);
+                rows.queue.push_backlog(now, queue, backlog, drops, marks);
+                for class in 0..meter.classes() {
+                    let backlog = network.backlog_of(number, class);
+                    rows.classes.push_backlog(now, queue, class as u32, backlog);
+                }
+            }
+        }
+    }
+    /// Adds the distribution of every queue's delay to the samples.
+    pub fn delays(&self, samples: &mut Samples) {
+        for (number, queue) in (0..).zip(&self.queues) {
+            queue.delays(number, &mut samples.delays);
+        }
+    }
+    /// Notes what became of a packet. A time of entry of zero is one that was never set.
+    pub fn judge<P: Packet>(&mut self, now: Time, packet: &P, verdict: Verdict)
+    where
+        S: Packets<P>,
+    {
+        if self.verdicts.wanted() {
+            if let Some(owner) = self.packets.owner(packet) {
+                let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
+                self.verdicts.push(now, owner, verdict, entered);
+            }
+        }
+    }
+    /// A packet was seen.
+    fn record<P>(&mut self, at: Time, seen: Where, packet: &P)
+    where
+        S: Packets<P>,
+    {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.packet(at, seen, packet, &self.packets);
+        }
+    }
+    /// A packet was dropped or marked.
+    fn record_verdict<P>(&mut self, at: Time, hop: u8, packet: &P, dropped: bool, why: Why)
+    where
+        S: Packets<P>,
+    {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.verdict(at, hop, packet, &self.packets, dropped, why);
+        }
+    }
+}
+
+impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
+    #[inline]
+    fn entered(&mut self, now: Time, port: Port, packet: &P) {
+        self.record(now, Where::Enters(port.min(FAR)), packet);
+    }
+    #[inline]
+    fn arrived(&mut self, now: Time, port: Port, packet: P) {
+        self.record(now, Where::Leaves(port.min(FAR)), &packet);
+        self.packets.arrived(port, packet);
+    }
+    #[inline]
+    fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &P) {
+        self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
+        if !self.levels.is_empty() && now >= self.warmup && self.packets.is_ping(packet) {
+            let probe = self.packets.owner(packet);
+            let probe = probe.and_then(|owner| owner.checked_sub(self.first_probe));
+            if let Some(levels) = probe.and_then(|probe| self.levels.get_mut(probe as usize)) {
+                levels.departed(hop, now.since(packet.enqueued_at()));
+            }
+        }
+    }
+    fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why) {
+        self.queues[usize::from(hop)].dropped(why);
+        self.judge(now, &packet, Verdict::Dropped(why));
+        self.record_verdict(now, hop, &packet, true, why);
+        self.packets.dropped(packet);
+    }
+    fn duplicate(&mut self, packet: &P) -> Option<P> {
+        self.packets.duplicate(packet)
+    }
+    fn marked(&mut self, now: Time, hop: u8, packet: &P, why: Why) {
+        self.queues[usize::from(hop)].marked();
+        self.judge(now, packet, Verdict::Marked(why));
+        self.record_verdict(now, hop, packet, false, why);
+    }
+    fn completes(&self, packet: &P, ack: &mut Ack) {
+        self.packets.completes(packet, ack);
+    }
+}

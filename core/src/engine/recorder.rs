@@ -1,0 +1,53 @@
+//! A run as a capture file: every packet that enters or leaves the network, every drop and mark.
+
+use super::observer::Packets;
+use crate::capture::{self, Capture, Where};
+use crate::net::path;
+use crate::queue::Why;
+use crate::scenario::Scenario;
+use crate::units::Time;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A capture, and the names of the hops.
+pub struct Recorder {
+    capture: Capture,
+    hops: Vec<String>,
+    head: Vec<u8>,
+}
+
+impl Recorder {
+    /// The recorder of a run of `scenario`.
+    pub fn new(capture: Capture, scenario: &Scenario) -> Recorder {
+        Recorder {
+            capture,
+            hops: match &scenario.wifi {
+                Some(wifi) => wifi.stack.levels().map(String::from).into(),
+                None => path::hop_names(&scenario.path),
+            },
+            head: Vec::new(),
+        }
+    }
+    /// The run is over; false when not everything could be written.
+    pub fn finish(self) -> bool {
+        self.capture.finish()
+    }
+    /// A packet was seen.
+    #[inline(never)]
+    pub fn packet<P>(&mut self, at: Time, seen: Where, packet: &P, packets: &impl Packets<P>) {
+        let damaged = packets.is_damaged(packet);
+        let comment = if damaged { "damaged on the way" } else { "" };
+        self.write(at, seen, packet, packets, comment);
+    }
+    /// A packet was dropped by a hop, or marked.
+    #[inline(never)]
+    pub fn verdict<P>(&mut self, at: Time, hop: u8, packet: &P, packets: &impl Packets<P>, dropped: bool, why: Why) {
+        let comment = capture::comment(dropped, &self.hops[usize::from(hop)], why);
+        self.write(at, Where::Inside, packet, packets, &comment);
+    }
+    fn write<P>(&mut self, at: Time, seen: Where, packet: &P, packets: &impl Packets<P>, comment: &str) {
+        self.head.clear();
+        let len = packets.headers(packet, &mut self.head);
+        self.capture.packet(at, seen, &self.head, len, comment);
+    }
+}

@@ -1,0 +1,94 @@
+//! Why there is no run, and the limits of a run.
+
+use narrows_core::engine::{check_rows, Options, TooShort, UnknownQueue};
+use narrows_core::scenario::{FlowSpec, Scenario};
+use narrows_core::units::Span;
+use std::fmt;
+
+/// The most seconds that the flows of a run may last, added up: figures keep 112 bytes of each, or up to twice that.
+pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
+/// The least interval of samples.
+pub const LEAST_INTERVAL: Span = Span::us(1);
+/// The least interval of pings.
+const LEAST_PINGS: Span = Span::us(1);
+
+/// Why there is no run.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The registry has no such congestion control.
+    UnknownCc(String),
+    /// The registry has no such queue discipline.
+    UnknownQueue(String),
+    /// No workload is called so.
+    UnknownWorkload(String),
+    /// Rows would be too many ([`MOST_ROWS`](narrows_core::engine::MOST_ROWS)) or too dense ([`LEAST_INTERVAL`]).
+    IntervalTooShort {
+        /// Of what: `"samples"` or `"pings"`.
+        of: &'static str,
+        /// The interval asked for.
+        interval: Span,
+        /// The least one that fits.
+        at_least: Span,
+    },
+    /// Figures of so many flows over so long would not fit into memory ([`MOST_FLOW_SECONDS`]).
+    TooLong {
+        /// Seconds of all flows, added up.
+        flow_seconds: u64,
+    },
+    /// The capture could not be written to its end.
+    NotRecorded,
+    /// The progress callback said so.
+    Stopped,
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimError::UnknownCc(name) => write!(f, "no congestion control is called \"{name}\""),
+            SimError::UnknownQueue(name) => UnknownQueue(name.clone()).fmt(f),
+            SimError::UnknownWorkload(name) => write!(f, "no workload is called \"{name}\""),
+            SimError::IntervalTooShort { of, interval, at_least } => {
+                let (of, interval, at_least) = (*of, *interval, *at_least);
+                TooShort { of, interval, at_least }.fmt(f)
+            }
+            SimError::TooLong { flow_seconds } => write!(
+                f,
+                "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit into memory: fewer flows, \
+                 or a shorter duration"
+            ),
+            SimError::NotRecorded => write!(f, "the capture could not be written to its end: is the disk full?"),
+            SimError::Stopped => write!(f, "the run was stopped"),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}
+
+impl From<TooShort> for SimError {
+    fn from(TooShort { of, interval, at_least }: TooShort) -> SimError {
+        SimError::IntervalTooShort { of, interval, at_least }
+    }
+}
+
+impl From<UnknownQueue> for SimError {
+    fn from(UnknownQueue(name): UnknownQueue) -> SimError {
+        SimError::UnknownQueue(name)
+    }
+}
+
+/// Refuses a run that would not fit into memory.
+pub(crate) fn check(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
+    let flow_seconds = flow_seconds(scenario);
+    if flow_seconds > MOST_FLOW_SECONDS {
+        return Err(SimError::TooLong { flow_seconds });
+    }
+    Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
+}
+
+/// Seconds that the flows of a run last, added up.
+fn flow_seconds(scenario: &Scenario) -> u64 {
+    let stops = |flow: &FlowSpec| flow.stop.filter(|_| flow.restart.is_none());
+    let lasts = |flow: &FlowSpec| stops(flow).unwrap_or(scenario.duration).min(scenario.duration) - flow.start;
+    scenario.flows.iter().map(|flow| lasts(flow).as_ns()).sum::<u64>() / 1_000_000_000
+}
