@@ -19,6 +19,7 @@ from narrows.host.live import HOST
 KILLED = -signal.SIGKILL
 CC = "net.ipv4.tcp_congestion_control"
 WMEM = "net.ipv4.tcp_wmem"
+LOWAT = "net.ipv4.tcp_notsent_lowat"
 DEVICE = "v0"
 
 Json = dict[str, Any]
@@ -276,10 +277,11 @@ def test_any_failure_rolls_back_whole(space: Space) -> None:
     (space.root / "etc/systemd").unlink()
 
     # And a value that the kernel refuses is only seen when it is tried.
-    whole["changes"].insert(4, change("sysctl", "net.ipv4.tcp_ecn", space.get("net.ipv4.tcp_ecn").strip(), "77"))
+    large = "4294967296"
+    whole["changes"].insert(4, change("sysctl", LOWAT, space.get(LOWAT).strip(), large))
     done = space.tune("apply", plan=whole)
     assert done.returncode == 1
-    assert "tcp_ecn = 77" in done.stderr
+    assert f"tcp_notsent_lowat = {large}" in done.stderr
     assert "everything was put back" in done.stderr
     assert space.seen() == before
     assert not space.journal().exists()
