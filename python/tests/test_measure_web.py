@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import NARROWS
@@ -21,12 +24,14 @@ from narrows import files
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 HERE = Path(__file__).parent / "data/web"
 BLOCK = bytes(64_000)
+AHEAD = 4
+"""So many objects of a megabyte at least are asked for before the one before them is there."""
 
 
 class Handler(BaseHTTPRequestHandler):
     """`/BYTES` is an object of that size, `?close` the last of its connection, `?once` the last of all.
 
-    `/chunked` does not tell its size.
+    `/chunked` does not tell its size. The second `?ahead` of a connection waits until others were asked for behind it.
     """
 
     protocol_version = "HTTP/1.1"
@@ -41,6 +46,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        asked = self.server.connections.setdefault(self.client_address, [])
+        asked.append(what)
+        if what.endswith("?ahead") and len(asked) == 2:
+            self.server.waiting = self.waiting(AHEAD)
         if what.endswith("?once") and self.server.given:
             self.send_error(429)
             return
@@ -61,6 +70,19 @@ class Handler(BaseHTTPRequestHandler):
         for at in range(0, size, len(BLOCK)):
             self.wfile.write(BLOCK[: size - at])
 
+    def waiting(self, wanted: int) -> int:
+        """How many requests lie behind this one before it is answered, once there are so many; for 20 s at most."""
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            # What is buffered here already, and what the kernel has.
+            behind = self.rfile.peek().count(b"GET ") if self.rfile.peek() else 0
+            with contextlib.suppress(BlockingIOError):
+                behind += self.connection.recv(1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT).count(b"GET ")
+            if behind >= wanted:
+                return behind
+            time.sleep(0.01)
+        return 0
+
     def log_message(self, *_: object) -> None:
         """Says nothing."""
 
@@ -69,6 +91,13 @@ class Server(ThreadingHTTPServer):
     """Whoever hangs up in the middle of an object is no mistake."""
 
     given = False
+    waiting = 0
+
+    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - as of the class above
+        """Nothing was asked for yet."""
+        super().__init__(*arguments)
+        self.connections: dict[tuple[str, int], list[str]] = {}
+        """What each connection asked for, in order."""
 
     def handle_error(self, *_: object) -> None:
         """Says nothing."""
@@ -77,6 +106,13 @@ class Server(ThreadingHTTPServer):
 @contextmanager
 def served(*, tls: bool) -> Iterator[str]:
     """Where it is."""
+    with serving(tls=tls) as server:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
+
+
+@contextmanager
+def serving(*, tls: bool) -> Iterator[Server]:
+    """A web server at work."""
     with Server(("127.0.0.1", 0), Handler) as server:
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -85,7 +121,7 @@ def served(*, tls: bool) -> Iterator[str]:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
+            yield server
         finally:
             server.shutdown()
             thread.join()
@@ -133,17 +169,34 @@ def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
         assert "The server hung up after the object " in done.stdout
 
 
+def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> None:
+    made = tmp_path / "m.json"
+    with serving(tls=False) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/1000000?ahead"
+        done = measure(url, "tcp_down", "--duration", "10s", "--max-data", "12MB", "--out", str(made))
+        assert done.returncode == 0, done.stderr
+    assert server.waiting >= AHEAD
+    # All of them over one connection, and the objects that came are those that were asked for.
+    (flow,) = files.read(made).flows
+    (asked,) = server.connections.values()
+    assert flow.told["received_bytes"] <= len(asked) * 1_000_200
+
+
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("what", ["30000", "chunked"])
 def test_an_object_is_a_page_whether_its_length_is_told_or_not(tls: bool, what: str, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
-    with served(tls=tls) as url:
+    with serving(tls=tls) as server:
+        url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
         done = measure(f"{url}/{what}", "page", "--duration", "1s", "--out", str(made))
     assert done.returncode == 0, done.stderr
     page = files.read(made).json["page"]
     assert page["idle_s"]["n"] > 0
     assert page["idle_s"]["failed"] == page["loaded_s"]["failed"] == 0
     assert 0 < page["idle_s"]["waiting_share"] <= 1
+    # Each page that counts was asked for, over a connection of its own that was kept for its objects.
+    pages = page["idle_s"]["n"] + page["loaded_s"]["n"]
+    assert pages * page["objects"] <= sum(len(asked) for asked in server.connections.values())
 
 
 def test_what_is_no_object_and_whom_nobody_trusts_is_named(tmp_path: Path) -> None:

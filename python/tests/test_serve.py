@@ -165,6 +165,12 @@ def test_a_measurement_has_what_was_asked_for() -> None:
             assert flow["ecn"]["dscp_survives"] is True
             # A paced sender that passed so much was busy for that share of its time at least.
             assert flow["busy_pct"] > 0.8 * 100 * flow["goodput_mbit"] / 20
+            # The share is that of the samples' own columns over the time that they span.
+            first, last = (dict(zip(flow["columns"], flow["samples"][at], strict=True)) for at in (0, -1))
+            span = last["t_s"] - first["t_s"]
+            for key in ("busy", "rwnd_limited", "sndbuf_limited"):
+                share = 100 * (last[f"{key}_s"] - first[f"{key}_s"]) / span
+                assert flow[f"{key}_pct"] == pytest.approx(share, rel=1e-4, abs=1e-4)
             assert len(flow["samples"]) >= 6
             assert all(len(row) == len(flow["columns"]) for row in flow["samples"])
         assert [ping["dscp_arrived"] for ping in seen["pings"]] == [0, 8, 40, 46]
