@@ -13,6 +13,7 @@ use crate::bulk::{Stream, Way, UNSENT};
 use crate::digest::random;
 use crate::iperf3::{self, state, stream_id, Cookie, RESULTS};
 use crate::socket::{self, Wanted};
+use crate::terminal::field;
 use crate::{sys, HostError};
 use serde_json::{json, Value};
 use std::net::SocketAddr;
@@ -291,7 +292,7 @@ fn finish(
             seen.received = count("bytes");
         } else {
             seen.resent = count("retransmits");
-            seen.cc = theirs["congestion_used"].as_str().map(String::from);
+            seen.cc = theirs["congestion_used"].as_str().map(field);
         }
     }
     control.expect(state::DISPLAY_RESULTS)?;

@@ -5,6 +5,7 @@ use crate::handshake::{canonical, Role, Transcript};
 use crate::iperf3::state;
 use crate::socket::{self, Wanted};
 use crate::sys;
+use crate::terminal::field;
 use crate::wire::{self, Cookie, Hello, ANSWER, HELLO, VERSION};
 use crate::HostError;
 use serde_json::{json, Value};
@@ -171,7 +172,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
         welcome: Value::Null,
     };
     let greeting = link.expect(&["greeting"])?;
-    link.version = greeting["narrows"].as_str().unwrap_or_default().to_string();
+    link.version = greeting["narrows"].as_str().map(field).unwrap_or_default();
     let server = greeting["nonce"].as_str().and_then(from_hex);
     let from = greeting["you"].as_str().and_then(|you| you.parse().ok());
     let (Some(server), Some(from)) = (server, from) else {
@@ -270,14 +271,18 @@ impl Link {
     }
     /// The next frame that is one of `kinds`; a refusal is an error in its words.
     pub fn expect(&mut self, kinds: &[&str]) -> Result<Value, HostError> {
-        let until = sys::monotonic() + PATIENCE;
+        self.expect_until(kinds, sys::monotonic() + PATIENCE)
+    }
+    /// As `expect`, until a time: a far end that says something else all the time is not listened to for longer.
+    pub fn expect_until(&mut self, kinds: &[&str], until: u64) -> Result<Value, HostError> {
         while let Some(value) = self.hear(until.saturating_sub(sys::monotonic()))? {
             match value["is"].as_str() {
                 Some(is) if kinds.contains(&is) => return Ok(value),
                 Some("refused" | "over") => {
-                    let why = value["why"].as_str().unwrap_or("it does not say why");
+                    let why = value["why"].as_str().map_or("it does not say why".into(), field);
                     return Err(HostError::Missing(format!("{}: {why}", self.to)));
                 }
+                _ if sys::monotonic() >= until => break,
                 _ => {}
             }
         }

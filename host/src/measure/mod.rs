@@ -28,6 +28,7 @@ pub mod voip;
 pub mod web;
 
 use crate::bulk::{Budget, Carriers};
+use crate::terminal::field;
 use crate::{remembered, sys, HostError};
 use address::resolve;
 use http::Url;
@@ -398,7 +399,7 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         page: page.map_or(Value::Null, |page| web::told(&page, &seen.beside, &seen.phases)),
         peer: json!({
             "address": to.ip().to_string(), "port": to.port(), "speaks": "narrows", "version": link.version,
-            "kernel": link.welcome["kernel"], "ccs": link.welcome["ccs"], "limits": link.welcome["limits"],
+            "kernel": link.welcome["kernel"].as_str().map(field), "ccs": link.welcome["ccs"], "limits": link.welcome["limits"],
         }),
         ..run.seen(seen)
     })
@@ -483,7 +484,7 @@ fn forget(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(), HostErro
     }
     link.say(&json!({ "do": "forget" }))?;
     if let Some(why) = link.expect(&["forgotten"])?["why"].as_str() {
-        confess("the far end", why);
+        confess("the far end", &field(why));
     }
     Ok(())
 }

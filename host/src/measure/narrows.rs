@@ -12,6 +12,7 @@ use crate::bulk::{Place, Stream, Way, UNSENT};
 use crate::row::Row;
 use crate::socket::{self, Outgoing, Wanted, BATCH};
 use crate::sys;
+use crate::terminal::field;
 use crate::wire::{Hello, Kind, Ping, PING};
 use crate::HostError;
 use serde_json::{json, Value};
@@ -22,10 +23,17 @@ use std::sync::Arc;
 /// Bytes of a datagram of load, with which an IPv4 packet has 1500.
 const DATAGRAM: usize = 1472;
 
+/// Rows that a far end may send beyond one for each interval: at the beginning, at the end, and late ones.
+const ROWS_BESIDE: u64 = 100;
+/// The most that a segment can hold, bytes.
+const MOST_MSS: u64 = 0xffff;
+
 struct Flow {
     stream: Arc<Stream>,
     place: Place,
     seen: FlowSeen,
+    /// Rows that the far end may still send: a hostile one must not fill this end's memory.
+    room: u64,
 }
 
 /// How a flow's own socket is to be; the far end is told the same for those that it sends.
@@ -65,6 +73,8 @@ pub fn loaded(
         }))?;
         link.expect(&["open"])?;
     }
+    let interval = run.sample_interval(specs.len());
+    let room = run.options.duration.as_ns() / interval + ROWS_BESIDE;
     let mut flows: HashMap<u16, Flow> = HashMap::new();
     for (i, spec) in specs.iter().enumerate() {
         let refused = |error: std::io::Error| match cc {
@@ -81,7 +91,7 @@ pub fn loaded(
             cc: if up {
                 Some(ours)
             } else {
-                joined["cc"].as_str().map(String::from)
+                joined["cc"].as_str().map(field)
             },
             arrived: joined["class"].as_u64().filter(|_| up).map(|class| (class >> 2) as u8),
             ..FlowSeen::new(run.name(spec.direction), spec)
@@ -97,12 +107,12 @@ pub fn loaded(
                 stream,
                 place: Place::default(),
                 seen,
+                room,
             },
         );
     }
     let numbers: Vec<u16> = (0..specs.len()).map(number).collect();
     let failed = HostError::failed("starting load");
-    let interval = run.sample_interval(specs.len());
     link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
     let ways = |direction| specs.iter().any(|spec| spec.direction == direction);
     if ways(Direction::Up) && ways(Direction::Down) {
@@ -153,7 +163,11 @@ pub fn loaded(
                 why = StoppedBy::Peer;
                 break;
             }
-            hear(&mut flows, &told, offset);
+            if let Err(error) = hear(&mut flows, &told, offset) {
+                why = StoppedBy::Lost;
+                run.notes.push(error.to_string());
+                break;
+            }
         }
     }
     let to = sys::monotonic();
@@ -193,21 +207,30 @@ pub fn loaded(
 /// The far end stops what it sends, and says what it saw.
 fn ended(link: &mut Link, numbers: &[u16], flows: &mut HashMap<u16, Flow>, offset: Offset) -> Result<(), HostError> {
     link.say(&json!({ "do": "stop", "streams": numbers }))?;
+    let until = sys::monotonic() + PATIENCE;
     let mut open = numbers.len();
     while open > 0 {
-        let told = link.expect(&["stopped", "samples"])?;
+        let told = link.expect_until(&["stopped", "samples"], until)?;
         open -= usize::from(told["is"] == "stopped");
-        hear(flows, &told, offset);
+        hear(flows, &told, offset)?;
     }
     Ok(())
 }
 
 /// Something about a flow has come from the far end.
-fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) {
+fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<(), HostError> {
     let number = told["stream"].as_u64().and_then(|n| u16::try_from(n).ok());
     let Some(flow) = number.and_then(|n| flows.get_mut(&n)) else {
-        return;
+        return Ok(());
     };
+    let rows = told["rows"].as_array().map_or(0, Vec::len).max(1) as u64;
+    let Some(room) = flow.room.checked_sub(rows) else {
+        return Err(HostError::Broken(format!(
+            "the far end sends more samples of {} than were asked for",
+            flow.seen.id
+        )));
+    };
+    flow.room = room;
     let ours = |mut row: Row| {
         row.at = u64::try_from(i128::from(row.at) - offset.ns).unwrap_or(0);
         row
@@ -220,12 +243,13 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) {
         }
         Some("stopped") if sends => {
             flow.seen.rows.extend(Row::from_json(&told["row"]).map(ours));
-            flow.seen.mss = told["mss"].as_u64();
+            flow.seen.mss = told["mss"].as_u64().filter(|mss| *mss <= MOST_MSS);
             flow.seen.ecn = told["ecn"].as_bool();
         }
         Some("stopped") => flow.seen.received = told["moved"].as_u64(),
         _ => {}
     }
+    Ok(())
 }
 
 /// A loaded phase of datagrams, at the rate of `--pacing`: what was sent, and what the far end counted.
