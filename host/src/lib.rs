@@ -76,6 +76,7 @@ pub mod sys;
 pub mod terminal;
 pub mod traffic;
 pub mod tune;
+pub mod untrusted_input;
 pub mod wire;
 pub mod with;
 

@@ -14,6 +14,7 @@
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
+use narrows_host::untrusted_input::{lies_inside, read_text, MOST_TEXT_BYTES, MOST_TRACE_BYTES};
 use narrows_host::{
     doctor, latency, machine, measure, process, ready, serve, shell_command, sys, tune, with, HostError, Options,
     Progress,
@@ -115,19 +116,8 @@ fn text(file: Option<&str>) -> Result<String, String> {
                 .map(|_| text)
                 .map_err(|e| format!("stdin: {e}"))
         }
-        Some(file) => std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}")),
+        Some(file) => read_text(Path::new(file), MOST_TEXT_BYTES).map_err(|wrong| format!("{file}: {wrong}")),
     }
-}
-
-/// Does a file lie in the scenario's folder, or in one of `NARROWS_FILES_FROM`, wherever links lead?
-fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
-    let real = std::fs::canonicalize(file).map_err(|e| format!("cannot be read ({e})"))?;
-    let more = std::env::var_os("NARROWS_FILES_FROM").unwrap_or_default();
-    let mut folders = std::iter::once(Path::new(".").join(folder)).chain(std::env::split_paths(&more));
-    if folders.any(|folder| std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))) {
-        return Ok(());
-    }
-    Err("lies outside of the scenario's folder; copy it there, or allow its folder with --files-from".into())
 }
 
 fn run(asked: &Asked) -> Result<(), HostError> {
@@ -141,7 +131,7 @@ fn run(asked: &Asked) -> Result<(), HostError> {
         if !asked.built {
             lies_inside(folder, &file)?;
         }
-        std::fs::read_to_string(file).map_err(|e| format!("cannot be read ({e})"))
+        read_text(&file, MOST_TRACE_BYTES)
     };
     let tree = Tree::from_toml(&text, name).map_err(|e| wrong(e.to_string()))?;
     let scenario = Scenario::from_tree(&tree, name, Some(&text), &registry, &files);

@@ -1,6 +1,7 @@
 //! `narrows-host shell`: what `narrows shell` becomes. Options in, an exit code out.
 
 use crate::shell::{self, End, Program};
+use crate::untrusted_input::{lies_inside, read_text, MOST_TRACE_BYTES};
 use crate::{process, ready, Frame, HostError};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::value::{Entry, Node, Table, Value};
@@ -109,7 +110,11 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let name = asked.name.as_deref().unwrap_or("scenario");
     let registry = Registry::<Frame>::standard();
     let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-    let files = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| format!("cannot be read ({e})"));
+    let files = |file: &str| {
+        let file = folder.join(file);
+        lies_inside(folder, &file)?;
+        read_text(&file, MOST_TRACE_BYTES)
+    };
     let wrong = |e: narrows_core::scenario::error::Errors| HostError::Unlike(e.to_string());
     let mut tree = Tree::from_toml(&asked.toml, name).map_err(wrong)?;
     fill(&mut tree);

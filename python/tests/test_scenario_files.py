@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 
 import narrows as nw
 from narrows.cli import main
+from narrows.host.live import HOST
 
 SECRET = "root:$6$a-hash:19000:0:99999:7:::\n"
 RATES = "t_s,rate_mbit\n0,12\n1,6\n"
@@ -40,6 +43,25 @@ def test_a_scenario_reads_nothing_outside_of_its_folder(folders: tuple[Path, Pat
     assert done.exit_code == 2
     assert "lies outside of the scenario's folder" in done.output
     assert not any(word in done.output for word in ("root:", "a-hash", "19000"))
+
+
+def test_a_trace_that_is_no_regular_file_is_refused_by_every_reader(folders: tuple[Path, Path]) -> None:
+    own, other = folders
+    os.mkfifo(own / "pipe")
+    said = "not a regular file but a pipe"
+    file = scenario(own, "pipe")
+    for command in ("check", "run"):
+        done = CliRunner().invoke(main, [command, str(file)])
+        assert (done.exit_code, said in done.output.lower()) == (2, True), done.output
+    shell = ["shell", "--toml", file.read_text(), "--name", str(file), "--", "true"]
+    for words in (["run", str(file)], shell):
+        host = subprocess.run([HOST, *words], capture_output=True, text=True, check=False, timeout=30)
+        assert (host.returncode, said in host.stderr) == (2, True), host.stderr
+    # A shell reads nothing outside of the scenario's folder either.
+    text = scenario(own, str(other / "rates.csv")).read_text()
+    words = [HOST, "shell", "--toml", text, "--name", str(file), "--", "true"]
+    host = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    assert (host.returncode, "lies outside of the scenario's folder" in host.stderr) == (2, True), host.stderr
 
 
 def test_no_message_shows_what_is_in_a_file(folders: tuple[Path, Path]) -> None:

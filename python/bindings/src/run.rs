@@ -13,9 +13,10 @@ use narrows_core::scenario::value::Tree;
 use narrows_core::scenario::{Likeness, Scenario};
 use narrows_core::units::{parse_span, Rate, Span};
 use narrows_sim::{Options, Packet, Progress};
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyFileNotFoundError, PyKeyError, PyPermissionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -314,19 +315,27 @@ fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     Err("lies outside of the scenario's folder; copy it there, or allow its folder with --files-from".into())
 }
 
-/// The most that a file named in a scenario may hold.
-const MOST_BYTES: u64 = 100_000_000;
-
-/// The text of a file named in a scenario, or what is wrong with it.
+/// The text of a file named in a scenario, or what is wrong with it: read by the one guard of the package.
 fn read(file: &Path) -> Result<String, String> {
-    let size = std::fs::metadata(file).map_err(|e| plain(&e))?;
-    if !size.is_file() {
-        return Err("is not a file".into());
-    }
-    if size.len() > MOST_BYTES {
-        return Err(format!("has more than {} MB", MOST_BYTES / 1_000_000));
-    }
-    std::fs::read_to_string(file).map_err(|e| plain(&e))
+    Python::attach(|py| {
+        let read = || -> PyResult<Vec<u8>> {
+            let guard = PyModule::import(py, "narrows.storage.untrusted_input")?;
+            let bytes = guard.call_method1("read", (file, guard.getattr("MOST_TRACE_BYTES")?))?;
+            Ok(bytes.extract::<Cow<'_, [u8]>>()?.into_owned())
+        };
+        let bytes = read().map_err(|e| match e {
+            e if e.is_instance_of::<PyFileNotFoundError>(py) => "does not exist".into(),
+            e if e.is_instance_of::<PyPermissionError>(py) => "may not be read".into(),
+            e => {
+                let said = e
+                    .value(py)
+                    .getattr("strerror")
+                    .and_then(|said| said.extract::<String>());
+                said.map_or("cannot be read".into(), |said| format!("cannot be read ({said})"))
+            }
+        })?;
+        String::from_utf8(bytes).map_err(|_| "is not text".into())
+    })
 }
 
 /// What the system says, without its number.

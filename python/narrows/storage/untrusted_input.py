@@ -15,6 +15,9 @@ from os import PathLike
 MOST_TEXT_BYTES = 8 * 1024 * 1024
 """Size limit of a text that is written by hand: a scenario, a sweep, a configuration."""
 
+MOST_TRACE_BYTES = 100 * 1024 * 1024
+"""Size limit of a file that a scenario names, such as a trace."""
+
 MOST_DATA_BYTES = 512 * 1024 * 1024
 """Size limit of what programs write: measurements, latency results."""
 
