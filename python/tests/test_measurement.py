@@ -271,3 +271,9 @@ def test_flows_of_a_scenario_that_is_measured_are_said_to_be_left_out(tmp_path: 
         assert ("own flows were left out" in own_error(seen)) == said
     with pytest.raises(NarrowsError, match=r"write: narrows measure .* with --streams or --cc only"):
         run.simulated(str(file), {"duration": "3s"})
+
+
+def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
+    for most, said in ((300_000, "0.3 MB"), (2_500_000, "2.5 MB"), (2_000_000_000, "2000 MB")):
+        told = {"measurement": 1, "asked": {"max_data_bytes": most}, "data": {"stopped_by": "max_data"}}
+        assert f"(--max-data of {said})" in sentences(Measurement.of(told))[0]

@@ -46,7 +46,7 @@ def _ended(measured: Measurement) -> list[str]:
     """Why it is shorter than it was meant to be."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
     most = _tree(measured.json.get("asked")).get("max_data_bytes")
-    data = f" of {most / 1e6:.0f} MB" if isinstance(most, int | float) else ""
+    data = f" of {most / 1e6:g} MB" if isinstance(most, int | float) else ""
     why = {
         "user": "It was stopped",
         "max_data": f"It had moved all its data (--max-data{data})",
