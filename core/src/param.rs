@@ -224,7 +224,48 @@ pub fn no_check(_: &Params) -> Result<(), Refusal> {
 impl Param {
     /// The default value.
     pub fn default(&self) -> Value {
-        match &self.kind {
+        self.kind.default()
+    }
+}
+
+impl Kind {
+    /// What it takes, in a word.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Kind::Bool(_) => "bool",
+            Kind::Word(_) => "word",
+            Kind::Text(_) => "file",
+            Kind::Handle(_) => "class",
+            Kind::Rows(_) => "list",
+            Kind::Choice(_) => "queue",
+            Kind::Match => "match",
+            Kind::Count(..) => "count",
+            Kind::Number(..) => "number",
+            Kind::Span(..) => "time",
+            Kind::Bytes(..) => "bytes",
+            Kind::Rate(..) => "rate",
+            Kind::Packets(..) => "packets",
+            Kind::Probability(_) => "probability",
+            Kind::Sizes(..) => "list of bytes",
+            Kind::Rates(..) => "list of rates",
+        }
+    }
+    /// The least and the most, where there are such.
+    pub fn ends(&self) -> Option<(Value, Value)> {
+        Some(match self {
+            Kind::Count(_, a, b) => (Value::Count(*a), Value::Count(*b)),
+            Kind::Number(_, a, b) => (Value::Number(*a), Value::Number(*b)),
+            Kind::Span(_, a, b) => (Value::Span(*a), Value::Span(*b)),
+            Kind::Bytes(_, a, b) | Kind::Sizes(_, a, b) => (Value::Bytes(*a), Value::Bytes(*b)),
+            Kind::Rate(_, a, b) | Kind::Rates(_, a, b) => (Value::Rate(*a), Value::Rate(*b)),
+            Kind::Packets(_, a, b) => (Value::Packets(*a), Value::Packets(*b)),
+            Kind::Probability(_) => (Value::Number(0.0), Value::Number(1.0)),
+            _ => return None,
+        })
+    }
+    /// The default value.
+    pub fn default(&self) -> Value {
+        match self {
             Kind::Bool(b) => Value::Bool(*b),
             Kind::Count(d, ..) => Value::Count(*d),
             Kind::Number(d, ..) => Value::Number(*d),
@@ -261,6 +302,10 @@ impl Params {
     /// Replaces one value; the scenario parser has validated it.
     pub fn set(&mut self, name: &'static str, value: Value) {
         self.0.insert(name, value);
+    }
+    /// Takes one value out.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
     }
     /// All values by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {

@@ -330,6 +330,7 @@ fn several(rates_mbit: &[u64]) -> Path<Frame> {
         reverse: None,
         offload: false,
         nat: false,
+        keys: Default::default(),
     };
     Path::new(&spec, fifos, 1)
 }

@@ -169,16 +169,16 @@ fn the_defaults_in_the_table_are_the_parser_s() {
     let plain = good(&format!("{LEAST}[[probe]]\nkind = \"ping\"\n"));
     for k in KEYS
         .iter()
-        .filter(|k| k.built && k.default.starts_with(|c: char| c.is_ascii_digit()))
+        .filter(|k| k.built && k.default().starts_with(|c: char| c.is_ascii_digit()))
     {
-        let bare = k.takes == "count" || k.takes.starts_with("probability");
-        if k.default.contains(' ') {
+        let bare = k.takes() == "count" || k.takes().starts_with("probability");
+        if k.default().contains(' ') {
             continue;
         }
         let value = if bare {
-            k.default.to_string()
+            k.default().to_string()
         } else {
-            format!("\"{}\"", k.default)
+            format!("\"{}\"", k.default())
         };
         let line = format!("{} = {value}\n", k.name);
         let section = |name: &str| if k.section == name { line.as_str() } else { "" };

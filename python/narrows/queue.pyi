@@ -32,9 +32,6 @@ class Fifo(Choice):
 
     Source: Linux 6.12 bfifo, pfifo, pfifo_head_drop.
 
-    >>> Fifo(drop="tail").tree()
-    {'kind': 'fifo', 'drop': 'tail'}
-
     Attributes:
         drop: Which packet goes when the queue is full: the one that comes, or the oldest. One of
             `tail`, `head`, default tail (Linux 6.12 pfifo, pfifo_head_drop).
@@ -47,9 +44,6 @@ class Cake(Choice):
     """Shaper, tins by code point, fair queues for hosts and flows, each under COBALT.
 
     Source: Piece of CAKE (2018), Linux 6.12 cake.
-
-    >>> Cake(bandwidth="0bit").tree()
-    {'kind': 'cake', 'bandwidth': '0bit'}
 
     Attributes:
         bandwidth: Rate that it shapes to; 0: it does not, and the link behind it is the narrow
@@ -119,9 +113,6 @@ class Choke(Choice):
 
     Source: Pan, Prabhakar, Psounis 2000; Linux 6.12 choke.
 
-    >>> Choke(limit="1000p").tree()
-    {'kind': 'choke', 'limit': '1000p'}
-
     Attributes:
         limit: Packets that may wait, where the path has no buffer. Packets from 1p to 131072p,
             default 1000p (tc-choke(8); the default: a device's txqueuelen).
@@ -155,9 +146,6 @@ class Codel(Choice):
 
     Source: RFC 8289, Linux 6.12 codel.
 
-    >>> Codel(limit="1000p").tree()
-    {'kind': 'codel', 'limit': '1000p'}
-
     Attributes:
         limit: Packets that may wait, where the path has no buffer. Packets from 1p to 10000000p,
             default 1000p (Linux 6.12 codel).
@@ -182,9 +170,6 @@ class Drr(Choice):
 
     Source: Shreedhar and Varghese 1995, Linux 6.12 sch_drr.
 
-    >>> Drr(classes=1024).tree()
-    {'kind': 'drr', 'classes': 1024}
-
     Attributes:
         classes: Classes that flows are hashed to. From 1 to 65536, default 1024 (as many as
             fq_codel's; Linux has those that are made).
@@ -204,9 +189,6 @@ class DualPi2(Choice):
     else.
 
     Source: Linux 6.17 sch_dualpi2, RFC 9332.
-
-    >>> DualPi2(limit="10000p").tree()
-    {'kind': 'dualpi2', 'limit': '10000p'}
 
     Attributes:
         limit: Packets that may wait in both queues, where the path has no buffer. Packets from 1p
@@ -250,9 +232,6 @@ class Fq(Choice):
     """A queue for each flow, served in turn; paces flows.
 
     Source: Linux 6.12 sch_fq.
-
-    >>> Fq(limit="10000p").tree()
-    {'kind': 'fq', 'limit': '10000p'}
 
     Attributes:
         limit: Packets that a band may hold; the path's buffer takes its place. Packets from 1p to
@@ -310,9 +289,6 @@ class FqCodel(Choice):
 
     Source: RFC 8290, Linux 6.12 fq_codel.
 
-    >>> FqCodel(limit="10240p").tree()
-    {'kind': 'fq_codel', 'limit': '10240p'}
-
     Attributes:
         limit: Packets that may wait in all queues, where the path has no buffer. Packets from 1p
             to 10000000p, default 10240p (Linux 6.12 fq_codel).
@@ -354,9 +330,6 @@ class FqPie(Choice):
     """A queue for each flow, served in turn, each under PIE's law.
 
     Source: Linux 6.12 sch_fq_pie.
-
-    >>> FqPie(limit="10240p").tree()
-    {'kind': 'fq_pie', 'limit': '10240p'}
 
     Attributes:
         limit: Packets that may wait in all queues, where the path has no buffer. Packets from 1p
@@ -403,9 +376,6 @@ class Hhf(Choice):
     """Flows that send much wait behind those that do not.
 
     Source: Estan, Varghese 2002; Linux 6.12 hhf.
-
-    >>> Hhf(limit="1000p").tree()
-    {'kind': 'hhf', 'limit': '1000p'}
 
     Attributes:
         limit: Packets that may wait in both queues, where the path has no buffer. Packets from 1p
@@ -489,9 +459,6 @@ class Htb(Choice):
 
     Source: Linux 6.12 sch_htb, tc-htb(8).
 
-    >>> Htb(r2q=10).tree()
-    {'kind': 'htb', 'r2q': 10}
-
     Attributes:
         default: The class of packets that none matches; without one they leave at once, before all
             others. (Linux 6.12 sch_htb, tc-htb(8))
@@ -513,9 +480,6 @@ class PfifoFast(Choice):
 
     Source: Linux 6.12 pfifo_fast.
 
-    >>> PfifoFast(limit="1000p").tree()
-    {'kind': 'pfifo_fast', 'limit': '1000p'}
-
     Attributes:
         limit: Places of each band, where the path has no buffer. Packets from 1p to 4294967295p,
             default 1000p (Linux 6.12: a device's default txqueuelen).
@@ -528,9 +492,6 @@ class Pie(Choice):
     """Drops at random on entry, with a probability that follows the delay.
 
     Source: Linux 6.12 sch_pie, RFC 8033.
-
-    >>> Pie(limit="1000p").tree()
-    {'kind': 'pie', 'limit': '1000p'}
 
     Attributes:
         limit: Packets that may wait, where the path has no buffer. Packets from 1p to 4294967295p,
@@ -565,9 +526,6 @@ class Red(Choice):
     """Drops or marks at random by the average length of the queue.
 
     Source: Floyd, Jacobson 1993; Linux 6.12 red.
-
-    >>> Red(limit="1MB").tree()
-    {'kind': 'red', 'limit': '1MB'}
 
     Attributes:
         limit: Bytes that may wait, where the path has no buffer. Bytes from 1B to 1024GiB, default
@@ -614,9 +572,6 @@ class Sfb(Choice):
 
     Source: Feng, Kandlur, Saha, Shin 1999 and 2001; Linux 6.12 sfb.
 
-    >>> Sfb(limit="1000p").tree()
-    {'kind': 'sfb', 'limit': '1000p'}
-
     Attributes:
         limit: Packets that may wait, where the path has no buffer. Packets from 1p to 4294967295p,
             default 1000p (Linux 6.12 sfb: a device's txqueuelen).
@@ -653,9 +608,6 @@ class Sfq(Choice):
     """A short queue for each flow, served in turn; with redflowlimit each under RED.
 
     Source: McKenney 1990; Linux 6.12 sfq.
-
-    >>> Sfq(limit="127p").tree()
-    {'kind': 'sfq', 'limit': '127p'}
 
     Attributes:
         limit: Packets that may wait in all queues, where the path has no buffer. Packets from 2p
@@ -709,9 +661,6 @@ class Xcp(Choice):
     """First in, first out; tells flows under xcp by how much to change their windows.
 
     Source: Katabi, Handley, Rohrs 2002; draft-falk-xcp-spec-03.
-
-    >>> Xcp(alpha=0.4).tree()
-    {'kind': 'xcp', 'alpha': 0.4}
 
     Attributes:
         alpha: How much of the unused rate is given out per control interval; stable below 0.555.

@@ -60,7 +60,7 @@ def _class(table: Table) -> Iterator[str]:
     positional = table.section.positional if isinstance(table, Keys) else ""
     arguments = "frozen=True" if positional else "frozen=True, kw_only=True"
     yield from ["", f"@dataclass({arguments})", f"class {table.name}({table.base.__name__}):"]
-    first, *rest = table.doc().split("\n")
+    first, *rest = table.doc(example=False).split("\n")
     yield f'    """{first}'
     yield from (f"    {line}" if line else "" for line in rest)
     yield '    """'

@@ -5,7 +5,7 @@ use super::policer;
 use super::profile::Profile;
 use super::shape::Shaper;
 use super::trace::Trace;
-use crate::param::Choice;
+use crate::param::{Choice, Params};
 use crate::queue::Limit;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -24,6 +24,8 @@ pub struct PathSpec {
     pub offload: bool,
     /// Do the hosts at the far end share one address on the path, as behind a home's router?
     pub nat: bool,
+    /// Keys of the whole path without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// One narrow place, in one direction, and the propagation behind it.
@@ -55,6 +57,8 @@ pub struct HopSpec {
     pub jitter: Option<Choice>,
     /// What comes later than its turn: one of [`reorder::KINDS`](super::reorder::KINDS).
     pub reorder: Option<Choice>,
+    /// Keys without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// A rate that varies.
@@ -146,6 +150,7 @@ impl HopSpec {
             policer: None,
             jitter: None,
             reorder: None,
+            keys: Params::default(),
         }
     }
 }
@@ -158,6 +163,7 @@ impl From<HopSpec> for PathSpec {
             reverse: None,
             offload: false,
             nat: false,
+            keys: Params::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::parse::{missing, optional, section, sections, Known, DAY, FRAME, HOUR
 use super::read::{offers, within, Field, Section};
 use super::value::{Node, Value};
 use super::varying;
-use super::write::{choice_node, put, quote, Entries};
+use super::write::{choice_node, put, put_all, quote, Entries};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
 use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
 use crate::param::Params;
@@ -66,12 +66,15 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         }
         Some(offload)
     });
-    let nat = optional(s.field("nat"), false, |f| out.switch(&f));
+    let whole = keys::of("path").filter(|key| key.is_of_the_whole_path());
+    let plain = out.plain_of(&s, whole);
+    let (hops, reverse, offload, mut plain) = (hops?, reverse?, offload?, plain?);
     Some(PathSpec {
-        nat: nat?,
-        hops: hops?,
-        reverse: reverse?,
-        offload: offload?,
+        nat: plain.bool("nat"),
+        hops,
+        reverse,
+        offload,
+        keys: plain.rest(),
     })
 }
 
@@ -95,6 +98,7 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         Some(f) => out.quantity(&f, "ms", Span::us(1), HOUR),
         None => missing(out, s, "rtt", "rtt = \"40ms\""),
     };
+    let plain = out.plain_of(s, keys::of(if distant { "path.hop" } else { "path.reverse" }));
     let whole = rtt.unwrap_or(HOUR);
     let delay_forward = optional(
         s.field("delay_forward").filter(|_| distant),
@@ -156,6 +160,7 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         policer: policer?,
         jitter: jitter?,
         reorder: reorder?,
+        keys: plain?.rest(),
     })
 }
 
@@ -331,6 +336,7 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
             put(&mut e, name, choice_node(choice));
         }
     }
+    put_all(&mut e, &hop.keys);
     e
 }
 
@@ -382,6 +388,7 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
     if path.nat {
         put(&mut e, "nat", Node::bool(true));
     }
+    put_all(&mut e, &path.keys);
     Node::table(e)
 }
 

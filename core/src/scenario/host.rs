@@ -4,10 +4,12 @@ use super::error::{printable, show, Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
 use super::parse::{optional, Known};
 use super::read::{listed, within, Field, Section};
+use super::schema::Plain;
 use super::value::{Node, Value};
-use super::write::{choice_node, put, quote, Entries};
+use super::write::{choice_node, put, put_all, quote, Entries};
 use super::{hop, Buffer, Choice, Link};
 use crate::kernel::{Kernel, KERNELS};
+use crate::param::Params;
 use crate::queue::pfifo_fast;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
 use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span, UnitError};
@@ -52,6 +54,8 @@ pub struct HostSpec {
     pub notsent_lowat: Bytes,
     /// A receiving application runs up to so long after it was woken.
     pub read_latency: Span,
+    /// Keys without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// The sender's own interface: all flows and pings share it.
@@ -94,42 +98,16 @@ impl Nic {
 
 impl Default for HostSpec {
     fn default() -> HostSpec {
-        let config = Config::default();
-        HostSpec {
-            like: KERNELS[0].0.into(),
-            iw: config.iw,
-            hz: config.hz,
-            clock: config.clock,
-            pacing: config.pacing,
-            gso: config.gso,
-            autosize: config.autosize,
-            pacing_shift: config.pacing_shift,
-            ecn: EcnMode::default(),
-            slow_start_after_idle: config.slow_start_after_idle,
-            nic: None,
-            rmem_default: config.rmem_default,
-            rmem_max: config.rmem_max,
-            wmem_default: config.wmem_default,
-            wmem_max: config.wmem_max,
-            notsent_lowat: config.notsent_lowat,
-            read_latency: READ_LATENCY,
-        }
+        HostSpec::of(Plain::defaults("host"))
     }
 }
 
 /// The smallest and the largest buffer that a host may have.
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
-const MOST_UNSENT: Bytes = Bytes::new(1 << 32);
 const NIC_LEAST: Rate = Rate::bit(1000);
 const NIC_MOST: Rate = Rate::bit(10_000_000_000_000);
-/// What an idle Linux needs to run who was woken: some microseconds (`validation/evidence/reading.md`).
-const READ_LATENCY: Span = Span::us(10);
-/// Beyond it, that an ACK waits for the application would be seen.
-const MOST_READ_LATENCY: Span = Span::us(100);
 const MOST_RING: u64 = 65_536;
-/// With more a burst of any rate is two segments, with less a whole second.
-const MOST_SHIFT: u64 = 20;
 const GSO_LEAST: Bytes = Bytes::new(1514);
 const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
@@ -190,25 +168,37 @@ impl HostSpec {
         }
     }
 
+    /// With these plain keys, everything else as Linux has it.
+    fn of(mut plain: Plain) -> HostSpec {
+        let config = Config::default();
+        HostSpec {
+            like: KERNELS[0].0.into(),
+            iw: plain.count("iw"),
+            hz: plain.count("hz"),
+            clock: plain.word("clock", Clock::ALL, Clock::word),
+            pacing: plain.word("pacing", Pacing::ALL, Pacing::word),
+            gso: config.gso,
+            autosize: plain.bool("autosize"),
+            pacing_shift: plain.count("pacing_shift"),
+            ecn: EcnMode::default(),
+            slow_start_after_idle: plain.bool("slow_start_after_idle"),
+            nic: None,
+            rmem_default: config.rmem_default,
+            rmem_max: config.rmem_max,
+            wmem_default: config.wmem_default,
+            wmem_max: config.wmem_max,
+            notsent_lowat: plain.bytes("notsent_lowat"),
+            read_latency: plain.span("read_latency"),
+            keys: plain.rest(),
+        }
+    }
+
     /// Reads the section.
     pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<HostSpec> {
         let d = HostSpec::default();
         let like = optional(s.field("like"), d.like, |f| like(out, &f));
-        let iw = optional(s.field("iw"), d.iw, |f| count(out, &f, 1));
-        let hz = optional(s.field("hz"), d.hz, |f| count(out, &f, 100));
-        let clock = optional(s.field("clock"), d.clock, |f| {
-            let word = out.word(&f, &Clock::ALL.map(Clock::word), Clock::Us.word())?;
-            Clock::ALL.into_iter().find(|c| c.word() == word)
-        });
-        let pacing = optional(s.field("pacing"), d.pacing, |f| {
-            let word = out.word(&f, &Pacing::ALL.map(Pacing::word), Pacing::Auto.word())?;
-            Pacing::ALL.into_iter().find(|p| p.word() == word)
-        });
+        let plain = out.plain(s);
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
-        let autosize = optional(s.field("autosize"), d.autosize, |f| out.switch(&f));
-        let pacing_shift = optional(s.field("pacing_shift"), d.pacing_shift, |f| {
-            out.count(&f, 1, MOST_SHIFT).map(|n| n as u32)
-        });
         let ecn = optional(s.field("ecn"), d.ecn, |f| {
             // The sysctl's numbers, and what is either so or not.
             let meant = match f.entry.node.value {
@@ -219,37 +209,20 @@ impl HostSpec {
             let word = out.word(&f, &EcnMode::ALL.map(EcnMode::word), meant.word())?;
             EcnMode::ALL.into_iter().find(|e| e.word() == word)
         });
-        let slow_start_after_idle = optional(s.field("slow_start_after_idle"), d.slow_start_after_idle, |f| {
-            out.switch(&f)
-        });
         let nic = nic(out, s, known);
         let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
         let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
-        let notsent_lowat = optional(s.field("notsent_lowat"), d.notsent_lowat, |f| {
-            out.quantity(&f, "B", Bytes::new(1), MOST_UNSENT)
-        });
-        let read_latency = optional(s.field("read_latency"), d.read_latency, |f| {
-            out.quantity(&f, "us", Span::ZERO, MOST_READ_LATENCY)
-        });
         let ((rmem_default, rmem_max), (wmem_default, wmem_max)) = (rmem?, wmem?);
         Some(HostSpec {
             like: like?,
-            iw: iw?,
-            hz: hz?,
-            clock: clock?,
-            pacing: pacing?,
             gso: gso?,
-            autosize: autosize?,
-            pacing_shift: pacing_shift?,
             ecn: ecn?,
-            slow_start_after_idle: slow_start_after_idle?,
             nic: nic?,
             rmem_default,
             rmem_max,
             wmem_default,
             wmem_max,
-            notsent_lowat: notsent_lowat?,
-            read_latency: read_latency?,
+            ..HostSpec::of(plain?)
         })
     }
 
@@ -297,13 +270,9 @@ impl HostSpec {
         );
         put(&mut e, "notsent_lowat", Node::string(format_bytes(self.notsent_lowat)));
         put(&mut e, "read_latency", Node::string(format_span(self.read_latency)));
+        put_all(&mut e, &self.keys);
         Node::table(e)
     }
-}
-
-/// A count up to a thousand.
-fn count(out: &mut Collector<'_>, f: &Field<'_>, least: u64) -> Option<u32> {
-    out.count(f, least, 1000).map(|n| n as u32)
 }
 
 /// The interface: `nic` is its rate, and the other keys mean nothing without it.

@@ -9,7 +9,7 @@ use crate::cc::CcKind;
 use crate::kernel::Rule;
 use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
 use crate::packet::Packet;
-use crate::param::{Kind, Param, Value};
+use crate::param::{Kind, Param};
 use crate::registry::{linux, measurement, Registry, RULES};
 use alloc::format;
 use alloc::string::String;
@@ -109,9 +109,9 @@ fn key(k: &Key) -> Node {
     table(&[
         ("section", Node::string(k.section)),
         ("name", Node::string(k.name)),
-        ("takes", Node::string(k.takes)),
-        ("default", Node::string(k.default)),
-        ("range", Node::string(k.range)),
+        ("takes", Node::string(k.takes())),
+        ("default", Node::string(k.default())),
+        ("range", Node::string(k.range())),
         ("help", Node::string(k.help)),
         ("supported", Node::bool(k.built)),
         (
@@ -202,31 +202,12 @@ fn kind(name: &str, help: &str, source: &str, params: &[Param]) -> Node {
 }
 
 fn param(p: &Param) -> Node {
-    let range = |name: &'static str, least: Value, most: Value| (name, Some((least, most)));
-    let (kind, ends) = match &p.kind {
-        Kind::Bool(_) => ("bool", None),
-        Kind::Word(_) => ("word", None),
-        Kind::Text(_) => ("file", None),
-        Kind::Handle(_) => ("class", None),
-        Kind::Rows(_) => ("list", None),
-        Kind::Choice(_) => ("queue", None),
-        Kind::Match => ("match", None),
-        Kind::Count(_, a, b) => range("count", Value::Count(*a), Value::Count(*b)),
-        Kind::Number(_, a, b) => range("number", Value::Number(*a), Value::Number(*b)),
-        Kind::Span(_, a, b) => range("time", Value::Span(*a), Value::Span(*b)),
-        Kind::Bytes(_, a, b) => range("bytes", Value::Bytes(*a), Value::Bytes(*b)),
-        Kind::Rate(_, a, b) => range("rate", Value::Rate(*a), Value::Rate(*b)),
-        Kind::Packets(_, a, b) => range("packets", Value::Packets(*a), Value::Packets(*b)),
-        Kind::Probability(_) => range("probability", Value::Number(0.0), Value::Number(1.0)),
-        Kind::Sizes(_, a, b) => range("list of bytes", Value::Bytes(*a), Value::Bytes(*b)),
-        Kind::Rates(_, a, b) => range("list of rates", Value::Rate(*a), Value::Rate(*b)),
-    };
     let mut entries: Vec<(String, Node)> = alloc::vec![
         ("name".into(), Node::string(p.name)),
-        ("kind".into(), Node::string(kind)),
+        ("kind".into(), Node::string(p.kind.what())),
         ("default".into(), param_node(&p.default())),
     ];
-    if let Some((least, most)) = ends {
+    if let Some((least, most)) = p.kind.ends() {
         entries.push(("min".into(), param_node(&least)));
         entries.push(("max".into(), param_node(&most)));
     }

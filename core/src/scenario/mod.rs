@@ -12,6 +12,7 @@
 //! | `nested` | lists of tables, models and flows inside of a model's parameters |
 //! | `read` | one value: its type, unit and range, and what to write instead |
 //! | [`keys`] | every key, its default, range and help |
+//! | `schema` | what a row of them is, and how plain ones are read |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
 //! | `notices` | what it says that its writer may not mean |
 //! | `work` | what a flow's application does |
@@ -39,6 +40,7 @@ mod nested;
 mod notices;
 mod parse;
 mod read;
+mod schema;
 pub mod value;
 mod varying;
 mod wifi;
@@ -56,6 +58,7 @@ pub use crate::net::spec::{Buffer, HopSpec, Link, PathSpec, TraceFile, Varying};
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;
 
+use crate::param::Params;
 use crate::tcp::EcnEnds;
 use crate::units::{Bytes, Span};
 use crate::workload;
@@ -85,6 +88,8 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// What is measured beside the flows.
     pub probes: Vec<ProbeSpec>,
+    /// Keys of the top level without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// One flow.
@@ -116,6 +121,8 @@ pub struct FlowSpec {
     pub station: Option<u8>,
     /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one it sends all it can.
     pub workload: Option<Choice>,
+    /// Keys without a place of their own, under their names.
+    pub keys: Params,
 }
 
 impl FlowSpec {
@@ -149,6 +156,8 @@ pub struct ProbeSpec {
     pub host: u8,
     /// The station that answers, where there is a medium.
     pub station: Option<u8>,
+    /// Keys without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// Kinds of probes.

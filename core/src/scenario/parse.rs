@@ -131,6 +131,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         }
         Some(warmup)
     });
+    let plain = out.plain(&top);
     let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
     let wifi = wifi::read(out, &top, known);
     let mut path = match &wifi {
@@ -194,6 +195,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         host: host?,
         flows: flows?,
         probes: probes?,
+        keys: plain?.rest(),
     })
 }
 
@@ -515,7 +517,7 @@ fn flow(
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_FLOWS));
-    let rtt = optional(s.field("rtt"), Span::ZERO, |f| out.quantity(&f, "ms", Span::ZERO, HOUR));
+    let plain = out.plain(s);
     let start = optional(s.field("start"), Span::ZERO, |f| {
         let start = out.quantity(&f, "s", Span::ZERO, DAY)?;
         if start >= end {
@@ -604,10 +606,11 @@ fn flow(
         }
         Some(Some(id.to_string()))
     });
+    let mut plain = plain?;
     let flow = FlowSpec {
         id: String::new(),
         cc: cc?,
-        rtt: rtt?,
+        rtt: plain.span("rtt"),
         start: start?,
         stop: stop?,
         restart: restart?,
@@ -618,6 +621,7 @@ fn flow(
         size: size?,
         station: None,
         workload: workload?,
+        keys: plain.rest(),
     };
     Some((flow, count?, named?))
 }
@@ -652,19 +656,20 @@ fn probes(out: &mut Collector<'_>, top: &Section<'_>, wifi: Option<&Written>) ->
                 }),
                 None => missing(out, s, "kind", "kind = \"ping\""),
             };
-            let interval = optional(s.field("interval"), Span::ms(20), |f| {
-                out.quantity(&f, "ms", Span::us(100), HOUR)
-            });
+            let plain = out.plain(s);
             let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
             let host = far_host(out, s, wifi.is_some());
             let stations = wifi::stations(out, s, wifi)?.into_iter();
-            let (kind, interval, dscp, host) = (kind?, interval?, dscp?, host?);
+            let (kind, mut plain, dscp, host) = (kind?, plain?, dscp?, host?);
+            let interval = plain.span("interval");
+            let keys = plain.rest();
             let probe = |station| ProbeSpec {
                 kind,
                 interval,
                 dscp,
                 host,
                 station,
+                keys: keys.clone(),
             };
             Some(stations.map(probe).collect())
         })

@@ -331,10 +331,6 @@ impl Collector<'_> {
     pub fn count(&mut self, f: &Field<'_>, least: u64, most: u64) -> Option<u64> {
         self.keep(f, count(f.node(), least, most))
     }
-    /// A probability.
-    pub fn probability(&mut self, f: &Field<'_>) -> Option<f64> {
-        self.keep(f, probability(f.node()))
-    }
     /// `true` or `false`.
     pub fn switch(&mut self, f: &Field<'_>) -> Option<bool> {
         let read = match f.node().value {
@@ -409,7 +405,7 @@ impl Collector<'_> {
                     let is_section = matches!(entry.node.value, Value::Table(_) | Value::Array(_));
                     if let Some(home) = keys::KEYS
                         .iter()
-                        .filter(|k| !inline && (is_section || !k.takes.contains("section")))
+                        .filter(|k| !inline && (is_section || !k.takes().contains("section")))
                         .find(|k| k.built && k.name == entry.key)
                     {
                         let line = format!("{} = {}", entry.key, show(&entry.node.value));
@@ -674,7 +670,7 @@ impl Collector<'_> {
     }
 
     /// One parameter against its row of the table.
-    fn param(&mut self, f: &Field<'_>, p: &Param, known: &[Offer]) -> Option<param::Value> {
+    pub fn param(&mut self, f: &Field<'_>, p: &Param, known: &[Offer]) -> Option<param::Value> {
         let node = f.node();
         let read = match &p.kind {
             Kind::Bool(default) => match node.value {

@@ -1,10 +1,10 @@
 //! The section `[wifi]`, which takes the place of `[path]`: an access point and its stations, read and written back.
 
 use super::error::{Collector, Fix};
-use super::parse::{missing, optional, section, sections, Known, HOUR};
+use super::parse::{missing, optional, section, sections, Known};
 use super::read::{Field, Section};
 use super::value::Node;
-use super::write::{choice_node, put, quote, Entries};
+use super::write::{choice_node, put, put_all, quote, Entries};
 use super::{Choice, Speed, StationSpec, WifiSpec};
 use crate::net::wifi::ampdu::{Limits, WINDOW};
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
@@ -110,6 +110,7 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         return None;
     }
     let limits = limits(out, &s);
+    let keys = out.plain(&s);
     let stations = sections(out, &s, "wifi.station");
     let mut wifi = WifiSpec {
         standard: standard?,
@@ -121,6 +122,7 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         driver: driver?,
         limits: limits?,
         stations: Vec::new(),
+        keys: keys?.rest(),
     };
     if wifi.standard == Standard::N && wifi.width == Width::W80 {
         if let Some(f) = s.field("width") {
@@ -245,18 +247,17 @@ fn station(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<
     let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_STATIONS as u64));
     let speed = speed(out, s, wifi);
     let snr = snr(out, s);
-    let error = optional(s.field("error"), 0.0, |f| out.probability(&f));
-    let rtt = optional(s.field("rtt"), Span::ms(2), |f| {
-        out.quantity(&f, "ms", Span::ZERO, HOUR)
-    });
+    let plain = out.plain(s);
+    let (name, speed, snr_db, count, mut plain) = (name?, speed?, snr?, count?, plain?);
     let station = StationSpec {
-        name: name?,
-        speed: speed?,
-        snr_db: snr?,
-        error: error?,
-        rtt: rtt?,
+        name,
+        speed,
+        snr_db,
+        error: plain.number("error"),
+        rtt: plain.span("rtt"),
+        keys: plain.rest(),
     };
-    Some((station, count?))
+    Some((station, count))
 }
 
 /// `rate_control` and `snr`: the signal of a station whose rates are chosen.
@@ -382,8 +383,10 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
             put(&mut e, "error", Node::float(station.error));
         }
         put(&mut e, "rtt", Node::string(format_span(station.rtt)));
+        put_all(&mut e, &station.keys);
         Node::table(e)
     });
     put(&mut e, "station", Node::array(stations.collect()));
+    put_all(&mut e, &wifi.keys);
     Node::table(e)
 }

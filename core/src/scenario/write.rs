@@ -7,7 +7,7 @@ use super::nested;
 use super::value::{Node, Table, Tree, Value};
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario};
-use crate::param;
+use crate::param::{self, Params};
 use crate::tcp::EcnEnds;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
@@ -20,6 +20,12 @@ pub(super) fn put(entries: &mut Entries, key: &str, node: Node) {
     entries.push((key.into(), node));
 }
 
+/// Keys without a place of their own.
+pub(super) fn put_all(entries: &mut Entries, keys: &Params) {
+    keys.iter()
+        .for_each(|(name, value)| put(entries, name, param_node(value)));
+}
+
 impl Scenario {
     /// As the tree from which the parser makes the same scenario. Flows are written one by one, with their ids.
     pub fn to_tree(&self) -> Tree {
@@ -29,6 +35,7 @@ impl Scenario {
         put(&mut top, "warmup", Node::string(format_span(self.warmup)));
         put(&mut top, "seed", Node::integer(self.seed));
         put(&mut top, "start_jitter", Node::string(format_span(self.start_jitter)));
+        put_all(&mut top, &self.keys);
         match &self.wifi {
             Some(wifi) => put(&mut top, "wifi", wifi::node(wifi)),
             None => put(&mut top, "path", path_node(&self.path)),
@@ -53,6 +60,7 @@ impl Scenario {
                     put(&mut e, "host", Node::integer(p.host));
                 }
                 self.put_station(&mut e, p.station);
+                put_all(&mut e, &p.keys);
                 Node::table(e)
             });
             put(&mut top, "probe", Node::array(probes.collect()));
@@ -71,6 +79,7 @@ impl Scenario {
     fn flow_node(&self, flow: &FlowSpec) -> Node {
         let mut e = flow_entries(flow);
         self.put_station(&mut e, flow.station);
+        put_all(&mut e, &flow.keys);
         Node::table(e)
     }
 

@@ -143,9 +143,10 @@ class Table:
         words = ", ".join(f"{name}={_literal(value)}" for name, value in given.items())
         return ["", f">>> {self.name}({words}).tree()", _literal({"kind": self.kind} | given)]
 
-    def doc(self) -> str:
+    def doc(self, *, example: bool = True) -> str:
         """The docstring."""
-        lines = [*_wrapped(sentence(self.help)), "", *_wrapped(f"Source: {self.source}."), *self.example()]
+        lines = [*_wrapped(sentence(self.help)), "", *_wrapped(f"Source: {self.source}.")]
+        lines += self.example() if example else []
         if self.params:
             lines += ["", "Attributes:"]
             for param in self.ordered():
@@ -226,10 +227,10 @@ class Keys(Table):
             given = "Sequence[Mapping[str, str]]" if takes.startswith("list of") else "Element"
         return given if param["name"] in self.required else f"{given} | None"
 
-    def doc(self) -> str:
+    def doc(self, *, example: bool = True) -> str:
         """The docstring."""
-        example = ["", *self.section.example] if self.section.example else []
-        return "\n".join([*_wrapped(self.help), *example, *attributes(self.ordered())])
+        shown = ["", *self.section.example] if example and self.section.example else []
+        return "\n".join([*_wrapped(self.help), *shown, *attributes(self.ordered())])
 
     def made(self, module: str) -> type:
         """The class; what is positional comes first."""

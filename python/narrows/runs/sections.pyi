@@ -39,9 +39,6 @@ class Settings(Part):
 class Hop(Part):
     """One narrow place in one direction, and the propagation behind it.
 
-    >>> Hop(rate='5Mbit', queue='fq_codel').rate
-    '5Mbit'
-
     Attributes:
         rate: Of the bottleneck. Rate; 1bit to 10Tbit (default: required).
         rtt: Two-way propagation. Time; 1us to 1h (default: required).
@@ -95,10 +92,6 @@ class Hop(Part):
 class Path(Hop):
     """Everything between the two hosts: one hop with the keys of `Hop`, or several.
 
-    >>> up = Hop(rate='5Mbit', queue='fq_codel')
-    >>> Path(rate='100Mbit', rtt='20ms', reverse=up).tree()['reverse']
-    {'rate': '5Mbit', 'queue': 'fq_codel'}
-
     Attributes:
         offload: Super-packets cross the path whole, as between machines with TSO and GRO: queue,
             loss and receiver see one packet. Switch; true, false; with serial and htb only
@@ -121,9 +114,6 @@ class Path(Hop):
 @dataclass(frozen=True, kw_only=True)
 class Station(Part):
     """One station of a Wi-Fi, or `count` equal ones.
-
-    >>> Station(name='far', rate='1Mbit', error='10%').mcs is None
-    True
 
     Attributes:
         name: Its name; with a count, followed by 0, 1, 2 …. Text; up to 64 letters, digits, _ -
@@ -157,9 +147,6 @@ class Station(Part):
 class Wifi(Part):
     """An access point and its stations, in the place of a path.
 
-    >>> Wifi(stack='before', station=[Station(name='near', mcs=15)]).stack
-    'before'
-
     Attributes:
         station: Who is on the medium. List of sections; up to 250 (default: at least one).
         standard: 802.11n or 802.11ac. Word; n, ac (default: n).
@@ -190,11 +177,6 @@ class Wifi(Part):
 @dataclass(frozen=True)
 class Flow(Part):
     """One sender, or `count` equal ones.
-
-    >>> Flow('cubic', start='2s', size='1MB').size
-    '1MB'
-    >>> Flow(workload={'kind': 'web', 'fetch': 'sequential'}).cc is None
-    True
 
     Attributes:
         cc: Its congestion control. Name or { kind, parameters } (default: required; with a
@@ -244,9 +226,6 @@ class Flow(Part):
 class Ping(Part):
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
-    >>> Ping(interval='20ms').tree()
-    {'kind': 'ping', 'interval': '20ms'}
-
     Attributes:
         host: Which host at the far end answers. Count; 1 to 63; with a path (default: one for all
             that do not say).
@@ -265,9 +244,6 @@ class Ping(Part):
 @dataclass(frozen=True, kw_only=True)
 class Host(Part):
     """Both ends of every flow; Linux 6.12 with its default sysctls unless told otherwise.
-
-    >>> Host(iw=4, rmem='128kB…6MB').iw
-    4
 
     Attributes:
         like: Whose rules it follows: what a later release does otherwise it does not. Word;

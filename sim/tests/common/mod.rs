@@ -43,6 +43,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         size: None,
         station: None,
         workload: None,
+        keys: Params::default(),
     }
 }
 
@@ -53,6 +54,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
         dscp: 0,
         host: 0,
         station: None,
+        keys: Params::default(),
     }
 }
 
@@ -72,6 +74,7 @@ pub fn scenario(duration: Span) -> Scenario {
         host: HostSpec::default(),
         flows: Vec::new(),
         probes: Vec::new(),
+        keys: Params::default(),
     }
 }
 

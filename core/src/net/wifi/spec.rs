@@ -4,7 +4,7 @@ use super::ampdu::Limits;
 use super::phy::{Band, Phy, Standard, Width};
 use super::{Link, Peer, Stack};
 use crate::net::spec::{HopSpec, PathSpec};
-use crate::param::Choice;
+use crate::param::{Choice, Params};
 use crate::units::{Bytes, Rate, Span};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,6 +30,8 @@ pub struct WifiSpec {
     pub limits: Limits,
     /// `count` has been expanded; at least one.
     pub stations: Vec<StationSpec>,
+    /// Keys without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// One station.
@@ -45,6 +47,8 @@ pub struct StationSpec {
     pub error: f64,
     /// Two-way distance between the access point and the other end of its flows.
     pub rtt: Span,
+    /// Keys without a place of their own, under their names.
+    pub keys: Params,
 }
 
 /// How fast a station is spoken to.
