@@ -30,6 +30,17 @@ def names(of: str) -> list[str]:
     return [row["name"] for row in table(of)]
 
 
+def shipped(of: str, name: str, param: str) -> list[str]:
+    """The texts that come with narrows for a parameter that takes a file.
+
+    >>> shipped("cc", "remy", "tree")
+    ['small']
+    """
+    params = next(row["params"] for row in table(of) if row["name"] == name)
+    words: list[str] = next(row["words"] for row in params if row["name"] == param)
+    return words[:-1]
+
+
 @cache
 def paced() -> frozenset[str]:
     """The congestion controls that ask for pacing.

@@ -92,8 +92,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows advise measured.json --as receiver --for pages,calls --report advice.html
     """
-    from narrows import _core  # noqa: PLC0415
     from narrows import advise as library  # noqa: PLC0415
+    from narrows import registry  # noqa: PLC0415
     from narrows.advise.render import show  # noqa: PLC0415
     from narrows.render.progress import ProgressBar  # noqa: PLC0415
     from narrows.render.terminal import console  # noqa: PLC0415
@@ -115,7 +115,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
             given, role, cares = _ask(given, role, cares)
         place = _stated(given)
     has = library.kernel(told)
-    known = [kind["name"] for kind in json.loads(_core.list_json())["cc"]]
+    known = registry.names("cc")
     if now is not None and now not in known:
         raise NarrowsError(
             f"no congestion control is called `{now}`; known: {', '.join(known)}\n    write: --now cubic"

@@ -31,7 +31,7 @@ from pathlib import Path as FilePath
 from statistics import median
 from typing import Any
 
-from narrows import _core
+from narrows import registry
 from narrows.errors import NarrowsError
 from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement, short
 from narrows.measure.simulated import Plan
@@ -379,7 +379,7 @@ def _plan(measured: Measurement, way: Direction, seen: Signs) -> Plan:
     """The load as it was, to be put on guesses."""
     flows = _flows(measured, way, seen)
     told = Counter(f.cc for f in flows if f.cc)
-    known = {kind["name"] for kind in json.loads(_core.list_json())["cc"]}
+    known = registry.names("cc")
     cc = next((cc for cc, _ in told.most_common() if cc in known), "cubic")
     steps = [b - a for f in flows for a, b in _pairs(f.columns.get("t_s", [])) if b > a]
     sent = [t for train in measured.pings for t, _ in train.rtts() if seen.span[0] <= t < seen.span[1]]

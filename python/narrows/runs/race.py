@@ -12,7 +12,6 @@ itself from run to run where starts differ by a round trip, and by 24 % where th
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,7 +20,7 @@ from os import PathLike
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from narrows import _core
+from narrows import _core, registry
 from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
 from narrows.render import tables
@@ -146,7 +145,7 @@ def race(
         NarrowsError: If there is no such congestion control, or if there are no seeds.
         ScenarioError: If the path is not right.
     """
-    kinds = {kind["name"]: kind for kind in json.loads(_core.list_json())["cc"]}
+    kinds = {kind["name"]: kind for kind in registry.table("cc")}
     unknown = [name for name in only or () if name not in kinds]
     if unknown:
         raise NarrowsError(f"no congestion control is called `{unknown[0]}`; known: {', '.join(kinds)}")

@@ -13,7 +13,7 @@ from os.path import isfile
 from pathlib import Path as FilePath
 from typing import Any, cast
 
-from narrows import _core
+from narrows import _core, registry
 from narrows.errors import NarrowsError, reason
 from narrows.runs import schema
 from narrows.runs.choice import Chosen
@@ -104,10 +104,7 @@ def _flow(tree: Tree, folder: FilePath) -> Flow:
 
 def _is_file(tree: str | None) -> bool:
     """Neither the text itself nor one that comes with narrows."""
-    return tree is not None and "\n" not in tree and tree not in _SHIPPED_TREES
-
-
-_SHIPPED_TREES = ("small",)
+    return tree is not None and "\n" not in tree and tree not in registry.shipped("cc", "remy", "tree")
 
 
 def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from narrows import _core
+from narrows import _core, registry
 from narrows.errors import NarrowsError
 from narrows.render import words
 from narrows.runs.run import Run, run
@@ -31,8 +30,7 @@ def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], l
         NarrowsError: If this version lacks what the lesson is about.
     """
     lesson = LESSONS[topic]
-    known = [kind["name"] for kind in json.loads(_core.list_json())["queue"]]
-    if lesson.needs is not None and lesson.needs not in known:
+    if lesson.needs is not None and lesson.needs not in registry.names("queue"):
         raise NarrowsError(f"explain {topic}: this version has no queue discipline `{lesson.needs}` to show it with")
     runs = []
     for name, toml in lesson.scenarios.items():
