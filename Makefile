@@ -147,8 +147,17 @@ tsan: ## Tests of narrows-host under ThreadSanitizer; needs nightly Rust with ru
 	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
 	else echo 'tsan: skipped: it needs rust-src (rustup component add rust-src --toolchain nightly)'; fi
 
+# A copy without history, so that a patch cannot reach the checkout.
+ADDED := $(TARGET)/additions
+additions: ## The sample patches of CONTRIBUTING.md: do they compile?
+	rm -rf $(ADDED) && mkdir -p $(ADDED)
+	git ls-files -z Cargo.toml Cargo.lock core sim host bench python/bindings | xargs -0 cp --parents -t $(ADDED)
+	for patch in python/tests/patches/*.patch; do \
+	  (cd $(ADDED) && GIT_CEILING_DIRECTORIES=$(TARGET) git apply $(CURDIR)/$$patch) || exit 1; done
+	cd $(ADDED) && cargo check --quiet --locked --package narrows-sim --target-dir $(TARGET)/additions-check
+
 NIGHTLY_FUZZ_SECONDS ?= 3600
-nightly: setup ## Checks that take too long for every commit: an hour of fuzzing, the sanitizers; writes validation/nightly.txt
+nightly: setup ## Checks that take too long for every commit: sample patches, an hour of fuzzing, sanitizers; writes validation/nightly.txt
 	.ci/nightly $(NIGHTLY_FUZZ_SECONDS)
 
 lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/requirements*.txt name; needs uv
@@ -195,4 +204,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test test-physical lint lint-web validate reproduce fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo ray learn web test test-physical lint lint-web validate reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
