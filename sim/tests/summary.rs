@@ -29,7 +29,58 @@ fn used(run: &Run) -> [f64; 2] {
     ]
 }
 
+/// The same as a share of what could arrive: what was in transmission when the interval began arrives in it as a whole.
+fn arrived(run: &Run) -> [f64; 2] {
+    let path = path_figures(&run.scenario);
+    let [down, up] = used(run);
+    [
+        down * path.capacity_mbit / path.arriving_mbit,
+        up * path.reverse_mbit.unwrap_or(0.0) / path.reverse_arriving_mbit.unwrap_or(1.0),
+    ]
+}
+
 const PATH: &str = "[path]\nrate = \"50Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\n";
+
+/// A flow that fills its path, seen over `packets` times of a full packet.
+fn short(mbit: u64, rtt_ms: u64, packets: u64, more: &str, flows: &str) -> Run {
+    let packet_ns = 1514 * 8 * 1000 / mbit;
+    // A fifth of a packet's time more than so many packets take, from another time of a packet on each.
+    let warmup = rtt_ms * 20_000_000 + packets * packet_ns / 10;
+    let last = packets * packet_ns + packet_ns / 5;
+    run(&format!(
+        "duration = \"{}ns\"\nwarmup = \"{warmup}ns\"\n\
+         [path]\nrate = \"{mbit}Mbit\"\nrtt = \"{rtt_ms}ms\"\nbuffer = \"2bdp\"\n{more}{flows}",
+        warmup + last
+    ))
+}
+
+/// Goodput is payload that arrived: of two packet times that of three packets, which is more than the rate of the path.
+/// It is never more than what can arrive.
+#[test]
+fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
+    let most = (1..22).map(|packets| {
+        let run = short(20, 10, packets, "", "[[flow]]\ncc = \"cubic\"\n");
+        assert!(arrived(&run)[0] <= 1.0, "{packets}: {:?}", arrived(&run));
+        assert!(run.notices.iter().any(|notice| notice.contains("summary interval")));
+        used(&run)[0]
+    });
+    let most = most.fold(0.0, f64::max);
+    assert!(most > 1.0, "of the rate alone: {most}");
+}
+
+/// Where delays vary a run says so, if its interval is short beside that.
+#[test]
+fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
+    let told = |duration: &str, more: &str, flow: &str| {
+        let run = run(&format!(
+            "duration = \"{duration}\"\nwarmup = \"100ms\"\n{PATH}{more}[[flow]]\ncc = \"reno\"\n{flow}"
+        ));
+        run.notices.iter().filter(|notice| notice.contains("varies by up to")).count()
+    };
+    assert_eq!((told("1s", "", ""), told("1s", "jitter = \"50ms\"\n", "")), (0, 1));
+    assert_eq!(told("20s", "jitter = \"50ms\"\n", ""), 0);
+    assert_eq!(told("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"), 1);
+}
 
 /// Each is alone on the path for ten of thirty seconds: a third of the path each, not all of it each.
 #[test]
@@ -88,9 +139,28 @@ fn a_constant_rate_has_no_part_in_fairness() {
     let stream = "workload = { kind = \"udp\", rate = \"1Mbit\" }\n";
     let text = format!("duration = \"20s\"\n{PATH}[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\n{stream}");
     let run = run(&text);
-    let Fairness { jain, by_cc } = &run.fairness;
+    let Fairness { jain, by_cc, .. } = &run.fairness;
     assert_eq!(*jain, by_cc["reno"].jain);
     assert!((by_cc["udp"].goodput_mbit - 1.0).abs() < 0.1);
+}
+
+/// Flows of both directions share no bottleneck: Jain's index is of those of each.
+#[test]
+fn fairness_is_of_each_direction() {
+    let flows = "[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\ncc = \"cubic\"\ncount = 2\ndirection = \"up\"\n";
+    let run = run(&format!(
+        "duration = \"20s\"\n{PATH}[path.reverse]\nrate = \"5Mbit\"\n{flows}"
+    ));
+    let Fairness {
+        jain,
+        by_cc,
+        by_direction,
+    } = &run.fairness;
+    assert_eq!(
+        (&by_direction["down"], &by_direction["up"]),
+        (&by_cc["reno"], &by_cc["cubic"])
+    );
+    assert!(by_direction.values().all(|of| of.flows == 2 && of.jain > *jain));
 }
 
 /// A run of a twentieth of a second is watched every half of a millisecond.
@@ -206,5 +276,27 @@ proptest! {
         let text = text(mbit, rtt_ms, bdp, ms, warmup, place, &senders);
         let used = used(&run(&text));
         prop_assert!(used.iter().all(|share| *share <= 1.0), "{used:?}\n{text}");
+    }
+
+    /// Down to intervals of one packet.
+    #[test]
+    fn nobody_gets_more_than_can_arrive(
+        mbit in 1u64..60,
+        rtt_ms in 1u64..30,
+        packets in 1u64..60,
+        offload in any::<bool>(),
+        reverse in any::<bool>(),
+        ccs in prop::collection::vec(prop_oneof![Just("cubic"), Just("reno"), Just("bbr")], 1..4),
+    ) {
+        let offload = if offload { "offload = true\n" } else { "" };
+        let more = format!("{offload}{}", if reverse { format!("[path.reverse]\nrate = \"{mbit}Mbit\"\n") } else { String::new() });
+        let up = if reverse { "direction = \"up\"\n" } else { "" };
+        let flows: String = ccs
+            .iter()
+            .enumerate()
+            .map(|(i, cc)| format!("[[flow]]\ncc = \"{cc}\"\n{}", if i % 2 == 1 { up } else { "" }))
+            .collect();
+        let run = short(mbit, rtt_ms, packets, &more, &flows);
+        prop_assert!(arrived(&run).iter().all(|share| *share <= 1.0), "{:?} {mbit} {rtt_ms} {packets} {more}{flows}", arrived(&run));
     }
 }

@@ -4,7 +4,7 @@ use crate::figures::{
     Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures, Samples, StationFigures,
 };
 use crate::net::wifi::Usage;
-use crate::scenario::Scenario;
+use crate::scenario::{Direction, Scenario};
 use crate::units::Time;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -91,7 +91,7 @@ impl Run {
             engine,
             scenario: scenario.clone(),
             seed: scenario.seed,
-            fairness: Fairness::of(&flows),
+            fairness: Fairness::of(&flows, |i| scenario.flows[i].direction == Direction::Up),
             queue: queues[scenario.path.narrowest()].clone(),
             stations: station_figures(scenario, &used, &queues, &flows),
             flows,
@@ -134,7 +134,7 @@ pub fn path_figures(scenario: &Scenario) -> PathFigures {
         let station = wifi.and_then(|wifi| wifi.stations.get(usize::from(flow.station?)));
         station.map_or(path.rtt(), |station| station.rtt) + flow.rtt
     });
-    PathFigures::of(path, wifi.is_some(), interval, rtts)
+    PathFigures::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
 }
 
 /// The figures of every station of a scenario; none without a Wi-Fi. `used` is what each had of the medium, `levels` the

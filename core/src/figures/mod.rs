@@ -17,7 +17,7 @@
 //! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
 //! | `flows[].workload` | what its application saw, each kind's own |
-//! | `fairness` | Jain's index of goodputs, over all flows with a congestion control and over those of each |
+//! | `fairness` | Jain's index of goodputs, over all flows with a congestion control, over those of each, and over those of each direction |
 //!
 //! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value (nothing was measured) is
 //! NaN here and `null` in JSON, where numbers have six significant digits.
@@ -56,6 +56,7 @@ pub use delays::{DelaySamples, DELAYS_OF};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use path::PathFigures;
+pub(crate) use path::{FRAME_MBIT, SUPER_MBIT};
 pub use samples::{
     ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples,
     PHASES,

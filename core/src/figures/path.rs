@@ -8,6 +8,11 @@ use crate::units::{Bytes, Rate, Span, Time};
 use alloc::vec::Vec;
 use serde::Serialize;
 
+/// A full packet, Mbit.
+pub(crate) const FRAME_MBIT: f64 = 1514.0 * 8e-6;
+/// The most that crosses a path with `offload` at once, Mbit.
+pub(crate) const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
+
 /// What a run's figures are compared with.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathFigures {
@@ -19,9 +24,16 @@ pub struct PathFigures {
     /// policer's may hold when the interval begins.
     #[serde(serialize_with = "six_digits")]
     pub capacity_mbit: f64,
-    /// The same of the reverse hop, if there is one.
+    /// The most that can arrive behind it on average in the summary interval: `capacity_mbit`, and what was partly
+    /// transmitted when the interval began. Utilisation is goodput over this.
+    #[serde(serialize_with = "six_digits")]
+    pub arriving_mbit: f64,
+    /// What the reverse hop lets pass in the long run, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_mbit: Option<f64>,
+    /// The most that can arrive behind the reverse hop, as `arriving_mbit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_arriving_mbit: Option<f64>,
     /// Does the rate vary?
     pub varies: bool,
     /// Two-way propagation, milliseconds.
@@ -54,12 +66,22 @@ fn saved(hop: &HopSpec) -> Bytes {
     policer.map_or(link, |choice| policer::saved(&choice.params))
 }
 
+/// What may be in transmission when an interval begins, and arrives in it as a whole, Mbit: a full packet, with `offload` a
+/// super-packet, on Wi-Fi the longest transmission.
+fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
+    match air {
+        Some(longest) => rate.as_mbit() * longest.as_s(),
+        None if path.offload => SUPER_MBIT,
+        None => FRAME_MBIT,
+    }
+}
+
 impl PathFigures {
-    /// Of a path over the summary interval `from` to `to`, with the two-way propagation of each flow. `shared`: both
-    /// directions are one medium.
+    /// Of a path over the summary interval `from` to `to`, with the two-way propagation of each flow. `air`: both directions
+    /// are one medium, on which a transmission lasts at most so long.
     pub fn of(
         path: &PathSpec,
-        shared: bool,
+        air: Option<Span>,
         (from, to): (Time, Time),
         rtts: impl Iterator<Item = Span>,
     ) -> PathFigures {
@@ -75,10 +97,18 @@ impl PathFigures {
             Limit::Bytes(bytes) => bytes.get(),
             Limit::Packets(packets) => packets.saturating_mul(1514),
         });
+        let over = to.since(from).as_s();
+        let capacity = |hop: &HopSpec, rate: Rate| rate.as_mbit() + saved(hop).get() as f64 * 8e-6 / over;
+        let arriving = |hop: &HopSpec, rate: Rate| capacity(hop, rate) + in_transmission(path, air, rate) / over;
         PathFigures {
             rate_mbit: rate.as_mbit(),
-            capacity_mbit: rate.as_mbit() + saved(hop).get() as f64 * 8e-6 / to.since(from).as_s(),
-            reverse_mbit: if shared {
+            capacity_mbit: capacity(hop, rate),
+            arriving_mbit: arriving(hop, rate),
+            reverse_arriving_mbit: match air {
+                Some(_) => Some(arriving(hop, hop.rate)),
+                None => path.reverse.as_ref().map(|hop| arriving(hop, passes(hop, from, to))),
+            },
+            reverse_mbit: if air.is_some() {
                 Some(hop.rate.as_mbit())
             } else {
                 path.reverse.as_ref().map(|hop| passes(hop, from, to).as_mbit())

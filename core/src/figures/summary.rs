@@ -170,9 +170,11 @@ pub struct Fairness {
     pub jain: f64,
     /// By congestion control; flows without one, as `udp`.
     pub by_cc: BTreeMap<String, CcFairness>,
+    /// By the direction of their data, of flows with a congestion control: flows of both directions share no bottleneck.
+    pub by_direction: BTreeMap<&'static str, CcFairness>,
 }
 
-/// The flows of one congestion control.
+/// The flows of one congestion control, or of one direction.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CcFairness {
     /// How many.
@@ -185,30 +187,35 @@ pub struct CcFairness {
     pub jain: f64,
 }
 
+impl CcFairness {
+    fn of(goodputs: Vec<f64>) -> CcFairness {
+        CcFairness {
+            flows: goodputs.len() as u32,
+            goodput_mbit: goodputs.iter().sum(),
+            jain: jain(goodputs),
+        }
+    }
+}
+
 impl Fairness {
-    /// Of these flows.
-    pub fn of(flows: &[FlowFigures]) -> Fairness {
+    /// Of these flows, and whether the data of each goes up.
+    pub fn of(flows: &[FlowFigures], up: impl Fn(usize) -> bool) -> Fairness {
         let mut by_cc: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for flow in flows.iter().filter(|f| !f.goodput_mbit.is_nan()) {
+        let mut by_direction: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+        for (i, flow) in flows.iter().enumerate().filter(|(_, f)| !f.goodput_mbit.is_nan()) {
             by_cc.entry(flow.cc.clone()).or_default().push(flow.goodput_mbit);
+            if flow.cc != NO_CC {
+                let direction = if up(i) { "up" } else { "down" };
+                by_direction.entry(direction).or_default().push(flow.goodput_mbit);
+            }
         }
         let controlled = by_cc.iter().filter(|(cc, _)| *cc != NO_CC);
         Fairness {
             jain: jain(controlled.flat_map(|(_, goodputs)| goodputs).copied()),
-            by_cc: by_cc
+            by_cc: by_cc.into_iter().map(|(cc, of)| (cc, CcFairness::of(of))).collect(),
+            by_direction: by_direction
                 .into_iter()
-                .map(|(cc, goodputs)| {
-                    let flows = goodputs.len() as u32;
-                    let (goodput_mbit, jain) = (goodputs.iter().sum(), jain(goodputs));
-                    (
-                        cc,
-                        CcFairness {
-                            flows,
-                            goodput_mbit,
-                            jain,
-                        },
-                    )
-                })
+                .map(|(direction, of)| (direction, CcFairness::of(of)))
                 .collect(),
         }
     }

@@ -2,12 +2,13 @@
 
 use super::Scenario;
 use crate::cc::Need;
+use crate::figures::{FRAME_MBIT, SUPER_MBIT};
 use crate::packet::Packet;
 use crate::param::Choice;
 use crate::queue::htb;
 use crate::registry::Registry;
 use crate::tcp::EcnEnds;
-use crate::units::format_span;
+use crate::units::{format_span, Span};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -19,10 +20,8 @@ const MOST_LATE: usize = 5;
 const LEAST_PACKETS: f64 = 22.0;
 /// The same of transmissions over the air, of which at least a tenth is overhead.
 const LEAST_TRANSMISSIONS: f64 = 10.0;
-/// A full packet, Mbit.
-const FRAME_MBIT: f64 = 1514.0 * 8e-6;
-/// The most that crosses a path with `offload` at once, Mbit.
-const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
+/// A delay with jitter is at most so many spreads above its least one, unless it is uniform.
+const MOST_SPREADS: u64 = 8;
 
 impl Scenario {
     /// In sentences, with what to write instead.
@@ -46,7 +45,10 @@ impl Scenario {
             ))
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
-        told.chain(self.too_late()).chain(self.too_short()).collect()
+        told.chain(self.too_late())
+            .chain(self.too_short())
+            .chain(self.too_uneven())
+            .collect()
     }
 
     /// A summary interval of which what was under way at its start is a large part.
@@ -70,8 +72,32 @@ impl Scenario {
         (!self.flows.is_empty() && fits < least).then(|| {
             let left = format_span(left);
             format!(
-                "The summary interval of {left} is the time of {fits:.1} {what}. Data under way at its start counts in \
-                 full, so utilisation may exceed 100 %; let the run last longer, or shorten the warm-up."
+                "The summary interval of {left} is the time of {fits:.1} {what}. Data in transmission at its start \
+                 counts in full, so goodput may exceed the rate of the path; let the run last longer, or shorten the warm-up."
+            )
+        })
+    }
+
+    /// A summary interval in which delays that vary may bring more than the path lets pass.
+    fn too_uneven(&self) -> Option<String> {
+        let rtts = || self.flows.iter().map(|flow| self.path.forward_part(flow.rtt));
+        let apart = rtts().max()? - rtts().min()?;
+        let varies = self
+            .path
+            .hops
+            .iter()
+            .filter_map(|hop| hop.jitter.as_ref())
+            .map(|jitter| {
+                let spreads = if jitter.kind == "uniform" { 2 } else { MOST_SPREADS };
+                Span::ns(jitter.params.span("spread").as_ns() * spreads)
+            });
+        let varies = varies.fold(apart, |all, one| all + one);
+        let left = self.duration - self.warmup;
+        (left.as_s() < LEAST_PACKETS * varies.as_s()).then(|| {
+            let (left, varies) = (format_span(left), format_span(varies));
+            format!(
+                "The delay between bottleneck and receivers varies by up to {varies}, which is much of the summary \
+                 interval of {left}: more may arrive in it than the path lets pass. Let the run last longer."
             )
         })
     }

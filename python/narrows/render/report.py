@@ -154,9 +154,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
             *([_table(tables.stations(figures, tables.MOST_ROWS), "")] if tables.has_stations(figures) else []),
             *([_table(tables.workloads(figures, tables.MOST_ROWS), "")] if tables.has_workloads(figures) else []),
         ],
-        "notes": [f"Fairness (Jain's index): {words.number(figures['fairness']['jain'], 3)}"]
-        if words.are_comparable(figures)
-        else [],
+        "notes": [f"Fairness (Jain's index): {jain}"] if (jain := words.fairness(figures)) else [],
         **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],

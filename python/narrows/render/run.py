@@ -9,7 +9,7 @@ from rich.table import Table
 
 from narrows.render import tables
 from narrows.render.terminal import console, one_line
-from narrows.render.words import are_comparable, number, sentence
+from narrows.render.words import fairness, number, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,9 +37,12 @@ def confession(instruments: Figures) -> str:
     'Packets left 11 µs late (p99 64 µs), the rate was off by 0.04 %: to be trusted.'
     >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": False, "why": ["a", "b"]})
     'Packets left 11 µs late (p99 64 µs), the rate was off by 0.00 %: NOT to be trusted: a; b.'
+    >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": None, "why": ["a"]})
+    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.00 %: cannot tell whether they are to be trusted: a.'
     """
     late, off = instruments["lateness_us"], number(100 * abs(instruments["rate_error"]["mean"]), 2)
-    verdict = "to be trusted" if instruments["trusted"] else f"NOT to be trusted: {'; '.join(instruments['why'])}"
+    words = {True: "to be trusted", False: "NOT to be trusted", None: "cannot tell whether they are to be trusted"}
+    verdict = ": ".join(filter(None, [words[instruments["trusted"]], "; ".join(instruments["why"])]))
     return f"Packets left {late['p50']:.0f} µs late (p99 {late['p99']:.0f} µs), the rate was off by {off} %: {verdict}."
 
 
@@ -63,8 +66,7 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     if tables.has_workloads(figures):
         out.print()
         table(out, tables.workloads(figures, most))
-    if are_comparable(figures):
-        jain = number(figures["fairness"]["jain"], 3)
+    if jain := fairness(figures):
         out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")
     if "instruments" in figures:
         out.print(f"\n{confession(figures['instruments'])}")

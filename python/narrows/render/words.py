@@ -15,6 +15,9 @@ _SAME, _NEAR = 0.05, 0.7
 """Distances of evidence: the very set-up but for rounding; a factor of two in one number."""
 
 
+_MICROSECOND_MS = 1e-3
+
+
 def number(value: float | None, digits: int = 1) -> str:
     """A number with so many digits after the point; a dash for what there is none of.
 
@@ -37,12 +40,17 @@ def fine(value: float | None, digits: int) -> str:
 
 
 def millis(value: float | None) -> str:
-    """A time in ms: a digit after the point, and three, which are microseconds, where there would be little else.
+    """A time in ms: a digit after the point, and three, which are microseconds, below 1 ms; above zero never zero.
 
     >>> millis(18.26), millis(0.0424), millis(0.0), millis(None)
     ('18.3', '0.042', '0.0', '–')
+    >>> millis(0.00004), millis(1e-9)
+    ('0.000040', '<0.000001')
     """
-    return number(value, 3 if value and abs(value) < 1 else 1)
+    if not value or abs(value) >= _MICROSECOND_MS / 2:
+        return number(value, 3 if value and abs(value) < 1 else 1)
+    text = fine(value, 3)
+    return text if float(text) else "<0.000001"
 
 
 def seconds(value: float | None) -> str:
@@ -119,7 +127,7 @@ def sentence(figures: Figures) -> str:
         idle = sum(flow["goodput_mbit"] is None for flow in flows)
         parts += [f"{idle} of {len(flows)} flows sent nothing after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
-        parts.append(f"packets waited {number(delay['mean'])} ms (p95 {number(delay['p95'])} ms) in the queue")
+        parts.append(f"packets waited {millis(delay['mean'])} ms (p95 {millis(delay['p95'])} ms) in the queue")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
     if rates and max(rates):
         share = percent(max(rates))
@@ -162,6 +170,13 @@ def capacity(figures: Figures, *, back: bool = False) -> float | None:
     return mbit
 
 
+def _arriving(figures: Figures, *, back: bool = False) -> float | None:
+    """The most that can arrive on average in the summary interval, in Mbit/s: goodput is never above it."""
+    path = figures["path"]
+    mbit: float | None = path.get("reverse_arriving_mbit" if back else "arriving_mbit")
+    return capacity(figures, back=back) if mbit is None else mbit
+
+
 def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
     """The flows whose data goes down, and those whose data goes up."""
     written = figures["scenario"].get("flow", [])
@@ -172,26 +187,45 @@ def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
     return down, up
 
 
-def _used(figures: Figures, flows: list[Figures], *, back: bool = False) -> str:
-    mbit = capacity(figures, back=back)
+def _used(figures: Figures, flows: list[Figures], both: list[Figures], *, back: bool = False) -> str:
+    """`both`: flows of the other direction whose application sends in this one, too."""
+    mbit = _arriving(figures, back=back)
     total = sum(flow["goodput_mbit"] or 0 for flow in flows)
+    total += sum(flow["workload"]["up_mbit"] or 0 for flow in both)
     mean = " on average" if figures["path"]["varies"] and not back else ""
-    return f"{who(flows)} used {percent(total / mbit if mbit else None)} of {rate(figures, back=back)}{mean}"
+    senders = [who(flows)] if flows or not both else []
+    senders += [f"the uploads of {who(both)}"] if both else []
+    return f"{listed(senders)} used {percent(total / mbit if mbit else None)} of {rate(figures, back=back)}{mean}"
 
 
 def _uses(figures: Figures) -> list[str]:
     """Who used how much of which way."""
     down, up = _ways(figures)
+    # The goodput of such a flow is what its client receives; its client sends, too.
+    both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")]
     return [
-        *([_used(figures, down)] if down or not up else []),
-        *([f"{_used(figures, up, back=True)} up"] if up else []),
+        *([_used(figures, down, [])] if down or not up else []),
+        *([f"{_used(figures, up, both, back=True)} up"] if up or both else []),
     ]
 
 
-def are_comparable(figures: Figures) -> bool:
-    """Do several flows with a congestion control share the path? A stream of datagrams takes what it takes."""
-    alike = [flow for flow in figures["flows"] if flow["cc"] != "udp" and flow["goodput_mbit"] is not None]
-    return len(alike) > 1
+def fairness(figures: Figures) -> str:
+    """Jain's index of each direction in which several flows with a congestion control share the path; empty where none.
+
+    A stream of datagrams takes what it takes, and flows of both directions share nothing.
+
+    >>> down, up = {"flows": 2, "jain": 0.98}, {"flows": 3, "jain": 1}
+    >>> fairness({"fairness": {"by_direction": {"down": down}}})
+    '0.980'
+    >>> fairness({"fairness": {"by_direction": {"down": down, "up": up}}})
+    '0.980 down and 1.000 up'
+    >>> fairness({"fairness": {"by_direction": {"down": {"flows": 1, "jain": 1}, "up": up}}})
+    '1.000 up'
+    """
+    parts = figures["fairness"]["by_direction"].items()
+    of = {way: part["jain"] for way, part in parts if part["flows"] > 1 and part["jain"] is not None}
+    told = [number(jain, 3) if set(of) == {"down"} else f"{number(jain, 3)} {way}" for way, jain in sorted(of.items())]
+    return listed(told)
 
 
 def answer(figures: Figures) -> list[str]:
@@ -218,7 +252,7 @@ def _shares(figures: Figures) -> str:
     if len(spoke) == 1:
         one = spoke[0]
         back = one in _ways(figures)[1]
-        mbit = capacity(figures, back=back)
+        mbit = _arriving(figures, back=back)
         return (
             f"{one['id']} got {number(total, 2)} of the path's {rate(figures, back=back)} "
             f"({percent(total / mbit if mbit else None)})."
@@ -234,11 +268,12 @@ def _shares(figures: Figures) -> str:
             f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} got {share(group['goodput_mbit'] or 0)}"
             for cc, group in groups.items()
         ])  # fmt: skip
-    jain = figures["fairness"]["jain"]
-    index = "" if jain is None or not are_comparable(figures) else f" (Jain's index {number(jain, 3)})"
-    if _ways(figures)[1]:
-        return f"Of what passed, {shares}; {listed(_uses(figures))}{index}."
-    mbit = capacity(figures)
+    told = fairness(figures)
+    index = f" (Jain's index {told})" if told else ""
+    uses = _uses(figures)
+    if len(uses) > 1 or _ways(figures)[1]:
+        return f"Of what passed, {shares}; {listed(uses)}{index}."
+    mbit = _arriving(figures)
     used = percent(total / mbit if mbit else None)
     return f"Of what passed, {shares}; together they used {used} of the path's {rate(figures)}{index}."
 
@@ -248,14 +283,14 @@ def _latency(figures: Figures) -> str:
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
     told = (
-        f"Under that load a packet waited {number(delay['mean'])} ms in the queue on average, and one in a hundred "
-        f"{number(delay['p99'])} ms or more"
+        f"Under that load a packet waited {millis(delay['mean'])} ms in the queue on average, and one in a hundred "
+        f"{millis(delay['p99'])} ms or more"
     )
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
         # Pings end where the path does, however far away the receivers of flows are.
         base = figures["path"]["rtt_ms"]
-        told += f"; half of the pings took {number(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
+        told += f"; half of the pings took {millis(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
     return told + "."
 
 
@@ -339,6 +374,6 @@ def comparison(runs: list[tuple[str, Figures]]) -> str:
         return told + "."
     least, worst = (pick(waited, key=lambda row: row[1]) for pick in (min, max))
     return (
-        f"{told}, and packets waited least in {least[0]} ({number(least[1])} ms on average, against "
-        f"{number(worst[1])} ms in {worst[0]})."
+        f"{told}, and packets waited least in {least[0]} ({millis(least[1])} ms on average, against "
+        f"{millis(worst[1])} ms in {worst[0]})."
     )
