@@ -603,6 +603,23 @@ def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
     assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (12, [], ["bbr", "cubic", "reno"])
 
 
+def test_a_row_has_retransmissions_of_both_intervals_and_fairness_of_both_directions(tmp_path: Path) -> None:
+    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="0.3bdp", reverse=nw.Hop(rate="2Mbit", buffer="1bdp"))
+    flows = [nw.Flow("cubic", count=2), nw.Flow("reno", count=2, direction="up")]
+    scenario = nw.Scenario(path, flows=flows, duration="3s", warmup="2s")
+    (row, *_, last) = nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run(on=Local(1)).to_pylist()
+    told = nw.run(scenario, seed=1).json
+    names = ("retransmits", "run_retransmit_rate", "summary_retransmits", "retransmit_rate")
+    for name in names:
+        assert (row[name], last[name]) == (told["flows"][0][name], told["flows"][-1][name])
+    assert row["retransmits"] > row["summary_retransmits"]
+    assert (row["jain"], row["jain_down"], row["jain_up"]) == (
+        told["fairness"]["jain"],
+        told["fairness"]["by_direction"]["down"]["jain"],
+        told["fairness"]["by_direction"]["up"]["jain"],
+    )
+
+
 def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -> None:
     sweep = [NARROWS, "sweep", file, "--into", tmp_path / "out", "--quiet", "--table"]
     pipe = tmp_path / "rows"

@@ -75,7 +75,10 @@ fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
         let run = run(&format!(
             "duration = \"{duration}\"\nwarmup = \"100ms\"\n{PATH}{more}[[flow]]\ncc = \"reno\"\n{flow}"
         ));
-        run.notices.iter().filter(|notice| notice.contains("varies by up to")).count()
+        run.notices
+            .iter()
+            .filter(|notice| notice.contains("varies by up to"))
+            .count()
     };
     assert_eq!((told("1s", "", ""), told("1s", "jitter = \"50ms\"\n", "")), (0, 1));
     assert_eq!(told("20s", "jitter = \"50ms\"\n", ""), 0);

@@ -17,6 +17,12 @@ SPREADS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 DATAGRAMS = ("udp_loss", "udp_delay_p95_ms", "udp_jitter_ms")
 """What is said of a flow of datagrams; of a call that goes both ways, the worse way's."""
 
+FLOW = ("goodput_mbit", "retransmits", "run_retransmit_rate", "summary_retransmits", "retransmit_rate")
+"""Figures of a flow; retransmissions of the whole run, then of the summary interval, each as packets and as a share."""
+
+DIRECTIONS = ("down", "up")
+"""Jain's index is of the flows of each."""
+
 WAITS = ("mean", "p50", "p95", "p99")
 """What is said of a delay."""
 
@@ -62,12 +68,13 @@ def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
         "backlog_mean_packets": queue["backlog_packets"]["mean"],
         **{f"ping_{which}_ms": pings[which] for which in WAITS},
         "jain": figures["fairness"]["jain"],
+        **{f"jain_{way}": _at(figures, ("fairness", "by_direction", way, "jain")) for way in DIRECTIONS},
         "version": figures["narrows"],
     }
     found = []
     for number, flow in enumerate(figures["flows"]):
         own = {name.format(which): flow[spread][which] for spread, name, of in SPREADS for which in of}
-        own |= {name: flow[name] for name in ("cc", "goodput_mbit", "retransmits", "retransmit_rate", "fct_s")}
+        own |= {name: flow[name] for name in ("cc", *FLOW, "fct_s")}
         own |= _application(flow.get("workload", {}))
         found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
     return found or [whole | {"flow_number": None}]

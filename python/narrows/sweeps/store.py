@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from narrows.errors import OutputError, reason
 from narrows.storage.durable import replacing
 from narrows.sweeps.claims import Claims
-from narrows.sweeps.rows import APPLICATION, DATAGRAMS, SPREADS, WAITS, Row
+from narrows.sweeps.rows import APPLICATION, DATAGRAMS, DIRECTIONS, SPREADS, WAITS, Row
 
 SCHEMA = pa.schema(
     [
@@ -49,6 +49,8 @@ SCHEMA = pa.schema(
         ("buffer_bdp", pa.float64()),
         ("goodput_mbit", pa.float64()),
         ("retransmits", pa.int64()),
+        ("run_retransmit_rate", pa.float64()),
+        ("summary_retransmits", pa.int64()),
         ("retransmit_rate", pa.float64()),
         *((name.format(which), pa.float64()) for _, name, of in SPREADS for which in of),
         ("fct_s", pa.float64()),
@@ -58,6 +60,7 @@ SCHEMA = pa.schema(
         ("backlog_mean_packets", pa.float64()),
         *((f"ping_{which}_ms", pa.float64()) for which in WAITS),
         ("jain", pa.float64()),
+        *((f"jain_{way}", pa.float64()) for way in DIRECTIONS),
         *((name, pa.float64()) for name in DATAGRAMS),
         ("workload", pa.string()),
         *((name, pa.float64()) for name in APPLICATION),
