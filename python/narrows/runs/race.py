@@ -24,6 +24,7 @@ from narrows import _core, registry
 from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
 from narrows.render import tables
+from narrows.render.words import millis
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, Run, run
 from narrows.runs.scenario import Flow, Path, Scenario
@@ -278,11 +279,15 @@ def told(lap: Lap, name: str, most: int) -> str:
     ...           intervals={"goodput_mbit": (47.81, 47.8147), "share_pct": (35.9, 48.9)})
     >>> told(lap, "goodput_mbit", 2), told(lap, "share_pct", 0), told(lap, "fair_after_s", 0)
     ('47.81', '42 ± 6', '-')
+    >>> told(replace(lap, delay_p95_ms=0.0123), "delay_p95_ms", 1)
+    '0.012'
     """
     value, half = getattr(lap, name), lap.half(name)
     if value is None:
         return "-"
     text = f"{value:.{most}f}"
+    if name == "delay_p95_ms" and value > 0 and float(text) == 0:
+        text = millis(value)
     if half is not None and half >= 0.5 * 10.0**-most:
         digits = min(most, max(0, -math.floor(math.log10(half))))
         text = f"{value:.{digits}f} ± {half:.{digits}f}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FEW = 5
 """So many failures are shown; the directory has all."""
 
-_FIGURES = (("goodput_mbit", "goodput Mbit/s", 2), ("queue_delay_p95_ms", "queue p95 ms", 1))
+_FIGURES = (("goodput_mbit", "goodput Mbit/s"), ("queue_delay_p95_ms", "queue p95 ms"))
 
 _APPLICATION = (
     ("page_load_p95_s", "page load p95 s", 2),
@@ -37,7 +37,7 @@ _APPLICATION = (
 )
 """What applications saw, for those sweeps whose flows have one; None: a share."""
 
-_SHOWN = [*(name for name, _, _ in _FIGURES), "retransmit_rate", *(name for name, _, _ in _APPLICATION)]
+_SHOWN = [*(name for name, _ in _FIGURES), "retransmit_rate", *(name for name, _, _ in _APPLICATION)]
 
 
 class Count:
@@ -177,16 +177,16 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
 def summary(medians: Medians) -> Table:
     """A row for each congestion control: medians over all its cases."""
     from narrows.render import tables  # noqa: PLC0415
-    from narrows.render.words import fine, number, percent  # noqa: PLC0415
+    from narrows.render.words import fine, millis, number, percent  # noqa: PLC0415
 
     seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
     for cc, of in medians.items():
-        figures = [number(of[name], digits) for name, _, digits in _FIGURES]
+        figures = [number(of["goodput_mbit"], 2), millis(of["queue_delay_p95_ms"])]
         also = [percent(of[name]) if digits is None else fine(of[name], digits) for name, _, digits in seen]
         cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"]), *also]
         lines.append([tables.Cell(cell) for cell in cells])
-    heads = ("rows", *(head for _, head, _ in _FIGURES), "retransmitted", *(head for _, head, _ in seen))
+    heads = ("rows", *(head for _, head in _FIGURES), "retransmitted", *(head for _, head, _ in seen))
     return tables.Table("Medians", ("cc",), heads, lines)
 
 
