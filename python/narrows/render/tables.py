@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from narrows.render.words import millis, number, percent, seconds
+from narrows.render.words import number, percent, seconds, waited
 
 Figures = dict[str, Any]
 
@@ -45,8 +45,8 @@ def flows(figures: Figures, most: int | None = None) -> Table:
             Cell(flow["id"], f"{at}.id"),
             Cell(flow["cc"], f"{at}.cc"),
             Cell(number(flow["goodput_mbit"], 2), f"{at}.goodput_mbit"),
-            Cell(millis(flow["rtt_ms"]["mean"]), f"{at}.rtt_ms.mean"),
-            Cell(millis(flow["rtt_ms"]["p95"]), f"{at}.rtt_ms.p95"),
+            Cell(waited(flow["rtt_ms"]["mean"]), f"{at}.rtt_ms.mean"),
+            Cell(waited(flow["rtt_ms"]["p95"]), f"{at}.rtt_ms.p95"),
             Cell(str(flow.get("summary_retransmits", flow["retransmits"])), f"{at}.summary_retransmits"),
             Cell(percent(flow["retransmit_rate"]), f"{at}.retransmit_rate"),
             Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
@@ -100,7 +100,7 @@ def _waiting(queue: Figures, at: str) -> list[Cell]:
 
 
 def _spread(figures: Figures, at: str) -> list[Cell]:
-    return [Cell(millis(figures[which]), f"{at}.{which}") for which in _WAITS]
+    return [Cell(waited(figures[which]), f"{at}.{which}") for which in _WAITS]
 
 
 def has_stations(figures: Figures) -> bool:
@@ -122,7 +122,7 @@ def stations(figures: Figures, most: int | None = None) -> Table:
             Cell(number(station["aggregate"]["frames"]), f"{at}.aggregate.frames"),
             Cell(number(station["aggregate"]["bytes"], 0), f"{at}.aggregate.bytes"),
             Cell(str(station["retries"]), f"{at}.retries"),
-            *(Cell(millis(station["delay_ms"][x]["p50"]), f"{at}.delay_ms.{x}.p50") for x in levels),
+            *(Cell(waited(station["delay_ms"][x]["p50"]), f"{at}.delay_ms.{x}.p50") for x in levels),
         ])  # fmt: skip
     head = ("goodput Mbit/s", "of the time", "frames at once", "bytes at once", "sent again")
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)

@@ -16,6 +16,7 @@ _SAME, _NEAR = 0.05, 0.7
 
 
 _MICROSECOND_MS = 1e-3
+_LEAST_SHOWN_MS = 0.05
 
 
 def number(value: float | None, digits: int = 1) -> str:
@@ -51,6 +52,15 @@ def millis(value: float | None) -> str:
         return number(value, 3 if value and abs(value) < 1 else 1)
     text = fine(value, 3)
     return text if float(text) else "<0.000001"
+
+
+def waited(value: float | None) -> str:
+    """A delay in ms: a digit after the point, and more of them where one would show a delay above zero as zero.
+
+    >>> waited(18.26), waited(0.42), waited(0.0424), waited(0.0), waited(None)
+    ('18.3', '0.4', '0.042', '0.0', '–')
+    """
+    return number(value) if not value or abs(value) >= _LEAST_SHOWN_MS else millis(value)
 
 
 def seconds(value: float | None) -> str:
@@ -127,7 +137,7 @@ def sentence(figures: Figures) -> str:
         idle = sum(flow["goodput_mbit"] is None for flow in flows)
         parts += [f"{idle} of {len(flows)} flows sent nothing after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
-        parts.append(f"packets waited {millis(delay['mean'])} ms (p95 {millis(delay['p95'])} ms) in the queue")
+        parts.append(f"packets waited {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms) in the queue")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
     if rates and max(rates):
         share = percent(max(rates))
@@ -283,14 +293,14 @@ def _latency(figures: Figures) -> str:
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
     told = (
-        f"Under that load a packet waited {millis(delay['mean'])} ms in the queue on average, and one in a hundred "
-        f"{millis(delay['p99'])} ms or more"
+        f"Under that load a packet waited {waited(delay['mean'])} ms in the queue on average, and one in a hundred "
+        f"{waited(delay['p99'])} ms or more"
     )
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
         # Pings end where the path does, however far away the receivers of flows are.
         base = figures["path"]["rtt_ms"]
-        told += f"; half of the pings took {millis(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
+        told += f"; half of the pings took {waited(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
     return told + "."
 
 
@@ -374,6 +384,6 @@ def comparison(runs: list[tuple[str, Figures]]) -> str:
         return told + "."
     least, worst = (pick(waited, key=lambda row: row[1]) for pick in (min, max))
     return (
-        f"{told}, and packets waited least in {least[0]} ({millis(least[1])} ms on average, against "
-        f"{millis(worst[1])} ms in {worst[0]})."
+        f"{told}, and packets waited least in {least[0]} ({waited(least[1])} ms on average, against "
+        f"{waited(worst[1])} ms in {worst[0]})."
     )

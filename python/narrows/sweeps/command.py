@@ -177,12 +177,12 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
 def summary(medians: Medians) -> Table:
     """A row for each congestion control: medians over all its cases."""
     from narrows.render import tables  # noqa: PLC0415
-    from narrows.render.words import fine, millis, number, percent  # noqa: PLC0415
+    from narrows.render.words import fine, number, percent, waited  # noqa: PLC0415
 
     seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
     for cc, of in medians.items():
-        figures = [number(of["goodput_mbit"], 2), millis(of["queue_delay_p95_ms"])]
+        figures = [number(of["goodput_mbit"], 2), waited(of["queue_delay_p95_ms"])]
         also = [percent(of[name]) if digits is None else fine(of[name], digits) for name, _, digits in seen]
         cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"]), *also]
         lines.append([tables.Cell(cell) for cell in cells])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrows.render.words import listed, millis, number, percent
+from narrows.render.words import listed, number, percent, waited
 from narrows.teach import ladder
 
 Figures = dict[str, Any]
@@ -83,7 +83,7 @@ def _ping(figures: Figures, which: str = "p50") -> str:
 
 
 def _wait(figures: Figures, which: str = "mean") -> str:
-    return f"{millis(figures['queue']['delay_ms'][which])} ms"
+    return f"{waited(figures['queue']['delay_ms'][which])} ms"
 
 
 def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
