@@ -377,12 +377,12 @@ def _limits(figures: Figures) -> list[str]:
 def comparison(runs: list[tuple[str, Figures]]) -> str:
     """Several runs in one sentence: who passed most, who waited least."""
     passed = [(name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values())) for name, f in runs]
-    waited = [(name, f["queue"]["delay_ms"]["mean"]) for name, f in runs if f["queue"]["delay_ms"]["mean"] is not None]
+    delays = [(name, f["queue"]["delay_ms"]["mean"]) for name, f in runs if f["queue"]["delay_ms"]["mean"] is not None]
     most = max(passed, key=lambda row: row[1])
     told = f"Of these {len(runs)} runs, {most[0]} passed the most ({number(most[1], 2)} Mbit/s of payload)"
-    if not waited:
+    if not delays:
         return told + "."
-    least, worst = (pick(waited, key=lambda row: row[1]) for pick in (min, max))
+    least, worst = (pick(delays, key=lambda row: row[1]) for pick in (min, max))
     return (
         f"{told}, and packets waited least in {least[0]} ({waited(least[1])} ms on average, against "
         f"{waited(worst[1])} ms in {worst[0]})."
