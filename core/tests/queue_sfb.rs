@@ -111,8 +111,7 @@ fn follow(recording: &Recording, seed: u64) -> Vec<Draw> {
     let agreement = recording.compare(&played.0);
     println!("{}: {agreement:?}", recording.name);
     assert_eq!(agreement.times, agreement.packets, "{}: {agreement:?}", recording.name);
-    let draws = std::mem::take(&mut chance.lock().unwrap().draws);
-    draws
+    std::mem::take(&mut chance.lock().unwrap().draws)
 }
 
 /// `happened` as often as the probabilities say? Within three standard deviations.

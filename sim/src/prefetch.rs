@@ -7,7 +7,7 @@ pub fn on_large_pages<T>(n: usize) -> Vec<T> {
     let room = Vec::with_capacity(n);
     #[cfg(target_os = "linux")]
     {
-        extern "C" {
+        unsafe extern "C" {
             fn madvise(from: *mut core::ffi::c_void, length: usize, advice: i32) -> i32;
         }
         const HUGEPAGE: i32 = 14;
