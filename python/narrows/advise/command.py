@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import _core
+from narrows import _core, files, path_model, registry
+from narrows import advise as library
+from narrows.advise import contract, from_scenario, importers
+from narrows.advise import forecasts as sealed
+from narrows.advise import measured as place_of
+from narrows.advise.importers.layers import RATE, RTT
+from narrows.advise.judge import judge
+from narrows.advise.render import report, show
 from narrows.errors import NarrowsError, named_by, reason
-from narrows.render.terminal import echo
-from narrows.runs.scenario import name_of, unread
+from narrows.render.progress import ProgressBar
+from narrows.render.run import table
+from narrows.render.tables import Cell, Table, significant
+from narrows.render.terminal import console, echo
+from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario, name_of, unread
 from narrows.storage import output, untrusted_input
 
 if TYPE_CHECKING:
@@ -92,12 +102,6 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows advise measured.json --as receiver --for pages,calls --report advice.html
     """
-    from narrows import advise as library  # noqa: PLC0415
-    from narrows import registry  # noqa: PLC0415
-    from narrows.advise.render import show  # noqa: PLC0415
-    from narrows.render.progress import ProgressBar  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
     measured: Measurement | None = None
     if file is not None:
@@ -130,8 +134,6 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     )
     out = console()
     if asked.role == "operator":
-        from narrows.advise import contract  # noqa: PLC0415
-
         with ProgressBar(quiet=quiet or as_json, of="simulations") as bar:
             offered = contract.offers(asked, jobs=jobs, progress=bar)
         echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)
@@ -160,10 +162,6 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 
 def _outputs(advice: Advice, measured: Measurement | None, *, sealing: bool, page: str | None, as_json: bool) -> None:
     """Seals the forecast, writes the page and prints the advice."""
-    from narrows.advise import forecasts as sealed  # noqa: PLC0415
-    from narrows.advise.render import report, show  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     with output.every() as attempt:
         kept = None
         if sealing:
@@ -183,7 +181,6 @@ def _outputs(advice: Advice, measured: Measurement | None, *, sealing: bool, pag
 
 def _stated(given: Mapping[str, str | None]) -> Place:
     from narrows.advise import stated  # noqa: PLC0415
-    from narrows.runs.scenario import Hop, Path  # noqa: PLC0415
 
     keys = {name: value for name, value in given.items() if name != "up"}
     reverse = Hop(rate=given["up"]) if given["up"] else None
@@ -202,10 +199,6 @@ def _from_file(
     known: Mapping[str, str],
 ) -> tuple[Place, Measurement | None]:
     """The place of a file, with what is `known` otherwise, and the measurement if it is one."""
-    from narrows import _core, files, path_model  # noqa: PLC0415
-    from narrows.advise import from_scenario  # noqa: PLC0415
-    from narrows.advise import measured as place_of  # noqa: PLC0415
-
     name = name_of(file)
     try:
         raw = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
@@ -279,8 +272,6 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
 
     Example: narrows record --verify 3f2a91bc04d5
     """
-    from narrows.advise import forecasts as sealed  # noqa: PLC0415
-
     if verify is not None:
         _verify(sealed.chain(), verify, as_json=as_json)
         return
@@ -288,12 +279,7 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
     if forecast is not None and score is None:
         raise click.BadParameter("goes with --score FILE", param_hint="--forecast")
     if score is not None:
-        from narrows import files  # noqa: PLC0415
-
         sealed.score(files.read(score), forecast=forecast)
-    from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.tables import Cell, Table, significant  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     lines = sealed.read()
     hits, of = sealed.rate(lines)
@@ -379,12 +365,6 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     """
     from dataclasses import replace  # noqa: PLC0415
 
-    from narrows.advise import importers  # noqa: PLC0415
-    from narrows.advise.importers.layers import RATE, RTT  # noqa: PLC0415
-    from narrows.advise.judge import judge  # noqa: PLC0415
-    from narrows.render.progress import ProgressBar  # noqa: PLC0415
-    from narrows.runs.scenario import Flow, Path, Ping, Scenario  # noqa: PLC0415
-
     # Wrong is wrong also where the text says its own.
     with named_by({"path.rtt": "--rtt", "path.rate": "--rate"}, {"--rtt": rtt, "--rate": rate}.get):
         stated = Scenario(Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s").toml()
@@ -422,8 +402,6 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     out = console()
     for warning in found.warned:
         out.print(f"line {warning.line}: {warning.says}", style="bold yellow", markup=False, soft_wrap=True)

@@ -11,10 +11,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows.advise.asked import Asked
+from narrows.advise.render import GOALS, path_line
 from narrows.advise.trial import run
 from narrows.advise.utility import LATE_MS, LEAST
 from narrows.errors import NarrowsError
 from narrows.render import tables
+from narrows.render.run import table as draw
 from narrows.render.tables import Cell
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
@@ -216,9 +218,6 @@ def table(found: Offers) -> tables.Table:
 
 def show(found: Offers, out: Console) -> None:
     """Prints it."""
-    from narrows.advise.render import GOALS, path_line  # noqa: PLC0415
-    from narrows.render.run import table as draw  # noqa: PLC0415
-
     best = found.offers[0]
     out.print(f"Sell it as: {best.says}.", style="bold", markup=False)
     out.print(path_line(found.asked.place), markup=False, soft_wrap=True)

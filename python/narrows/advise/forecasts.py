@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measure import history
 from narrows.measure.result import Measurement, short
+from narrows.measure.simulated import Plan, watch
 from narrows.measure.summary import outages
 from narrows.storage import json_kinds
 from narrows.storage.durable import Chain
@@ -149,8 +150,6 @@ def _way(measured: Measurement, role: str) -> str:
 
 def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Json]:
     """The same measurement, played with and without the change; the ratio is applied to what was measured."""
-    from narrows.measure.simulated import Plan, watch  # noqa: PLC0415
-
     found = advice.found
     flows = [flow for flow in measured.flows if flow.direction == way]
     span = max((flow.to_s - flow.from_s for flow in flows), default=10.0)

@@ -8,7 +8,10 @@ from narrows.advise.asked import Place
 from narrows.advise.trial import Trial, scenario, side
 from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
 from narrows.render import tables
+from narrows.render.report import document, write
+from narrows.render.run import table as draw
 from narrows.render.tables import Cell, significant
+from narrows.runs.run import run
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -221,7 +224,6 @@ def show(advice: Advice, out: Console) -> None:
     """Prints it."""
     out.print(headline(advice), style="bold")
     out.print(path_line(advice.found.asked.place), markup=False, soft_wrap=True)
-    from narrows.render.run import table as draw  # noqa: PLC0415
 
     if advice.effects:
         out.print()
@@ -243,9 +245,6 @@ def report(advice: Advice, file: str | PathLike[str]) -> None:
     Raises:
         OutputError: If it cannot be written.
     """
-    from narrows.render.report import document, write  # noqa: PLC0415
-    from narrows.runs.run import run  # noqa: PLC0415
-
     found = advice.found
     asked = found.asked
     setting = "alone" if side(asked) == "sender" else "mix"

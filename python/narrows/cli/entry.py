@@ -37,7 +37,7 @@ COMMANDS = {
     "latency": "narrows.latency.command:latency",
     "list": "narrows.runs.command:list_",
     "measure": "narrows.measure.command:measure",
-    "race": "narrows.runs.command:race",
+    "race": "narrows.runs.race_command:race",
     "record": "narrows.advise.command:record",
     "remy": "narrows.runs.command:remy",
     "reproduce": "narrows.reproduce.command:reproduce",

@@ -8,7 +8,10 @@ import click
 
 from narrows.cli.options import IN_TERMINAL, files_option, plot_option, report_option
 from narrows.measure.command import are_measurements, compare_measurements
+from narrows.render import words
+from narrows.render.plot import compare_plot
 from narrows.render.progress import ProgressBar
+from narrows.render.report import compare_report, name, unique
 from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for
 from narrows.runs.run import run as run_scenario
@@ -38,8 +41,6 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
         return
     if as_json:
         raise click.BadParameter("of scenarios there is none: narrows run FILE --json", param_hint="--json")
-    from narrows.render import words  # noqa: PLC0415
-    from narrows.render.report import compare_report, name, unique  # noqa: PLC0415
 
     runs = []
     for file in files:
@@ -50,8 +51,6 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
     names = titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
     with output.every() as attempt:
         if plot:
-            from narrows.render.plot import compare_plot  # noqa: PLC0415
-
             with attempt():
                 compare_plot(runs, plot, names=names)
         if page is not None:

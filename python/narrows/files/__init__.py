@@ -16,6 +16,7 @@ from collections.abc import Callable
 from os import PathLike
 
 from narrows.errors import OutputError
+from narrows.files import flent, hdr, iperf2, iperf3, rows
 from narrows.measure.result import Measurement, MeasurementError, parse
 from narrows.runs.scenario import kind_of, name_of, unread
 from narrows.storage import output, untrusted_input
@@ -51,8 +52,6 @@ def read(file: str | PathLike[str]) -> Measurement:
 
 def of_text(raw: bytes, name: str) -> Measurement:
     """The measurement that a text holds; see `read`."""
-    from narrows.files import flent, iperf2, iperf3  # noqa: PLC0415 - only what is asked for
-
     text = raw.decode("utf-8", errors="replace").lstrip("\N{ZERO WIDTH NO-BREAK SPACE} \t\r\n")
     if not text.startswith("{"):
         if iperf2.is_iperf2(text):
@@ -121,8 +120,6 @@ def _json(measured: Measurement) -> bytes:
 
 
 def _flent(measured: Measurement) -> bytes:
-    from narrows.files import flent  # noqa: PLC0415
-
     return flent.text(measured)
 
 
@@ -135,26 +132,18 @@ def _flent_gz(measured: Measurement) -> bytes:
 
 
 def _csv(measured: Measurement) -> bytes:
-    from narrows.files import rows  # noqa: PLC0415
-
     return rows.csv_text(measured).encode()
 
 
 def _jsonl(measured: Measurement) -> bytes:
-    from narrows.files import rows  # noqa: PLC0415
-
     return rows.json_lines(measured).encode()
 
 
 def _hlog(measured: Measurement) -> bytes:
-    from narrows.files import hdr  # noqa: PLC0415
-
     return hdr.log(measured).encode()
 
 
 def _parquet(measured: Measurement) -> bytes:
-    from narrows.files import rows  # noqa: PLC0415
-
     return rows.parquet(measured)
 
 

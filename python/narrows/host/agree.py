@@ -11,7 +11,7 @@ from typing import Any
 
 from narrows import __version__
 from narrows.host import agreement as engines
-from narrows.render.terminal import echo
+from narrows.render.terminal import console, echo
 from narrows.runs.run import Progress
 
 
@@ -71,8 +71,6 @@ def show(done: engines.Outcome) -> None:
     """Prints one scenario as a table."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
-
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     out = console()
     out.print(f"{done.subject.name}: {done.verdict}", style="bold", markup=False)

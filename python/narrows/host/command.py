@@ -6,6 +6,8 @@ import json
 
 import click
 
+from narrows.host import doctor as examination
+from narrows.host.agree import command
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 
@@ -29,8 +31,6 @@ def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: b
 
     Example: narrows agree scenarios/*/*.toml --json > agreement.json
     """
-    from narrows.host.agree import command  # noqa: PLC0415
-
     with ProgressBar(quiet=quiet, of="time of the live runs") as bar:
         together = command(files, runs=runs, seeds=seeds, as_json=as_json, quiet=quiet, progress=bar)
     if not together:
@@ -49,8 +49,6 @@ def doctor(as_json: bool) -> None:
 
     Example: narrows doctor
     """
-    from narrows.host import doctor as examination  # noqa: PLC0415
-
     with ProgressBar(quiet=False, of="examination") as bar:
         found = examination.examine(bar)
     if as_json:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from narrows.host import live
+from narrows.render.terminal import console
 from narrows.runs.run import Progress
 
 _MARKS = {"good": "good", "poor": "poor", "missing": "MISSING"}
@@ -43,8 +44,6 @@ def lines(found: dict[str, Any]) -> list[str]:
 
 def show(found: dict[str, Any]) -> None:
     """Prints it for a person."""
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     out = console()
     for line in lines(found):
         out.print(line, markup=False, soft_wrap=True)

@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
+from narrows.latency import result as telling
+from narrows.latency.policies import document as lab_page
+from narrows.latency.policies import several as of_setups
 from narrows.render.progress import ProgressBar
+from narrows.render.report import write
+from narrows.render.run import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
 
@@ -93,10 +98,6 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000 --plot board.png
     """
-    from narrows.latency import result as telling  # noqa: PLC0415
-    from narrows.latency.policies import document as lab_page  # noqa: PLC0415
-    from narrows.latency.policies import several as of_setups  # noqa: PLC0415
-
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
     bar = ProgressBar(quiet=quiet or as_json)
@@ -119,8 +120,6 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
             with attempt():
                 telling.plot(several, plot)
         if page is not None:
-            from narrows.render.report import write  # noqa: PLC0415
-
             with attempt():
                 write(lab_page(told) if lab else telling.document(several), page)
         try:
@@ -139,8 +138,6 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
 def _show(told: dict[str, Any]) -> None:
     from narrows.latency import policies as lab  # noqa: PLC0415
-    from narrows.latency import result as telling  # noqa: PLC0415
-    from narrows.render.run import table  # noqa: PLC0415
 
     screen = console()
     several = told["kind"] == "latency_lab"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.latency.result import PERCENTILES, Json, named, span
+from narrows.latency.result import PERCENTILES, Json, named, paged, span
+from narrows.latency.result import document as of_outcomes
 from narrows.render.tables import Cell, Table
 
 LOADS = {"none": "no load", "cpu": "processors busy"}
@@ -144,9 +145,6 @@ def fewest(told: Json) -> list[str]:
 
 def document(told: Json) -> dict[str, Any]:
     """What the report page shows."""
-    from narrows.latency.result import document as of_outcomes  # noqa: PLC0415
-    from narrows.latency.result import paged  # noqa: PLC0415
-
     page = of_outcomes(several(told))
     beside = table(told)
     # The page's places are within one run, and this table is beside all of them.

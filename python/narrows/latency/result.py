@@ -18,6 +18,8 @@ from narrows import __version__
 from narrows.errors import NarrowsError
 from narrows.host import live
 from narrows.render.pictures import Line, Picture
+from narrows.render.plot import COLOURS, check, matplotlib, write
+from narrows.render.report import drawn
 from narrows.render.tables import Cell, Table
 from narrows.runs.scenario import name_of, unread
 from narrows.storage import json_kinds as kinds
@@ -440,8 +442,6 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
         NarrowsError: If Matplotlib is not installed.
         OutputError: If the file cannot be written.
     """
-    from narrows.render.plot import COLOURS, check, matplotlib, write  # noqa: PLC0415
-
     mpl = matplotlib()
     format_ = check(file) if file is not None else None
     from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
@@ -515,8 +515,6 @@ def document(several: Sequence[tuple[str, Json]]) -> Json:
 
 
 def _run(name: str, told: Json) -> Json:
-    from narrows.render.report import drawn  # noqa: PLC0415
-
     said = sentences(told)
     bare = {k: v for k, v in told.items() if k not in {"rtt_us", "late_us", "response_us", "parts_us"}}
     for key in ("rtt_us", "late_us", "response_us"):

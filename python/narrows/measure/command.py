@@ -11,9 +11,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from narrows import registry
+from narrows import files, registry
+from narrows.advise import forecasts
+from narrows.compare import latency as judged
+from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError
-from narrows.render.terminal import echo
+from narrows.files import writer_of
+from narrows.measure import history as kept
+from narrows.measure import run
+from narrows.measure.render import twin_lines
+from narrows.measure.summary import answer
+from narrows.path_model import infer
+from narrows.render.plot import draw_columns
+from narrows.render.progress import ProgressBar
+from narrows.render.report import unique, write
+from narrows.render.run import table
+from narrows.render.sketch import draw
+from narrows.render.tables import Cell, Table
+from narrows.render.terminal import console, echo
+from narrows.render.words import number
 from narrows.storage import output, untrusted_input
 
 if TYPE_CHECKING:
@@ -32,8 +48,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _format(file: str) -> None:
     """Raises an error for a name that selects none of the formats of a measurement."""
-    from narrows.files import writer_of  # noqa: PLC0415
-
     writer_of(file)
 
 
@@ -129,9 +143,6 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows measure scenarios/asymmetric/down-and-up.toml
     """
-    from narrows.measure import run  # noqa: PLC0415
-    from narrows.render.progress import ProgressBar  # noqa: PLC0415
-
     if path_file is not None and not with_twin:
         raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
     arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
@@ -168,15 +179,12 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         if stopped:
             # Kept and told; the exit code is the signal's all the same.
             raise KeyboardInterrupt
-    from narrows.measure.summary import answer  # noqa: PLC0415
 
     if answer(measured).connectivity_lost or measured.stopped_by == "lost":
         click.get_current_context().exit(1)
 
 
 def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:
-    from narrows import files  # noqa: PLC0415
-
     for file in out:
         with attempt():
             files.write(measured, file)
@@ -187,7 +195,6 @@ def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
 
     Nobody asked for either, so that what cannot be done is a warning.
     """
-    from narrows.advise import forecasts  # noqa: PLC0415
     from narrows.measure import history  # noqa: PLC0415
 
     if history.installed():
@@ -211,9 +218,6 @@ def _warned(what: str) -> Iterator[None]:
 
 def _twin(measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool) -> tuple[Twin | None, bool]:
     """The twin, which is written where that is wanted, None where there is none; and whether Ctrl-C ended it."""
-    from narrows.path_model import infer  # noqa: PLC0415
-    from narrows.render.progress import ProgressBar  # noqa: PLC0415
-
     model = None
     with attempt():
         try:
@@ -236,21 +240,15 @@ def _draw(measured: Measurement, model: Twin | None, attempt: Attempt, *, plot: 
     from narrows.measure import render as telling  # noqa: PLC0415
 
     if plot:
-        from narrows.render.plot import draw_columns  # noqa: PLC0415
-
         with attempt():
             draw_columns([(measured.host, telling.pictures(measured))], plot)
     if page is not None:
-        from narrows.render.report import write  # noqa: PLC0415
-
         with attempt():
             write(telling.document([measured], [measured.host or "measurement"], [model]), page)
 
 
 def _show(measured: Measurement, model: Twin | None, scored: Sequence[str], *, sketch: bool) -> None:
     from narrows.measure import render as telling  # noqa: PLC0415
-    from narrows.render.sketch import draw  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     screen = console()
     telling.show(measured, screen, model)
@@ -276,11 +274,6 @@ def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool
 
     Example: narrows twin today.json --path here.toml
     """
-    from narrows import files  # noqa: PLC0415
-    from narrows.measure.render import twin_lines  # noqa: PLC0415
-    from narrows.path_model import infer  # noqa: PLC0415
-    from narrows.render.progress import ProgressBar  # noqa: PLC0415
-
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:
         model = infer(measured, seed=seed, progress=bar)
@@ -308,8 +301,6 @@ def convert(source: str, target: str) -> None:
 
     Example: narrows convert iperf3.json today.flent.gz
     """
-    from narrows import files  # noqa: PLC0415
-
     files.write(files.read(source), target)
 
 
@@ -332,9 +323,6 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows history --host server.example
     """
-    from narrows import files  # noqa: PLC0415
-    from narrows.measure import history as kept  # noqa: PLC0415
-
     if (get is None) != (out is None):
         raise click.BadParameter("--get ID and --out FILE go together")
     if get is not None and out is not None:
@@ -349,10 +337,6 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         for row in rows:
             echo(json.dumps(row))
         return
-    from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.tables import Cell, Table  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
-    from narrows.render.words import number  # noqa: PLC0415
 
     cells = [
         [
@@ -370,9 +354,6 @@ _NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_
 
 def compared(named: Sequence[str]) -> Iterator[Measurement]:
     """The measurements of files, or of the history where there is no such file."""
-    from narrows import files  # noqa: PLC0415
-    from narrows.measure import history as kept  # noqa: PLC0415
-
     for name in named:
         yield files.read(name) if Path(name).exists() or not kept.installed() else kept.get(name)
 
@@ -392,11 +373,7 @@ def are_measurements(named: Sequence[str]) -> bool:
 
 def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False) -> None:
     """Compares each with the first."""
-    from narrows.compare import measurements  # noqa: PLC0415
     from narrows.measure import render as telling  # noqa: PLC0415
-    from narrows.render.report import unique  # noqa: PLC0415
-    from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
         raise click.BadParameter("name another: narrows compare before.json after.json")
@@ -415,13 +392,9 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
     said = [s for name, each in found for s in (*warned[name], *measurements.sentences(each, names[0], name))]
     with output.every() as attempt:
         if plot:
-            from narrows.render.plot import draw_columns  # noqa: PLC0415
-
             with attempt():
                 draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
         if page is not None:
-            from narrows.render.report import write  # noqa: PLC0415
-
             with attempt():
                 made = telling.document(several, names, [None] * len(several))
                 write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
@@ -454,11 +427,7 @@ def _is_latency(name: str) -> bool:
 
 def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool) -> None:
     """Compares each result of `narrows latency` with the first."""
-    from narrows.compare import latency as judged  # noqa: PLC0415
     from narrows.latency import result as telling  # noqa: PLC0415
-    from narrows.render.report import unique  # noqa: PLC0415
-    from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
 
     several = [telling.read(name) for name in named]
     hosts = [str(one.get("host") or "") for one in several]
@@ -473,8 +442,6 @@ def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | No
             with attempt():
                 telling.plot(list(zip(names, several, strict=True)), plot)
         if page is not None:
-            from narrows.render.report import write  # noqa: PLC0415
-
             with attempt():
                 made = telling.document(list(zip(names, several, strict=True)))
                 write(made | {"first": " ".join(line for lines in said.values() for line in lines)}, page)

@@ -11,6 +11,8 @@ from narrows import __version__
 from narrows.measure.result import DIRECTIONS, Flow, Json, Measurement, Spread
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
 from narrows.render.pictures import TIME, Line, Picture
+from narrows.render.report import drawn
+from narrows.render.run import table
 from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, millis, number, percent
 
@@ -459,8 +461,6 @@ def _distributions(measured: Measurement) -> list[Line]:
 
 def show(measured: Measurement, out: Console, model: Twin | None = None) -> None:
     """Prints it: the answer, tables, what the instrument says of itself, the path model."""
-    from narrows.render.run import table  # noqa: PLC0415
-
     for at, sentence in enumerate(sentences(measured)):
         out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
     for shown in (latencies(measured), flows(measured)):
@@ -483,8 +483,6 @@ def document(measured: Sequence[Measurement], names: Sequence[str], models: Sequ
 
 
 def _run(measured: Measurement, name: str, model: Twin | None) -> Json:
-    from narrows.render.report import drawn  # noqa: PLC0415 - which needs all that a page needs
-
     toml = model.toml() if model else ""
     told = measured.json
     return {

@@ -9,6 +9,9 @@ from narrows import registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.host import live
 from narrows.measure.result import Direction, Json, Measurement
+from narrows.measure.simulated import Plan
+from narrows.measure.simulated import measure as play
+from narrows.runs.scenario import load
 
 TESTS = registry.measurement_tests()
 """Each test, and the parts that are measured one after the other."""
@@ -103,10 +106,6 @@ def simulated(
     Raises:
         NarrowsError: If it is no scenario, or an option is for real paths only.
     """
-    from narrows.measure.simulated import Plan  # noqa: PLC0415
-    from narrows.measure.simulated import measure as play  # noqa: PLC0415
-    from narrows.runs.scenario import load  # noqa: PLC0415 - a real path needs neither
-
     odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
     if odd or test != DEFAULT:
         name = odd[0].replace("_", "-") if odd else "test"

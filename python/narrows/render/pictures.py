@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from narrows.errors import NarrowsError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -78,8 +80,6 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     Raises:
         NarrowsError: If the run took no samples.
     """
-    from narrows.errors import NarrowsError  # noqa: PLC0415
-
     if run.queue_samples.num_rows == 0:
         raise NarrowsError('there are no samples to draw: run with another sample_interval than "off"')
     flows = list(_flows(run))

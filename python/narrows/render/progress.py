@@ -8,6 +8,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from narrows.render.terminal import console
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -50,8 +52,6 @@ class ProgressBar:
         with suppress(OSError):
             if self._bar is None:
                 from rich.progress import Progress  # noqa: PLC0415
-
-                from narrows.render.terminal import console  # noqa: PLC0415
 
                 self._bar = Progress(console=console(err=True), transient=True)
                 self._bar.add_task(self._of, total=total)

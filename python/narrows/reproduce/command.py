@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from narrows.errors import NarrowsError
-from narrows.render.terminal import echo
+from narrows.render import tables
+from narrows.render.run import table
+from narrows.render.terminal import console, echo
+from narrows.reproduce import page
+from narrows.reproduce.checks import experiments
+from narrows.reproduce.running import reproduce as run
 from narrows.storage import output
 
 if TYPE_CHECKING:
@@ -60,8 +65,6 @@ def reproduce(  # noqa: PLR0917
 
     Example: narrows reproduce share-model --quick
     """
-    from narrows.reproduce.checks import experiments  # noqa: PLC0415 - only this command needs it
-
     known = experiments()
     if name is None and not every:
         for one in known.values():
@@ -71,8 +74,6 @@ def reproduce(  # noqa: PLR0917
         raise NarrowsError("either the name of an experiment or --all")
     if name is not None and name not in known:
         raise NarrowsError(f"there is no experiment `{name}`; there are {', '.join(known)}")
-    from narrows.reproduce import page  # noqa: PLC0415
-    from narrows.reproduce.running import reproduce as run  # noqa: PLC0415
 
     outcomes = []
     for each in [name] if name is not None else list(known):
@@ -104,11 +105,6 @@ def _enough(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _tell(outcomes: Sequence[Outcome]) -> None:
-    from narrows.render import tables  # noqa: PLC0415
-    from narrows.render.run import table  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
-    from narrows.reproduce import page  # noqa: PLC0415
-
     out = console()
     for outcome in outcomes:
         out.print(f"{outcome.experiment.title}.", style="bold")

@@ -10,6 +10,9 @@ from statistics import mean
 
 from narrows.reproduce.lab import Lab
 from narrows.reproduce.published import TEST_S, Cell, Result, cells, criteria, gains, reproduce, third
+from narrows.study.paths import GAIN_MAP
+from narrows.study.study import by
+from narrows.sweeps.keys import put
 
 CAO = "data/cao-2019-gain.csv"
 """Figure 5 as published: buffer (KB), rate (Mbit/s), RTT (ms), gain (%)."""
@@ -113,9 +116,6 @@ def published_tree(rate_mbit: float, buffer_mb: float) -> str:
 
 def tree(lab: Lab) -> dict[str, float]:
     """The study of the gain map, held to the published tree."""
-    from narrows.study.paths import GAIN_MAP  # noqa: PLC0415
-    from narrows.study.study import by  # noqa: PLC0415
-
     whole = GAIN_MAP.parts(False)[""]
     assert not isinstance(whole.over, Sequence)
     buffers, rates, rtts = (list(whole.over[f"path.{key}"]) for key in ("buffer", "rate", "rtt"))
@@ -166,8 +166,6 @@ def tree(lab: Lab) -> dict[str, float]:
 
 
 def _with(tree: dict[str, object], buffer: str, rate: str, rtt: str, cc: str) -> dict[str, object]:
-    from narrows.sweeps.keys import put  # noqa: PLC0415
-
     set_ = partial(put, tree)
     for key, value in (("path.buffer", buffer), ("path.rate", rate), ("path.rtt", rtt), ("flow[0].cc", cc)):
         set_(key, value)

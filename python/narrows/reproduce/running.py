@@ -17,6 +17,7 @@ from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab
 from narrows.reproduce.wifi import wifi
 from narrows.storage import output
+from narrows.sweeps.sweeping import build as of_narrows
 
 ANSWERS: dict[str, Callable[[Lab], dict[str, float]]] = {
     "grid": maps.grid,
@@ -46,8 +47,6 @@ SETUPS = ("lab", "losses", "maps", "shares", "wifi")
 
 def build() -> str:
     """Version and build of narrows, and of how experiments are set up: another may come to other figures."""
-    from narrows.sweeps.sweeping import build as of_narrows  # noqa: PLC0415
-
     sources = resources.files("narrows").joinpath("reproduce")
     setups = [sources.joinpath(f"{module}.py").read_bytes() for module in SETUPS]
     return f"{of_narrows()} {hashlib.sha256(b''.join(setups)).hexdigest()[:12]}"

@@ -24,6 +24,7 @@ from narrows import _core, registry
 from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
 from narrows.render import tables
+from narrows.render.plot import COLOURS, check, matplotlib, write
 from narrows.render.words import millis
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, Run, run
@@ -394,8 +395,6 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         NarrowsError: If Matplotlib is not installed, or nobody took part.
         OutputError: If the file cannot be written.
     """
-    from narrows.render.plot import COLOURS, check, matplotlib, write  # noqa: PLC0415 - which is an extra
-
     if not found.laps:
         raise NarrowsError("nobody could take part: there is nothing to draw")
     mpl = matplotlib()

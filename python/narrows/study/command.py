@@ -9,13 +9,12 @@ import click
 from narrows.errors import NarrowsError
 from narrows.render.terminal import echo
 from narrows.storage import output
+from narrows.study import paths, queues, render, tools, tree
+from narrows.study.study import Study, run
 from narrows.sweeps.command import Count
 
 
 def _studies() -> dict[str, object]:
-    from narrows.study import paths, queues, tools, tree  # noqa: PLC0415 - only this command needs them
-    from narrows.study.study import Study  # noqa: PLC0415
-
     found = [
         value for module in (paths, queues, tools, tree) for value in vars(module).values() if isinstance(value, Study)
     ]
@@ -57,8 +56,6 @@ def study(  # noqa: PLR0917
         return
     if name not in known:
         raise NarrowsError(f"there is no study `{name}`; there are {', '.join(known)}")
-    from narrows.study import render  # noqa: PLC0415
-    from narrows.study.study import Study, run  # noqa: PLC0415
 
     asked = known[name]
     assert isinstance(asked, Study)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from narrows import __version__
 from narrows.errors import NarrowsError
 from narrows.render.words import listed
 from narrows.runs.scenario import Flow, Path, Scenario
@@ -378,8 +379,6 @@ def _joined(node: Node) -> Node:
 
 def document(grown: Grown) -> dict[str, Any]:
     """The rule file."""
-    from narrows import __version__  # noqa: PLC0415
-
     return {
         "format": FORMAT,
         "question": DECISION_TREE.question,

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narrows.errors import OutputError, reason
+from narrows.render import tables
 from narrows.render.progress import ProgressBar
+from narrows.render.run import table
 from narrows.render.terminal import console, echo
+from narrows.render.words import fine, number, percent, waited
 from narrows.storage import output
+from narrows.storage.durable import replacing
+from narrows.sweeps.file import load
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,8 +121,6 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows sweep sweeps/who-wins.toml --into results
     """
-    from narrows.sweeps.file import load  # noqa: PLC0415 - only this command needs all that
-
     asked = load(file, into)
     count = Count(quiet=quiet or as_json)
     begin = time.monotonic()
@@ -142,8 +145,6 @@ def _write(rows: pa.Table, file: str) -> None:
 
     import pyarrow.csv as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
-
-    from narrows.storage.durable import replacing  # noqa: PLC0415
 
     def put(into: Any) -> None:  # noqa: ANN401 - a name or an open file
         (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, into)
@@ -176,9 +177,6 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
 
 def summary(medians: Medians) -> Table:
     """A row for each congestion control: medians over all its cases."""
-    from narrows.render import tables  # noqa: PLC0415
-    from narrows.render.words import fine, number, percent, waited  # noqa: PLC0415
-
     seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
     for cc, of in medians.items():
@@ -191,8 +189,6 @@ def summary(medians: Medians) -> Table:
 
 
 def _show(asked: Sweep, rows: int, medians: Medians) -> None:
-    from narrows.render.run import table  # noqa: PLC0415
-
     out = console()
     keys = ", ".join(asked.design.keys)
     runs = f"{len(asked.design)} cases × {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else f"{len(asked)} cases"

@@ -5,7 +5,11 @@ from __future__ import annotations
 import click
 
 from narrows.cli.options import WIDEST_SKETCH, report_option
+from narrows.render.terminal import console
 from narrows.runs.run import ENGINES
+from narrows.teach import explain as lessons
+from narrows.teach.demo import demo as show_demo
+from narrows.teach.story import command
 
 _TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi", "ladder")
 """What can be explained."""
@@ -20,9 +24,6 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
 
     Example: narrows explain bufferbloat --report bufferbloat.html
     """
-    from narrows.render.terminal import console  # noqa: PLC0415
-    from narrows.teach import explain as lessons  # noqa: PLC0415
-
     if page is not None:
         lessons.write(topic, page, seed=seed)
         return
@@ -67,13 +68,11 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}
         for option in (name for name, given in of_maps.items() if given):
             raise click.BadParameter("that is of the maps, not of the story", param_hint=option)
-        from narrows.teach.story import command  # noqa: PLC0415
 
         command(live=None if engine is None else engine == "live", as_json=as_json, page=page)
         return
     if engine is not None or page is not None:
         raise click.BadParameter("that is of the story", param_hint="--engine" if engine else "--report")
-    from narrows.teach.demo import demo as show_demo  # noqa: PLC0415
 
     met = show_demo(quick=quick, up_to=up_to, goodput=goodput, as_json=as_json)
     if strict and not met:

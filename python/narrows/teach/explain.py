@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from narrows import _core, registry
 from narrows.errors import NarrowsError
-from narrows.render import words
+from narrows.render import report, words
+from narrows.render.pictures import pictures
+from narrows.render.sketch import draw
 from narrows.runs.run import Run, run
 from narrows.runs.scenario import from_tree
 from narrows.teach.lessons import LESSONS, Block, Lesson
@@ -48,8 +50,6 @@ def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> 
         NarrowsError: If this version lacks what the lesson is about.
         OutputError: If the file cannot be written.
     """
-    from narrows.render import report  # noqa: PLC0415
-
     lesson, runs, blocks = taught(topic, seed=seed)
     made = report.document(runs, names=list(lesson.scenarios), title=lesson.title, also=_ALSO)
     made["lesson"] = {
@@ -68,9 +68,6 @@ def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> 
 
 def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> None:
     """Prints a lesson with sketches."""
-    from narrows.render.pictures import pictures  # noqa: PLC0415
-    from narrows.render.sketch import draw  # noqa: PLC0415
-
     lesson, runs, blocks = taught(topic, seed=seed)
     drawn = [{picture.key: picture for picture in pictures(one, _ALSO)} for one in runs]
     names = list(lesson.scenarios)

@@ -18,8 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from narrows import advise as library
+from narrows import files, path_model
+from narrows.advise import forecasts
+from narrows.advise.render import headline
 from narrows.errors import EngineError, NarrowsError
-from narrows.render.terminal import echo
+from narrows.host.live import HOST
+from narrows.measure import render as telling
+from narrows.measure.simulated import Plan, measure
+from narrows.render.report import write as write_page
+from narrows.render.terminal import console, echo
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
 from narrows.storage import output
 
@@ -68,8 +76,6 @@ class Story:
 
     def json(self) -> Json:
         """For programs."""
-        from narrows.advise import forecasts  # noqa: PLC0415
-
         return {
             "live": self.live,
             "why_not_live": self.why,
@@ -110,10 +116,6 @@ _Measure = Callable[[str, int, int], "Measurement"]
 
 
 def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> Story:
-    from narrows import advise as library  # noqa: PLC0415
-    from narrows import path_model  # noqa: PLC0415
-    from narrows.advise import forecasts  # noqa: PLC0415
-
     where = "between two namespaces, over real packets" if live else "in the simulator"
     tell(f"A bad path is made {where}: {SAID}.")
     before = by("cubic", 1, ALONE_S)
@@ -145,8 +147,6 @@ def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> 
 
 
 def _short(seen: Measurement) -> str:
-    from narrows.advise import forecasts  # noqa: PLC0415
-
     figures = forecasts.seen(seen, "up")
     return (
         f"{figures.get('rate_mbit', 0.0):.1f} Mbit/s, and a ping takes {figures.get('loaded_p95_ms', 0.0):.0f} ms (p95)"
@@ -174,8 +174,6 @@ def _path() -> Path:
 
 
 def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
-    from narrows.measure.simulated import Plan, measure  # noqa: PLC0415
-
     plan = Plan(cc=cc, streams=flows, idle_s=float(IDLE_S), load_s=float(seconds), pause_s=1.0, ways=("up",))
     # Another minute, other losses.
     return measure(_path(), plan, seed=1 if cc == "cubic" else 2)
@@ -183,9 +181,6 @@ def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
 
 def _live(cc: str, flows: int, seconds: int) -> Measurement:
     """Measures over an emulated path; the emulator's own doubts are a reason to simulate instead."""
-    from narrows import files  # noqa: PLC0415
-    from narrows.host.live import HOST  # noqa: PLC0415
-
     if not sys.platform.startswith("linux"):
         raise EngineError("namespaces need Linux")
     with tempfile.TemporaryDirectory() as there:
@@ -214,8 +209,6 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
 
 def sentences(told: Story) -> list[str]:
     """The end of it: what changed, and whether that was foreseen."""
-    from narrows.advise import forecasts  # noqa: PLC0415
-
     before, after = forecasts.seen(told.before, "up"), forecasts.seen(told.after, "up")
     out = []
     if before.get("rate_mbit") and "rate_mbit" in after:
@@ -238,10 +231,6 @@ def write(told: Story, file: str) -> None:
     Raises:
         OutputError: If it cannot be written.
     """
-    from narrows.advise.render import headline  # noqa: PLC0415
-    from narrows.measure import render as telling  # noqa: PLC0415
-    from narrows.render.report import write as write_page  # noqa: PLC0415
-
     names = ["before, cubic", f"after, {told.advice.choice.cc or 'cubic'}"]
     made = telling.document([told.before, told.after], names, [None, None])
     first = " ".join([f"The path: {SAID}.", headline(told.advice), *sentences(told)])
@@ -250,8 +239,6 @@ def write(told: Story, file: str) -> None:
 
 def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
     """Plays it in the terminal: each step as it begins, the end of it in bold."""
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     out = console()
 
     def tell(sentence: str) -> None:

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from narrows.advise import forecasts as sealed
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError, reason
-from narrows.render.terminal import echo
+from narrows.measure import run
+from narrows.measure.result import Direction, Measurement
+from narrows.render.progress import ProgressBar
+from narrows.render.terminal import console, echo
+from narrows.tune import prove as proving
+from narrows.tune.apply import Place, RefusedError, applied_lines, confirmed_lines, have, read, reverted_lines
+from narrows.tune.collect import facts
+from narrows.tune.command import _kbit, _path, tune
 from narrows.tune.command import plan as plan_command
-from narrows.tune.command import tune
+from narrows.tune.prove import proof_lines, scored
+from narrows.tune.verify import verified_lines
+from narrows.tune.verify import verify as look
 
 if TYPE_CHECKING:
     from narrows.tune.apply import Json, Place
@@ -53,8 +63,6 @@ def _asked(command: click.Command) -> click.Command:
 @contextmanager
 def _told() -> Iterator[None]:
     """What was refused is told with its own exit code."""
-    from narrows.tune.apply import RefusedError  # noqa: PLC0415
-
     try:
         yield
     except RefusedError as error:
@@ -78,8 +86,6 @@ def _reported() -> Iterator[None]:
 
 
 def _print(lines: Sequence[str]) -> None:
-    from narrows.render.terminal import console  # noqa: PLC0415
-
     out = console()
     for line in lines:
         out.print(line, markup=False, soft_wrap=True)
@@ -87,8 +93,6 @@ def _print(lines: Sequence[str]) -> None:
 
 def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
     """The plan of a file, or of what is asked."""
-    from narrows.tune.apply import read  # noqa: PLC0415
-
     given = {name: value for name, value in asked.items() if value}
     if file is not None:
         odd = sorted(set(given) - {"replace"})
@@ -97,8 +101,6 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
         return read(file)
     if not set(given) - {"replace"}:
         raise NarrowsError("which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json wrote")
-    from narrows.tune.collect import facts  # noqa: PLC0415
-    from narrows.tune.command import _kbit, _path  # noqa: PLC0415
     from narrows.tune.plan import Ask, plan  # noqa: PLC0415
 
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
@@ -126,8 +128,6 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
 
 def _applicable(plan: Json) -> bool:
     """Is there something to do that can be done?"""
-    from narrows.tune.apply import RefusedError  # noqa: PLC0415
-
     if plan.get("able") is False:
         needs = "; ".join(str(need.get("why") or need.get("name")) for need in plan.get("needs") or [])
         raise RefusedError(f"needed first: {needs}", 1)
@@ -163,8 +163,6 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows tune apply plan.json --yes
     """
-    from narrows.tune.apply import Place, applied_lines, have  # noqa: PLC0415
-
     place = Place(netns=netns, state=state, root=root)
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
@@ -190,8 +188,6 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
 
     Example: narrows tune confirm
     """
-    from narrows.tune.apply import Place, confirmed_lines, have  # noqa: PLC0415
-
     with _told(), _reported():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
         if as_json:
@@ -210,10 +206,6 @@ def verify(netns: str | None, state: str | None, root: str | None, as_json: bool
 
     Example: narrows tune verify --json
     """
-    from narrows.tune.apply import Place  # noqa: PLC0415
-    from narrows.tune.verify import verified_lines  # noqa: PLC0415
-    from narrows.tune.verify import verify as look  # noqa: PLC0415
-
     with _told():
         found = look(Place(netns=netns, state=state, root=root))
         if as_json:
@@ -233,8 +225,6 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
 
     Example: narrows tune revert
     """
-    from narrows.tune.apply import Place, have, reverted_lines  # noqa: PLC0415
-
     with _told(), _reported():
         done, _ = have(["revert", *(["--force"] if force else [])], Place(netns=netns, state=state, root=root))
         if as_json:
@@ -294,12 +284,6 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows tune prove server.example --cc bbr
     """
-    from narrows.measure import run  # noqa: PLC0415
-    from narrows.measure.result import Direction, Measurement  # noqa: PLC0415
-    from narrows.render.progress import ProgressBar  # noqa: PLC0415
-    from narrows.tune import prove as proving  # noqa: PLC0415
-    from narrows.tune.apply import Place  # noqa: PLC0415
-
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:
         raise NarrowsError(f"--netns: measures from where it is; ip netns exec {netns} narrows tune prove …")
@@ -348,10 +332,6 @@ def _finished(
     proof: Proof, plan: Json, place: Place, *, keep: bool, then: str | None, replace: bool, as_json: bool
 ) -> None:
     """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is printed."""
-    from narrows.advise import forecasts as sealed  # noqa: PLC0415
-    from narrows.tune.apply import RefusedError, applied_lines, have  # noqa: PLC0415
-    from narrows.tune.prove import scored  # noqa: PLC0415
-
     done: Json | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
     unscored = ""
@@ -388,8 +368,6 @@ def _finished(
 
 def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
     """What the complete rounds show."""
-    from narrows.tune.prove import proof_lines  # noqa: PLC0415
-
     done = len(proof.without) if proof else 0
     if as_json:
         echo(json.dumps((proof.json() if proof else {"rounds": 0}) | {"unfinished": True, "kept": False}))

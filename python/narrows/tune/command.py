@@ -7,9 +7,18 @@ from typing import Any
 
 import click
 
-from narrows.errors import NarrowsError
-from narrows.render.terminal import echo
+from narrows import _core
+from narrows.errors import NarrowsError, named_by
+from narrows.render.terminal import console, echo
+from narrows.runs import scenario
 from narrows.storage import output
+from narrows.tune.collect import facts
+from narrows.tune.diff import lines
+from narrows.tune.findings import audit as look
+from narrows.tune.findings.finding import Path
+from narrows.tune.plan import Ask
+from narrows.tune.plan import plan as make
+from narrows.tune.render import audit_json, audit_lines
 
 _WORST = {"error": 1}
 
@@ -40,10 +49,6 @@ _rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80m
 
 
 def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401 - its module is imported here only
-    from narrows import _core  # noqa: PLC0415
-    from narrows.errors import named_by  # noqa: PLC0415
-    from narrows.runs import scenario  # noqa: PLC0415
-    from narrows.tune.findings.finding import Path  # noqa: PLC0415
 
     if rate is None and rtt is None:
         return Path()
@@ -96,8 +101,6 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     Example: narrows tune audit --ssh root@router --rate 100Mbit --rtt 40ms
     """
     from narrows.tune.collect import facts, script  # noqa: PLC0415
-    from narrows.tune.findings import audit as look  # noqa: PLC0415
-    from narrows.tune.render import audit_json, audit_lines  # noqa: PLC0415
 
     if collector:
         echo(script(), nl=False)
@@ -109,8 +112,6 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     if as_json:
         echo(json.dumps(audit_json(seen, found)))
     else:
-        from narrows.render.terminal import console  # noqa: PLC0415
-
         out = console()
         for line in audit_lines(seen, found, every=every):
             out.print(line, markup=False, soft_wrap=True)
@@ -192,11 +193,6 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
 
     Example: narrows tune plan --cc bbr --ssh root@router --sh bbr.sh
     """
-    from narrows.tune.collect import facts  # noqa: PLC0415
-    from narrows.tune.diff import lines  # noqa: PLC0415
-    from narrows.tune.plan import Ask  # noqa: PLC0415
-    from narrows.tune.plan import plan as make  # noqa: PLC0415
-
     _one_source(ssh=ssh, facts=facts_file, root=root)
     ask = Ask(
         cc=cc,
@@ -226,8 +222,6 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         if as_json:
             echo(json.dumps(made, indent=1))
         elif script_file != "-":
-            from narrows.render.terminal import console  # noqa: PLC0415
-
             out = console()
             for line in lines(made):
                 out.print(line, markup=False, soft_wrap=True)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from narrows.advise import forecasts
 from narrows.compare import measurements
 from narrows.compare.measurements import Difference
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError
 from narrows.measure.result import Direction, Measurement
+from narrows.measure.run import joined
 from narrows.render.words import listed
 from narrows.tune.apply import Json, Place, have, live_only
 
@@ -308,8 +310,6 @@ def prove(
 
 def compared(without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction) -> list[Difference]:
     """The figures of that direction, and the idle round trip."""
-    from narrows.measure.run import joined  # noqa: PLC0415 - which brings the live engine
-
     test = f"tcp_n{way}"
     other = "down" if way == "up" else "up"
     found = measurements.differences(joined(without, test), joined(with_it, test))
@@ -322,9 +322,6 @@ def scored(proof: Proof, plan: Json) -> list[Scored]:
     Raises:
         NarrowsError: If the forecasts cannot be read, or a score cannot be written.
     """
-    from narrows.advise import forecasts  # noqa: PLC0415 - which brings what advises
-    from narrows.measure.run import joined  # noqa: PLC0415
-
     queues = [c["to"] for c in plan["changes"] if c["target"] == "net.core.default_qdisc"]
     return forecasts.score_open(joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None)
 
