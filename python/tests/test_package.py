@@ -401,5 +401,5 @@ def test_a_summary_interval_of_a_few_packets_has_a_notice(kind: str, tmp_path: P
     for warmup, many in (("198ms", 1), ("0ms", 0)):
         file.write_text(f"duration = '200ms'\nwarmup = '{warmup}'\n{kind}[[flow]]\ncc = 'reno'\n")
         notices = nw.run(file).json.get("notices", [])
-        assert [n for n in notices if "utilisation may exceed 100 %" in n] == notices
+        assert [n for n in notices if "goodput may exceed the rate of the" in n] == notices
         assert len(notices) == many

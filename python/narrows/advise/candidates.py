@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path as FilePath
 
 from narrows.advise.asked import Asked
@@ -97,12 +97,13 @@ class Candidate:
         return Path(hop=tuple(placed), **{name: getattr(path, name) for name in _OF_PATH if name != "hop"})
 
 
-_OF_PATH = tuple(name for name in Path.__dataclass_fields__ if name not in Hop.__dataclass_fields__)
+_OF_HOP = tuple(field.name for field in fields(Hop))
+_OF_PATH = tuple(field.name for field in fields(Path) if field.name not in _OF_HOP)
 """What is the path's and no hop's."""
 
 
 def _only_hop(path: Path) -> Hop:
-    return Hop(**{name: getattr(path, name) for name in Hop.__dataclass_fields__})
+    return Hop(**{name: getattr(path, name) for name in _OF_HOP})
 
 
 @dataclass(frozen=True, kw_only=True)
