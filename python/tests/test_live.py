@@ -18,8 +18,9 @@ from click.testing import CliRunner
 from conftest import NARROWS, Cli, cpu_s, until
 
 import narrows as nw
-from narrows import cli as command
+from narrows.cli import main
 from narrows.host.live import HOST
+from narrows.runs import command
 
 NEAR_ENOUGH = 0.1
 """Sim and live may differ by this."""
@@ -210,7 +211,7 @@ def test_strict_fails_a_run_that_its_instruments_do_not_trust(tiny: Path, monkey
     late = {"p50": 1000.0, "p99": 9000.0}
     done.json["instruments"] = {"trusted": False, "why": ["late"], "lateness_us": late, "rate_error": {"mean": 0.0}}
     monkeypatch.setattr(command, "run_scenario", lambda *_args, **_more: done)
-    result = CliRunner().invoke(command.main, ["run", str(tiny), "--engine", "live", "--strict"])
+    result = CliRunner().invoke(main, ["run", str(tiny), "--engine", "live", "--strict"])
     assert result.exit_code == 1
     assert "NOT to be trusted: late" in result.stdout
-    assert CliRunner().invoke(command.main, ["run", str(tiny), "--engine", "live"]).exit_code == 0
+    assert CliRunner().invoke(main, ["run", str(tiny), "--engine", "live"]).exit_code == 0
