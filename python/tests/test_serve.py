@@ -208,7 +208,7 @@ def test_congestion_controls_take_turns() -> None:
             used = [flow["cc"] for flow in seen["flows"] if flow["direction"] == way]
             assert used == allowed[:2] * 2
         refused = subprocess.run(
-            [HOST, "measure", "127.0.0.1", "--port", str(port), "--cc", "nonsense", "--idle", "0s"],
+            [HOST, "measure", "127.0.0.1", "--port", str(port), "--test", "tcp_up", "--cc", "nonsense"],
             capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
         assert refused.returncode == 2
@@ -271,7 +271,7 @@ def test_the_wrong_token_and_garbage_are_refused_and_counted() -> None:
     at = free_port()
     with far_end("--token", "correct-horse", "--metrics", f"127.0.0.1:{at}") as (port, child):
         for token in (["--token", "wrong-horses"], []):
-            words = [HOST, "measure", "127.0.0.1", "--port", str(port), *token]
+            words = [HOST, "measure", "127.0.0.1", "--test", "tcp_up", "--port", str(port), *token]
             refused = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
             assert refused.returncode == 2
             assert "token" in refused.stderr
