@@ -99,7 +99,7 @@ def asked_for(seed: int) -> Json:
 
 def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, Json]:
     asked = ("--cc", cc, "--duration", load, "--idle", idle, "--quiet", "--no-history", "--no-twin")
-    return _between(path, *NARROWS, "measure", "far", *asked, *more, far=f"{HOST} serve")
+    return _between(path, *NARROWS, "measure", "far", *asked, *more, far=f"{HOST} serve --net-admin")
 
 
 def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, Json]:

@@ -212,7 +212,7 @@ def measured_live(seed: int) -> Json:
         scenario, seen = (Path(there) / name for name in ("path.toml", "seen.json"))
         scenario.write_text(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8")
         shell = [*narrows.split(), "shell", str(scenario), "--quiet", "--json", str(seen), *beside]
-        shell += ["--far", f"bash -c '{cross} far & exec {narrows} serve'"]
+        shell += ["--far", f"bash -c '{cross} far & exec {narrows} serve --net-admin'"]
         command = ["bash", "-c", f"{ready}; exec {narrows} measure far {' '.join(ask)}"]
         done = subprocess.run(
             [*shell, "--", *command], capture_output=True, text=True, check=False, timeout=120, cwd=HERE.parent

@@ -113,7 +113,7 @@ def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
         str(NARROWS), "measure", "far", "--cc", "cubic", "--duration", "5s", "--idle", "1s",
         "--no-history", "--no-twin", "--quiet", "--out", str(made),
     ]  # fmt: skip
-    done = shell(path, "--quiet", "--json", seen, "--far", f"{HOST} serve", command=measure)
+    done = shell(path, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure)
     assert done.returncode == 0, done.stderr
     instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
     if not instruments["trusted"]:

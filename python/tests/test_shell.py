@@ -152,7 +152,7 @@ def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> Non
         str(NARROWS), "measure", "far", "--cc", "cubic", "--streams", "4", "--duration", "2s", "--idle", "300ms",
         "--no-history", "--no-twin", "--quiet", "--out", str(made),
     ]  # fmt: skip
-    done = shell(scenario, "--quiet", "--json", seen, "--far", f"{HOST} serve", command=measure)
+    done = shell(scenario, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure)
     assert done.returncode == 0, done.stderr
     live = files.read(made)
     path = load(scenario).path

@@ -188,7 +188,8 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
         scenario.write_text(Scenario(_path(), flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8")
         narrows = [sys.executable, "-m", "narrows"]
         command = [
-            *narrows, "shell", str(scenario), "--quiet", "--json", str(seen), "--far", f"{HOST} serve", "--",
+            *narrows, "shell", str(scenario), "--quiet", "--json", str(seen),
+            "--far", f"{HOST} serve --net-admin", "--",
             *narrows, "measure", "far", "--test", "tcp_nup", "--streams", str(flows), "--cc", cc,
             "--duration", f"{seconds}s", "--idle", f"{IDLE_S}s", "--quiet", "--no-history", "--no-twin",
             "--out", str(made),
