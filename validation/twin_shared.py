@@ -313,7 +313,7 @@ def within(load: Json, rate_mbit: float) -> bool:
     how = plan(load)
     part = noticed(0, round(1000 * how.idle_s / how.ping_ms))
     here = load["on_s"] / (load["on_s"] + load["off_s"])
-    return load["others"] >= EXAMPLE * rate_mbit and here >= part and load["off_s"] <= how.idle_s / PAUSES
+    return bool(load["others"] >= EXAMPLE * rate_mbit and here >= part and load["off_s"] <= how.idle_s / PAUSES)
 
 
 def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
