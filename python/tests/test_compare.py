@@ -416,7 +416,7 @@ def test_a_path_that_is_not_written_is_told(
     def infer(*_: object, **__: object) -> None:
         raise NarrowsError("too little was sent")
 
-    monkeypatch.setattr("narrows.path_model.infer", infer)
+    monkeypatch.setattr("narrows.measure.command.infer", infer)
     asked = instead(monkeypatch, before)
     words = ["measure", "server", "--test", "tcp_down", "--no-history", "--path", str(tmp_path / "p.toml")]
     done = CliRunner().invoke(cli.main, [*words, "--no-twin"])

@@ -151,6 +151,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurem
     monkeypatch.setattr(measuring, "measure", lambda *_, **__: (Measurement.of(json.loads(measured.text())), []))
     monkeypatch.setattr("narrows.latency.result.measure", lambda *_, **__: told)
     monkeypatch.setattr("narrows.path_model.infer", lambda *_, **__: model)
+    monkeypatch.setattr("narrows.measure.command.infer", lambda *_, **__: model)
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(measured.text(), encoding="utf-8")
         (tmp_path / f"{name}-latency.json").write_text(json.dumps(result(name, 1, 80)), encoding="utf-8")
@@ -264,7 +265,7 @@ def test_ctrl_c_while_the_model_is_inferred_costs_the_model_only(
     def infer(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("narrows.path_model.infer", infer)
+    monkeypatch.setattr("narrows.measure.command.infer", infer)
     done = measure("--no-history", "--report", "page.html")
     assert done.exit_code == 130, done.output
     assert "Payload passed at" in done.stdout
@@ -277,7 +278,7 @@ def test_a_fault_of_narrows_own_costs_nothing_that_was_measured(
     def infer(*_: object, **__: object) -> Any:  # noqa: ANN401 - never
         raise ZeroDivisionError
 
-    monkeypatch.setattr("narrows.path_model.infer", infer)
+    monkeypatch.setattr("narrows.measure.command.infer", infer)
     done = measure("--no-history", "--out", "m.json")
     assert isinstance(done.exception, ZeroDivisionError)
     assert "Payload passed at" in done.stdout

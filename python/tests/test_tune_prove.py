@@ -420,8 +420,8 @@ def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
     def unreadable(*_: object) -> list[object]:
         raise NarrowsError("forecasts.jsonl: line 3 was changed after it was written")
 
-    monkeypatch.setattr("narrows.tune.apply.have", refuse)
-    monkeypatch.setattr("narrows.tune.prove.scored", unreadable)
+    monkeypatch.setattr("narrows.tune.changing.have", refuse)
+    monkeypatch.setattr("narrows.tune.changing.scored", unreadable)
     with pytest.raises(RefusedError, match="It is not kept: somebody made htb"):
         changing._finished(proof, {"changes": []}, Place(), keep=True, then="keep", replace=False, as_json=as_json)
     shown = capsys.readouterr()
