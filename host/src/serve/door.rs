@@ -72,8 +72,28 @@ struct Conn {
     metrics: bool,
     key: Option<Key>,
     closing: Option<u64>,
-    writing: bool,
+    /// Events that epoll reports of it.
+    watched: u32,
     due: u64,
+}
+
+impl Conn {
+    /// Bytes that may be read now.
+    fn room(&self) -> usize {
+        let most = match &self.who {
+            Who::Nobody => COOKIE,
+            Who::Page(page) => page.most(),
+            Who::Client(client) => client.most(),
+        };
+        most.saturating_sub(self.input.len()).min(READ)
+    }
+    /// Events to wait for. epoll reports what can be read until it is read, so it is not asked while there is no room for it: what is
+    /// more than may wait stays in the kernel, whose window closes.
+    fn awaited(&self) -> u32 {
+        let reads = if self.room() > 0 { sys::READABLE } else { 0 };
+        let writes = if self.output.is_empty() { 0 } else { sys::WRITABLE };
+        reads | writes
+    }
 }
 
 /// Where connections come in.
@@ -180,8 +200,7 @@ impl<'a> Door<'a> {
         self.rest(0);
         for at in 0..self.conns.len() {
             let Some(conn) = &self.conns[at] else { continue };
-            let events = sys::READABLE | if conn.writing { sys::WRITABLE } else { 0 };
-            if self.epoll.add(conn.link.fd(), events, at as u64).is_err() {
+            if self.epoll.add(conn.link.fd(), conn.watched, at as u64).is_err() {
                 self.close(at);
             }
         }
@@ -265,7 +284,7 @@ impl<'a> Door<'a> {
             metrics,
             key: None,
             closing: None,
-            writing: false,
+            watched: sys::READABLE,
             due: now + UNKNOWN,
         });
         if let Some(id) = self.shared.accounts.crowded(source) {
@@ -288,14 +307,8 @@ impl<'a> Door<'a> {
             return;
         };
         if events & (sys::READABLE | sys::BROKEN) != 0 {
-            let most = match &conn.who {
-                Who::Nobody => COOKIE,
-                Who::Page(page) => page.most(),
-                Who::Client(client) => client.most(),
-            };
-            let room = most.saturating_sub(conn.input.len()).min(READ);
+            let room = conn.room();
             if room > 0 || events & sys::BROKEN != 0 {
-                // What is more than may wait stays in the kernel, whose window closes.
                 match socket::read(conn.link.fd(), &mut self.scratch[..room.max(1)]) {
                     Ok(Some(0)) | Err(_) => return self.close(at),
                     Ok(Some(n)) => conn.input.extend(&self.scratch[..n]),
@@ -487,6 +500,7 @@ impl<'a> Door<'a> {
         if let Some(key) = conn.key.take() {
             self.keys.remove(&key);
         }
+        conn.input.clear();
         conn.link.dismiss(conn.output.len());
         conn.closing = Some(now + FAREWELL);
         conn.due = now + FAREWELL;
@@ -495,6 +509,7 @@ impl<'a> Door<'a> {
         let Some(conn) = self.conns.get_mut(at).and_then(Option::as_mut) else {
             return;
         };
+        let waited = !conn.output.is_empty();
         while !conn.output.is_empty() {
             match conn.link.send(&conn.output, now) {
                 Ok(Some(n)) => {
@@ -508,11 +523,15 @@ impl<'a> Door<'a> {
         if over || conn.output.len() > MOST_OUT {
             return self.close(at);
         }
-        let writing = !conn.output.is_empty();
-        if writing != conn.writing {
-            let events = sys::READABLE | if writing { sys::WRITABLE } else { 0 };
-            let _ = self.epoll.change(conn.link.fd(), events, at as u64);
-            conn.writing = writing;
+        // Requests that had to wait until the answers before them have left: no event announces them.
+        let known = !matches!(conn.who, Who::Nobody) && conn.closing.is_none();
+        if waited && conn.output.is_empty() && !conn.input.is_empty() && known {
+            conn.due = now;
+        }
+        let awaited = conn.awaited();
+        if awaited != conn.watched {
+            let _ = self.epoll.change(conn.link.fd(), awaited, at as u64);
+            conn.watched = awaited;
         }
     }
     fn tick(&mut self) {

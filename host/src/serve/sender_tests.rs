@@ -1,5 +1,5 @@
 //! Every sender of [`SENDERS`] over loopback: it stops without a sign of life, and a client that reads nothing keeps no seat. And
-//! a door whose epoll fails.
+//! a door whose epoll fails, and clients that do not read.
 
 use super::super::budget::Allowance;
 use super::super::fed;
@@ -291,5 +291,78 @@ fn an_epoll_that_fails_does_not_end_the_server() {
         let _first = std::mem::replace(&mut client.control, next);
         client.session();
         assert_eq!(client.door.shared.accounts.clients(), 2);
+    });
+}
+
+#[test]
+fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
+    served(|client| {
+        client.session();
+        let allowance = client.allowance().expect("a seat");
+        let request = to_frame(&json!({ "do": "clock", "at": 1 }));
+        let many = request.repeat(200);
+        let (begun, mut sent, mut quiet, mut before) = (Instant::now(), 0, 0, (0, 0, 0));
+        // Until all buffers are full and nothing moves.
+        while quiet < 5 {
+            assert!(begun.elapsed() < PATIENCE, "it goes on");
+            let wrote = client.control.write(&many[sent % request.len()..]);
+            sent += wrote.as_ref().ok().copied().unwrap_or(0);
+            client.door.step();
+            let conn = client.door.conns.iter().flatten().next().expect("its connection");
+            let waiting = (conn.input.len(), conn.output.len(), allowance.load().moved());
+            let moves = wrote.is_ok() || std::mem::replace(&mut before, waiting) != waiting;
+            quiet = if moves { 0 } else { quiet + 1 };
+        }
+        assert!(before.0 > 0 && before.1 > 0, "{before:?}");
+        let events = client.door.epoll.wait(0).expect("events");
+        assert!(events.is_empty(), "{events:?}");
+        // Once it reads, it gets the answers to all of them.
+        let (begun, mut answers, mut bytes) = (Instant::now(), 0, vec![0; 1 << 16]);
+        while answers < sent / request.len() {
+            assert!(begun.elapsed() < PATIENCE, "{answers} answers have come");
+            match client.control.read(&mut bytes) {
+                Ok(n) => client.input.extend(&bytes[..n]),
+                Err(_) => client.door.step(),
+            }
+            let mut read = 0;
+            while let Ok(Some((answer, n))) = frame(&client.input[read..], ANSWER) {
+                assert_eq!(answer["is"], "clock");
+                (read, answers) = (read + n, answers + 1);
+            }
+            client.input.drain(..read);
+        }
+    });
+}
+
+#[test]
+fn requests_behind_an_object_wait_without_waking_the_door() {
+    served(|client| {
+        let cookie = client.session();
+        let mut load = client.connect();
+        let request = |bytes: u32| format!("GET /{cookie}/{bytes} HTTP/1.1\r\n\r\n");
+        // The first one takes some 400 ms; those behind it are more than may wait.
+        let requests = request(1_000_000) + &request(1).repeat(200);
+        load.write_all(requests.as_bytes()).expect("room");
+        let begun = Instant::now();
+        let full = |conn: &Conn| matches!(&conn.who, Who::Page(page) if conn.input.len() == page.most());
+        while !client.door.conns.iter().flatten().any(full) {
+            assert!(begun.elapsed() < PATIENCE, "nothing comes");
+            client.door.step();
+        }
+        let events = client.door.epoll.wait(0).expect("events");
+        assert!(
+            events.iter().all(|(events, _)| events & sys::READABLE == 0),
+            "{events:?}"
+        );
+        // Each head has four lines, and no object has an end of a line.
+        let (mut lines, mut bytes) = (0, vec![0; 1 << 16]);
+        while lines < 4 * 201 {
+            assert!(begun.elapsed() < PATIENCE, "{lines} lines have come");
+            client.door.step();
+            if let Ok(n) = load.read(&mut bytes) {
+                assert!(n > 0, "it hung up");
+                lines += bytes[..n].iter().filter(|byte| **byte == b'\r').count();
+            }
+        }
     });
 }
