@@ -759,11 +759,12 @@ pub fn no_new_privileges() -> io::Result<()> {
     answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(|_| ())
 }
 
-/// A call by its number, with one argument and zeros.
+/// A call by its number, with up to six arguments; those that are not given are zeros.
 #[cfg(test)]
-pub fn call_for_test(number: libc::c_long, first: usize) -> io::Result<libc::c_long> {
+pub fn call_for_test(number: libc::c_long, arguments: &[usize]) -> io::Result<libc::c_long> {
+    let [a, b, c, d, e, f] = std::array::from_fn(|i| arguments.get(i).copied().unwrap_or(0));
     // SAFETY: the tests that use it pass arguments that the kernel refuses before it acts on them.
-    let result = unsafe { libc::syscall(number, first, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {

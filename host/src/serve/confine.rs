@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | root | the user of `--user` ([`User::default`] without), with the capabilities of [`Keep`] alone; no new privileges | started by a user: nothing to give up |
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] says what an older one leaves |
-//! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces and sockets of other families than [`FAMILIES`]; `clone3` with ENOSYS | processors that `seccompiler` does not know |
+//! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces, sockets but UDP and netlink, data that opens a TCP connection, schedules of other processes and calls of the x32 ABI; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
 //! A peer that takes over the process can then answer wrongly and send packets, but it can neither read the host's files nor
 //! start a program. With `--net-admin` it could also change the network.
@@ -13,7 +13,11 @@
 //! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to `clone`, whose flags can be compared.
 //! The server itself needs none of the calls; with `--xdp` it reads the counters of its program, for which `bpf` stays.
 //!
-//! Sources: capabilities(7), landlock(7), seccomp(2), clone(2) (Linux man-pages 6.9).
+//! Landlock's rule for TCP ports covers connect(2) of TCP sockets, but neither TCP Fast Open, which connects by a call that sends, nor
+//! Multipath TCP. Therefore no stream socket can be made any more (all listeners are open by then), and no call that sends may have
+//! `MSG_FASTOPEN`, which would work on an accepted connection that was disconnected.
+//!
+//! Sources: capabilities(7), landlock(7), seccomp(2), clone(2), socket(2), tcp(7), sched(7), ioprio_set(2) (Linux man-pages 6.9).
 
 use crate::{sys, HostError};
 use caps::{CapSet, Capability};
@@ -22,7 +26,8 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, ABI,
 };
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    sock_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -113,6 +118,25 @@ const READ: [&str; 2] = ["/proc", "/sys"];
 
 /// Families of sockets that may still be opened: those of clients, and what the kernel remembers of them.
 pub const FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Types of sockets that are refused, of every family but netlink: all but datagrams. The flags of a type are in its upper bits.
+const SOCKETS: [libc::c_int; 6] = [
+    libc::SOCK_STREAM,
+    libc::SOCK_RAW,
+    libc::SOCK_RDM,
+    libc::SOCK_SEQPACKET,
+    libc::SOCK_DCCP,
+    libc::SOCK_PACKET,
+];
+/// `SOCK_TYPE_MASK` of linux/net.h.
+const SOCKET_TYPE: u64 = 0xf;
+
+/// Calls that send, and which of their arguments is the flags.
+const SENDING: [(libc::c_long, u8); 3] = [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
+
+/// `__X32_SYSCALL_BIT` of asm/unistd.h: calls of the x32 ABI have it, and the architecture of all others.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
 
 /// New namespaces, by the flags of clone(2).
 const NAMESPACES: [libc::c_int; 8] = [
@@ -334,18 +358,46 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
         .filter(|call| !(bpf && **call == libc::SYS_bpf))
         .map(|call| (*call as i64, Vec::new()))
         .collect();
-    let first = |operator, value: libc::c_int| {
-        SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, u64::from(value as u32))
+    let when = |argument, operator, value: libc::c_int| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, u64::from(value as u32))
     };
-    let namespaces = NAMESPACES.iter().map(|flag| {
-        let has = first(SeccompCmpOp::MaskedEq(u64::from(*flag as u32)), *flag)?;
-        SeccompRule::new(vec![has])
-    });
+    let has = |argument, flag: libc::c_int| when(argument, SeccompCmpOp::MaskedEq(u64::from(flag as u32)), flag);
+    let namespaces = NAMESPACES.iter().map(|flag| SeccompRule::new(vec![has(0, *flag)?]));
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
-    let families = FAMILIES.iter().map(|family| first(SeccompCmpOp::Ne, *family));
-    let other = SeccompRule::new(families.collect::<Result<_, _>>()?)?;
-    rules.insert(libc::SYS_socket, vec![other]);
+    let families = FAMILIES.iter().map(|family| when(0, SeccompCmpOp::Ne, *family));
+    let mut sockets = vec![SeccompRule::new(families.collect::<Result<_, _>>()?)?];
+    let no_netlink = || when(0, SeccompCmpOp::Ne, libc::AF_NETLINK);
+    for kind in SOCKETS {
+        let kind = when(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)?;
+        sockets.push(SeccompRule::new(vec![no_netlink()?, kind])?);
+    }
+    // UDP is the protocol of datagrams where none is named. The kernel may load a module for others.
+    let protocol = when(2, SeccompCmpOp::Ne, 0)?;
+    sockets.push(SeccompRule::new(vec![no_netlink()?, protocol])?);
+    rules.insert(libc::SYS_socket, sockets);
+    for (call, flags) in SENDING {
+        rules.insert(call, vec![SeccompRule::new(vec![has(flags, libc::MSG_FASTOPEN)?])?]);
+    }
     Ok(rules)
+}
+
+/// A program that refuses the calls of the x32 ABI, whose numbers no rule has. `seccompiler` compares numbers of calls only for
+/// equality.
+#[cfg(target_arch = "x86_64")]
+fn no_x32() -> BpfProgram {
+    let step = |code: u32, jt, jf, k| sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    vec![
+        // The number is the first field of struct seccomp_data.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 fn confine_calls(bpf: bool) -> Result<bool, seccompiler::Error> {
@@ -360,6 +412,8 @@ fn confine_calls(bpf: bool) -> Result<bool, seccompiler::Error> {
         let program: Result<BpfProgram, _> = filter.and_then(TryInto::try_into);
         seccompiler::apply_filter_all_threads(&program.map_err(seccompiler::Error::Backend)?)?;
     }
+    #[cfg(target_arch = "x86_64")]
+    seccompiler::apply_filter_all_threads(&no_x32())?;
     Ok(true)
 }
 
@@ -371,8 +425,8 @@ mod tests {
     /// Set for the process that is confined.
     const CHILD: &str = "NARROWS_TEST_CONFINED";
 
-    fn error_of(call: libc::c_long, first: usize) -> Option<i32> {
-        sys::call_for_test(call, first)
+    fn error_of(call: libc::c_long, arguments: &[usize]) -> Option<i32> {
+        sys::call_for_test(call, arguments)
             .err()
             .and_then(|error| error.raw_os_error())
     }
@@ -396,16 +450,16 @@ mod tests {
         }
         for call in REFUSED.iter().chain(REFUSED_HERE) {
             // With arguments that could do no harm if they were looked at.
-            assert_eq!(error_of(*call, usize::MAX), Some(libc::EPERM), "call {call}");
+            assert_eq!(error_of(*call, &[usize::MAX]), Some(libc::EPERM), "call {call}");
         }
-        assert_eq!(error_of(libc::SYS_clone3, 0), Some(libc::ENOSYS));
+        assert_eq!(error_of(libc::SYS_clone3, &[]), Some(libc::ENOSYS));
         for flag in NAMESPACES {
             // The kernel refuses a shared table of signal handlers without shared memory by EINVAL.
             let flags = (flag | libc::CLONE_SIGHAND) as usize;
-            assert_eq!(error_of(libc::SYS_clone, flags), Some(libc::EPERM), "{flag:#x}");
+            assert_eq!(error_of(libc::SYS_clone, &[flags]), Some(libc::EPERM), "{flag:#x}");
         }
         assert_eq!(
-            error_of(libc::SYS_clone, libc::CLONE_SIGHAND as usize),
+            error_of(libc::SYS_clone, &[libc::CLONE_SIGHAND as usize]),
             Some(libc::EINVAL)
         );
         for family in [
@@ -416,15 +470,40 @@ mod tests {
             libc::AF_XDP,
         ] {
             assert_eq!(
-                error_of(libc::SYS_socket, family as usize),
+                error_of(libc::SYS_socket, &[family as usize]),
                 Some(libc::EPERM),
                 "{family}"
             );
         }
+        // No TCP, Multipath TCP (262) or SCTP, no ping, and no datagrams of a protocol whose module would be loaded (L2TP, 115).
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            for (kind, protocol) in SOCKETS.map(|kind| (kind, 0)).into_iter().chain([
+                (libc::SOCK_STREAM, 262),
+                (libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP),
+                (libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
+                (libc::SOCK_DGRAM, 115),
+            ]) {
+                let arguments = [family, kind | flags, protocol].map(|number| number as usize);
+                let error = error_of(libc::SYS_socket, &arguments);
+                assert_eq!(error, Some(libc::EPERM), "{family} {kind} {protocol}");
+            }
+        }
+        // Of no descriptor, of which the kernel says so if it looks at it.
+        for (call, at) in SENDING {
+            let mut arguments = [usize::MAX, 0, 0, 0, 0, 0];
+            assert_eq!(error_of(call, &arguments), Some(libc::EBADF), "{call}");
+            arguments[usize::from(at)] = (libc::MSG_FASTOPEN | libc::MSG_DONTWAIT) as usize;
+            assert_eq!(error_of(call, &arguments), Some(libc::EPERM), "{call}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        for call in [libc::SYS_getpid, 520, i64::from(X32) - 1] {
+            assert_eq!(error_of(call | i64::from(X32), &[]), Some(libc::EPERM), "{call}");
+        }
         // What serving needs: threads, sockets, time.
         let thread = std::thread::spawn(|| std::net::UdpSocket::bind("127.0.0.1:0").map(drop));
         assert!(thread.join().expect("a thread").is_ok());
-        assert!(std::net::TcpListener::bind("127.0.0.1:0").is_ok() && crate::socket::generic_netlink().is_ok());
+        assert!(crate::socket::generic_netlink().is_ok());
         assert!(sys::monotonic() > 0);
     }
 
