@@ -4,6 +4,8 @@
 //! A real-time thread that never sleeps takes its processor from all ordinary ones, for 95 % of every second (and for all of
 //! it where `kernel.sched_rt_runtime_us` is -1). So every process that has one is told by the kernel when it has run for
 //! [`WATCHED`] without sleeping (RLIMIT_RTTIME, getrlimit(2)): SIGXCPU, at which all of its real-time threads become ordinary ones again.
+//! The kernel gives that signal to the thread that did not sleep. Where a process may not schedule other threads than the one that
+//! calls (`serve::confine`), that thread alone becomes an ordinary one.
 //! Should even that fail, the kernel ends the process after ten times as long.
 #![allow(unsafe_code)]
 
@@ -88,9 +90,12 @@ static WATCHED_THREADS: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
 static CALLED_OFF: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn call_off(_signal: c_int) {
+    let own = thread();
     for place in &WATCHED_THREADS {
         let thread = place.load(Relaxed);
-        if thread != 0 && set_class_of(thread, Class::Ordinary).is_ok() {
+        // 0 is the thread that calls.
+        let whom = if thread == own { 0 } else { thread };
+        if thread != 0 && set_class_of(whom, Class::Ordinary).is_ok() {
             CALLED_OFF.fetch_add(1, Relaxed);
         }
     }
@@ -165,6 +170,19 @@ pub fn nice() -> i32 {
 pub fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: takes numbers only; 0 is this thread.
     answer(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+}
+
+/// Threads of this process may have that niceness later, without a privilege. Where that is not permitted now, it is not then.
+pub fn allow_niceness(nice: i32) {
+    // SAFETY: the limit is valid for both calls. The limit is 20 less the least niceness (setrlimit(2)).
+    unsafe {
+        let mut limit: libc::rlimit = zeroed();
+        if libc::getrlimit(libc::RLIMIT_NICE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_cur.max((20 - nice) as libc::rlim_t);
+            limit.rlim_max = limit.rlim_max.max(limit.rlim_cur);
+            libc::setrlimit(libc::RLIMIT_NICE, &limit);
+        }
+    }
 }
 
 /// Processors on which this thread may run.

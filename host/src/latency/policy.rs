@@ -198,6 +198,10 @@ impl Policy {
     pub fn locks(&self) -> bool {
         self.lock
     }
+    /// Does it put its threads before ordinary ones?
+    pub fn hastens(&self) -> bool {
+        self.class.is_real_time() || self.nice.is_some_and(|nice| nice < 0)
+    }
     /// Does the thread ask again and again instead of sleeping?
     pub fn spins(&self) -> bool {
         self.spin
@@ -468,6 +472,8 @@ mod tests {
             (Class::Fifo(20), Some(1), Some(50))
         );
         assert!(policy.lock && policy.awake && !policy.spins());
+        let hastens = |text| Policy::parse(text).unwrap().hastens();
+        assert!(policy.hastens() && hastens("nice") && !hastens("nice=5") && !hastens("default"));
         assert_eq!(policy.text(), "fifo=20+lock+pin=1+busy=50us+awake");
         assert_eq!(Policy::parse("nice").unwrap().nice, Some(-20));
         assert_eq!(Policy::parse("rr").unwrap().class, Class::RoundRobin(99));

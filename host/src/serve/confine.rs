@@ -26,8 +26,8 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, ABI,
 };
 use seccompiler::{
-    sock_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
+    sock_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -83,18 +83,20 @@ pub struct Keep {
     pub low_port: bool,
     /// A scheduling policy that locks memory (`CAP_IPC_LOCK`).
     pub lock: bool,
+    /// A scheduling policy before ordinary threads (`CAP_SYS_NICE`).
+    pub nice: bool,
     /// Counters of a program in the kernel (`CAP_BPF`, and the call `bpf`).
     pub bpf: bool,
 }
 
 impl Keep {
-    /// The capabilities; `CAP_SYS_NICE` in any case, for the niceness and the scheduling policies of the threads that answer.
+    /// The capabilities.
     fn capabilities(self) -> HashSet<Capability> {
         let each = [
-            (true, Capability::CAP_SYS_NICE),
             (self.net_admin, Capability::CAP_NET_ADMIN),
             (self.low_port, Capability::CAP_NET_BIND_SERVICE),
             (self.lock, Capability::CAP_IPC_LOCK),
+            (self.nice, Capability::CAP_SYS_NICE),
             (self.bpf, Capability::CAP_BPF),
         ];
         each.into_iter().filter_map(|(kept, one)| kept.then_some(one)).collect()
@@ -126,13 +128,28 @@ const SOCKETS: [libc::c_int; 6] = [
     libc::SOCK_RDM,
     libc::SOCK_SEQPACKET,
     libc::SOCK_DCCP,
-    libc::SOCK_PACKET,
+    SOCK_PACKET,
 ];
+/// `SOCK_PACKET` of linux/net.h.
+const SOCK_PACKET: libc::c_int = 10;
 /// `SOCK_TYPE_MASK` of linux/net.h.
 const SOCKET_TYPE: u64 = 0xf;
 
 /// Calls that send, and which of their arguments is the flags.
 const SENDING: [(libc::c_long, u8); 3] = [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
+
+/// Calls that schedule, and those of their arguments that say whom, with the value that they must have: the thread that calls.
+/// `CAP_SYS_NICE` would let them reach any process of the host.
+const SCHEDULING: [(libc::c_long, &[(u8, libc::c_int)]); 6] = [
+    (libc::SYS_setpriority, &[(0, libc::PRIO_PROCESS as libc::c_int), (1, 0)]),
+    (libc::SYS_ioprio_set, &[(0, IOPRIO_WHO_PROCESS), (1, 0)]),
+    (libc::SYS_sched_setscheduler, &[(0, 0)]),
+    (libc::SYS_sched_setparam, &[(0, 0)]),
+    (libc::SYS_sched_setattr, &[(0, 0)]),
+    (libc::SYS_sched_setaffinity, &[(0, 0)]),
+];
+/// `IOPRIO_WHO_PROCESS` of linux/ioprio.h.
+const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 
 /// `__X32_SYSCALL_BIT` of asm/unistd.h: calls of the x32 ABI have it, and the architecture of all others.
 #[cfg(target_arch = "x86_64")]
@@ -375,6 +392,12 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
     let protocol = when(2, SeccompCmpOp::Ne, 0)?;
     sockets.push(SeccompRule::new(vec![no_netlink()?, protocol])?);
     rules.insert(libc::SYS_socket, sockets);
+    for (call, whom) in SCHEDULING {
+        let others = whom
+            .iter()
+            .map(|(at, own)| SeccompRule::new(vec![when(*at, SeccompCmpOp::Ne, *own)?]));
+        rules.insert(call, others.collect::<Result<_, _>>()?);
+    }
     for (call, flags) in SENDING {
         rules.insert(call, vec![SeccompRule::new(vec![has(flags, libc::MSG_FASTOPEN)?])?]);
     }
@@ -395,7 +418,12 @@ fn no_x32() -> BpfProgram {
         // The number is the first field of struct seccomp_data.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+        ),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]
 }
@@ -496,6 +524,22 @@ mod tests {
             arguments[usize::from(at)] = (libc::MSG_FASTOPEN | libc::MSG_DONTWAIT) as usize;
             assert_eq!(error_of(call, &arguments), Some(libc::EPERM), "{call}");
         }
+        for (call, whom) in SCHEDULING {
+            let mut own = [0; 6];
+            for (at, value) in whom {
+                own[usize::from(*at)] = *value as usize;
+            }
+            // A niceness that everybody may have; of the others the kernel refuses zeros, or they change nothing.
+            if call == libc::SYS_setpriority {
+                own[2] = 19;
+            }
+            assert_ne!(error_of(call, &own), Some(libc::EPERM), "{call}");
+            for (at, _) in whom {
+                let mut other = own;
+                other[usize::from(*at)] = std::process::id() as usize;
+                assert_eq!(error_of(call, &other), Some(libc::EPERM), "{call}");
+            }
+        }
         #[cfg(target_arch = "x86_64")]
         for call in [libc::SYS_getpid, 520, i64::from(X32) - 1] {
             assert_eq!(error_of(call | i64::from(X32), &[]), Some(libc::EPERM), "{call}");
@@ -549,14 +593,12 @@ mod tests {
 
     #[test]
     fn only_what_is_asked_for_keeps_a_capability() {
-        assert_eq!(
-            Keep::default().capabilities(),
-            HashSet::from([Capability::CAP_SYS_NICE])
-        );
+        assert!(Keep::default().capabilities().is_empty());
         let all = Keep {
             net_admin: true,
             low_port: true,
             lock: true,
+            nice: true,
             bpf: true,
         };
         assert_eq!(all.capabilities().len(), 5);

@@ -30,7 +30,7 @@ pub mod xdp;
 
 use crate::bulk::Carriers;
 use crate::latency::answer::{Answered, Payer, Responder};
-use crate::{socket, sys, HostError};
+use crate::{schedule, socket, sys, HostError};
 use budget::Accounts;
 use confine::Keep;
 use counters::Counters;
@@ -106,10 +106,12 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     }
     // Every socket is open, and no thread has begun that would keep what is given up here.
     options.policy.prepare();
+    schedule::allow_niceness(udp::NICENESS);
     let keep = Keep {
         net_admin: options.net_admin,
         low_port: at.port() < PRIVILEGED,
         lock: options.policy.locks(),
+        nice: options.policy.hastens(),
         bpf: options.xdp.is_some(),
     };
     let confined = confine::confine(options.user, keep, &[exchange.fd()])?;

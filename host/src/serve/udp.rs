@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Probes of one session; the number of one is in its pings.
 pub const PROBES: usize = 16;
+/// Niceness of the thread, where that is permitted: pings are answered before load is moved.
+pub const NICENESS: i32 = -10;
 /// The longest sleep, ns: so often a request to stop is seen.
 const LONGEST: u64 = 50_000_000;
 /// A sender that is late by more, ns, does not make up for it.
@@ -278,7 +280,7 @@ impl Exchange {
     }
     /// Answers and counts until it is told to stop.
     pub fn run(&self, stop: &AtomicBool) {
-        sys::prefer(-10);
+        sys::prefer(NICENESS);
         let mut got: Vec<Datagram> = Vec::with_capacity(BATCH);
         let mut answers = Answers::default();
         while !stop.load(Relaxed) {
