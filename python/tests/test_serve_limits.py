@@ -103,13 +103,17 @@ def test_one_address_leaves_seats_to_others() -> None:
         iperf = open_.enter_context(connect(port))
         iperf.sendall(COOKIE)
         assert iperf.recv(1) == b"\xff"
+        # Another address of the same network finds the share of its network taken.
         control, answer = session(port, "127.0.0.2")
+        open_.enter_context(control)
+        assert (answer["is"], "your network" in str(answer["why"])) == ("refused", True)
+        control, answer = session(port, "127.1.0.2")
         open_.enter_context(control)
         assert answer["is"] == "welcome"
         # All seats are taken now; one that is given back is somebody else's.
         control.sendall(frame({"do": "bye"}))
         assert control.recv(1) == b""
-        control, answer = session(port, "127.0.0.3")
+        control, answer = session(port, "127.1.0.3")
         open_.enter_context(control)
         assert answer["is"] == "welcome"
 

@@ -6,7 +6,7 @@
 //! - A *session* ([`Allowance`]) has passed the TCP handshake and, where one is required, the token. It is charged seats, bytes,
 //!   rate, packets and memory, and it sends nothing once its client has shown no sign of life for [`SILENCE`].
 //! - A *source* ([`Source`]) is an IPv4 address or the /64 of an IPv6 address. Its sessions, pending connections, new connections
-//!   per second, memory and wrong tokens are counted together.
+//!   per second, memory and wrong tokens are counted together. Sessions are counted by wider prefixes, too ([`super::shares`]).
 //! - An *unvalidated source* of a datagram may be forged. It gets at most as many bytes as came from it (RFC 9000, section 8, allows
 //!   three times as many), and a limited number of answers per second. A port that answers by itself gets none.
 //!
@@ -15,6 +15,7 @@
 
 use super::limits::{Limits, BACKOFF, BURST, CREDIT, FREE_GUESSES, GONE, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED};
 use super::pending::Pending;
+use super::shares::Shares;
 use crate::bulk::{self, May};
 use std::collections::hash_map::RandomState;
 use std::collections::HashMap;
@@ -79,6 +80,8 @@ pub enum Refused {
     Full,
     /// This address has as many sessions as one address may have.
     Address,
+    /// A prefix of this address has as many sessions as one such prefix may have.
+    Network,
     /// Too many wrong tokens came from this address; seconds until the next attempt.
     Backoff(u64),
 }
@@ -89,6 +92,7 @@ impl Refused {
         match self {
             Refused::Full => "as many clients as allowed: try again later".into(),
             Refused::Address => "as many clients of your address as allowed: try again later".into(),
+            Refused::Network => "as many clients of your network as allowed: try again later".into(),
             Refused::Backoff(s) => format!("too many wrong tokens came from your address: try again in {s} s"),
         }
     }
@@ -97,7 +101,6 @@ impl Refused {
 /// What one source has in use.
 #[derive(Debug, Default)]
 struct Account {
-    clients: u64,
     memory: u64,
     /// Bucket of new connections.
     new: u64,
@@ -118,6 +121,7 @@ impl Account {
 struct Table {
     of: HashMap<Source, Account>,
     clients: u64,
+    seats: Shares,
     pending: Pending,
     /// Number of the last connection.
     id: u64,
@@ -136,16 +140,22 @@ impl Table {
         account
     }
     fn sweep(&mut self, now: u64, age: u64) {
-        let open = |account: &Account| account.clients > 0 || account.memory > 0;
+        let seats = &self.seats;
+        let open = |source: &Source, account: &Account| account.memory > 0 || seats.of(*source) > 0;
         self.of
-            .retain(|_, account| open(account) || account.waits(now) || account.seen + age > now);
-        let waiting = self.of.values().filter(|account| account.waits(now) && !open(account));
+            .retain(|source, account| open(source, account) || account.waits(now) || account.seen + age > now);
+        let waiting = self
+            .of
+            .iter()
+            .filter(|(source, account)| account.waits(now) && !open(source, account));
+        let waiting = waiting.map(|(_, account)| account);
         let mut until: Vec<u64> = waiting.map(|account| account.refused_until).collect();
         if until.len() > ACCOUNTS {
             // Those that have to wait for the longest are kept.
             let least = *until.select_nth_unstable_by(ACCOUNTS, |a, b| b.cmp(a)).1;
-            self.of
-                .retain(|_, account| open(account) || !account.waits(now) || account.refused_until > least);
+            self.of.retain(|source, account| {
+                open(source, account) || !account.waits(now) || account.refused_until > least
+            });
         }
     }
 }
@@ -294,12 +304,17 @@ impl Accounts {
     /// Whether there is a seat for one more session of this source.
     pub fn room(&self, ip: IpAddr, now: u64) -> Result<(), Refused> {
         let mut table = lock(&self.table);
-        let mine = table.account(ip.into(), now).clients;
+        let source = Source::from(ip);
+        table.account(source, now);
+        let most = self.limits.seats();
         if table.clients >= self.limits.clients {
             return Err(Refused::Full);
         }
-        if mine >= self.limits.per_address() {
+        if table.seats.of(source) >= self.limits.per_address() {
             return Err(Refused::Address);
+        }
+        if !table.seats.has_room(source, most) {
+            return Err(Refused::Network);
         }
         Ok(())
     }
@@ -310,7 +325,7 @@ impl Accounts {
         {
             let mut table = lock(&self.table);
             table.clients += 1;
-            table.account(source, now).clients += 1;
+            table.seats.add(source);
         }
         let load = bulk::Budget::watched(self.limits.rate.map(|rate| rate.as_bit() / 8), self.limits.bytes.get());
         let allowance = Allowance {
@@ -498,9 +513,7 @@ impl Allowance {
         self.load.stop();
         let mut table = lock(&self.accounts.table);
         table.clients = table.clients.saturating_sub(1);
-        if let Some(account) = table.of.get_mut(&self.source) {
-            account.clients = account.clients.saturating_sub(1);
-        }
+        table.seats.remove(self.source);
     }
 }
 
@@ -610,6 +623,49 @@ mod tests {
         crowd(&accounts, (0..2 * most as u32).map(address), &mut open);
         let left: std::collections::BTreeSet<u64> = open.into_keys().collect();
         assert!(left.into_iter().eq(most as u64 + 1..=2 * most as u64));
+    }
+
+    #[test]
+    fn no_network_takes_all_seats() {
+        // Those who come one after the other, and who of them gets a seat.
+        let admitted = |limits: Limits, addresses: &mut dyn Iterator<Item = IpAddr>| {
+            let accounts = Accounts::new(limits);
+            let (mut seats, mut last) = (Vec::new(), None);
+            for ip in addresses {
+                match accounts.admit(ip, SECOND) {
+                    Ok(seat) => seats.push(seat),
+                    Err(refused) => last = Some(refused),
+                }
+            }
+            (seats.len(), last)
+        };
+        let limits = Limits::default();
+        let v4 = |bits: u32| IpAddr::from(std::net::Ipv4Addr::from(bits));
+        let v6 = |bits: u128| IpAddr::from(std::net::Ipv6Addr::from(bits));
+        let mut one_24 = (0..200).map(|n| v4(0xc000_0200 + n));
+        assert_eq!(admitted(limits, &mut one_24), (32, Some(Refused::Network)));
+        let mut one_48 = (0..200).map(|n| v6(0x2001_0db8_0001 << 80 | n << 64 | 1));
+        assert_eq!(admitted(limits, &mut one_48), (32, Some(Refused::Network)));
+        let mut one_16 = (0..200).map(|n| v4(0xc000_0001 + (n << 8)));
+        assert_eq!(admitted(limits, &mut one_16), (48, Some(Refused::Network)));
+        let mut one_32 = (0..200).map(|n| v6(0x2001_0db8 << 96 | n << 80 | 1));
+        assert_eq!(admitted(limits, &mut one_32), (48, Some(Refused::Network)));
+        let mut all = (0..200).map(|n| v4(0x0100_0001 + (n << 16)));
+        assert_eq!(admitted(limits, &mut all), (64, Some(Refused::Full)));
+        // Behind one NAT there may be as many as the option says.
+        let nat = Limits {
+            per_address: Some(60),
+            ..limits
+        };
+        let mut same = (0..200).map(|_| v4(0xc000_0201));
+        assert_eq!(admitted(nat, &mut same), (60, Some(Refused::Address)));
+        // A seat that is given back is free for others of the same network.
+        let accounts = Accounts::new(Limits { clients: 1, ..limits });
+        for n in 0..3 {
+            let seat = accounts.admit(v4(0xc000_0200 + n), SECOND).expect("a seat");
+            assert_eq!(accounts.room(v4(0xc000_0210), SECOND), Err(Refused::Full));
+            seat.end();
+        }
     }
 
     #[test]

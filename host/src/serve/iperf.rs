@@ -131,7 +131,7 @@ impl Test {
             }
             match shared.admit(self.from, now) {
                 Ok(allowance) => self.allowance = Some(allowance),
-                Err(Refused::Full | Refused::Address) => return denied(End::Full),
+                Err(Refused::Full | Refused::Address | Refused::Network) => return denied(End::Full),
                 Err(_) => return denied(End::Limit),
             }
         }

@@ -1,5 +1,6 @@
 //! The limits of the far end, in one table: what `serve --help`, `--limits` and `docs/reference/far-end.md` show is made from it.
 
+use super::shares::Most;
 use narrows_core::units::{parse_bytes, parse_rate, parse_seconds, Bytes, Rate, Span};
 use serde_json::{json, Value};
 
@@ -109,6 +110,12 @@ impl Limits {
     pub fn per_address(&self) -> u64 {
         self.per_address.unwrap_or((self.clients / 4).max(1))
     }
+    /// Sessions of one /16 of IPv4 or /32 of IPv6, of one /24 or /48, and of one address. One address that may have more raises the
+    /// limits of the networks that it is in.
+    pub fn seats(&self) -> Most {
+        let address = self.per_address();
+        [self.clients * 3 / 4, self.clients / 2, address].map(|most| most.max(address))
+    }
     /// Connections of one address that do not belong to a session: as many as its sessions may need to begin together.
     pub fn pending_per_address(&self) -> usize {
         PENDING_OF_ADDRESS.max(self.per_address() as usize)
@@ -175,7 +182,13 @@ impl Limits {
             ),
             row("--duration", "SPAN", "session", &"10min", "time that it may last"),
             row("--bytes", "BYTES", "session", &"100GB", "bytes that it may move"),
-            row("--clients", "N", "host", &limits.clients, "sessions at once"),
+            row(
+                "--clients",
+                "N",
+                "host",
+                &limits.clients,
+                "sessions at once; one /24 or IPv6 /48 has at most half of them, one /16 or /32 three quarters, or --clients-per-address if more",
+            ),
             row(
                 "--clients-per-address",
                 "N",
@@ -320,7 +333,7 @@ mod tests {
                 clients,
                 ..Limits::default()
             };
-            assert!(limits.per_address() < clients);
+            assert!(limits.seats().into_iter().all(|most| (1..clients).contains(&most)));
         }
     }
 }

@@ -357,6 +357,7 @@ mod tests {
             ("pending.rs", include_str!("pending.rs")),
             ("session.rs", include_str!("session.rs")),
             ("shared.rs", include_str!("shared.rs")),
+            ("shares.rs", include_str!("shares.rs")),
             ("udp.rs", include_str!("udp.rs")),
             ("latency/answer.rs", include_str!("../latency/answer.rs")),
         ];

@@ -25,6 +25,7 @@ pub mod page;
 pub mod pending;
 pub mod session;
 pub mod shared;
+pub mod shares;
 pub mod udp;
 pub mod xdp;
 

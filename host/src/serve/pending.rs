@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Bits of a prefix at each level, of IPv4 within `::ffff:0:0/96`, and of IPv6. Level 0 is everybody.
 const BITS: [(u32, u32); LEVELS] = [(0, 0), (112, 32), (120, 48), (128, 64)];
-const LEVELS: usize = 4;
+pub(super) const LEVELS: usize = 4;
 
 /// How many connections a prefix has, its oldest one, and its bits.
 type Rank = (usize, Reverse<u64>, u128);
@@ -45,7 +45,8 @@ pub struct Pending {
     levels: [HashMap<u128, Node>; LEVELS],
 }
 
-fn prefix(of: Source, level: usize) -> u128 {
+/// The prefix of a source at a level.
+pub(super) fn prefix(of: Source, level: usize) -> u128 {
     let (v4, v6) = BITS[level];
     let bits = if of.is_v4() { v4 } else { v6 };
     of.bits() & u128::MAX.checked_shl(128 - bits).unwrap_or(0)

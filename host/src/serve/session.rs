@@ -185,7 +185,9 @@ impl Session {
         }
         let allowance = match shared.admit(self.from, now) {
             Ok(allowance) => allowance,
-            Err(full @ (Refused::Full | Refused::Address)) => return refuse(&full.text(), End::Full),
+            Err(full @ (Refused::Full | Refused::Address | Refused::Network)) => {
+                return refuse(&full.text(), End::Full)
+            }
             Err(other) => return refuse(&other.text(), End::Limit),
         };
         let cookie = random().map_err(|_| End::Limit)?;

@@ -1,0 +1,97 @@
+//! Shares of what all sources have together, by source prefix: nobody who holds one network has all of it.
+//!
+//! | level | IPv4 | IPv6 |
+//! |---|---|---|
+//! | 1 | /16 | /32 |
+//! | 2 | /24 | /48 |
+//! | 3, a source | the address | /64 |
+//!
+//! These are the levels of [`super::pending`]. A share is a number of items, such as seats of sessions or descriptors of connections, that
+//! one prefix of that level may have at most.
+
+use super::budget::Source;
+use super::pending::{prefix, LEVELS};
+use std::collections::HashMap;
+
+/// What one prefix may have at most, from the widest level to a source.
+pub type Most = [u64; LEVELS - 1];
+
+/// How many items each prefix has.
+#[derive(Debug, Default)]
+pub struct Shares {
+    levels: [HashMap<u128, u64>; LEVELS - 1],
+}
+
+impl Shares {
+    fn each(&mut self, source: Source) -> impl Iterator<Item = (&mut HashMap<u128, u64>, u128)> {
+        let levels = self.levels.iter_mut().enumerate();
+        levels.map(move |(i, level)| (level, prefix(source, i + 1)))
+    }
+    /// How many a source has.
+    pub fn of(&self, source: Source) -> u64 {
+        let level = LEVELS - 2;
+        self.levels[level].get(&prefix(source, level + 1)).copied().unwrap_or(0)
+    }
+    /// Whether each prefix of the source may have one more.
+    pub fn has_room(&self, source: Source, most: Most) -> bool {
+        let levels = self.levels.iter().zip(most).enumerate();
+        let mut has = levels.map(|(i, (level, most))| (level.get(&prefix(source, i + 1)).copied().unwrap_or(0), most));
+        has.all(|(has, most)| has < most)
+    }
+    /// One more of that source.
+    pub fn add(&mut self, source: Source) {
+        for (level, prefix) in self.each(source) {
+            *level.entry(prefix).or_default() += 1;
+        }
+    }
+    /// One less.
+    pub fn remove(&mut self, source: Source) {
+        for (level, prefix) in self.each(source) {
+            if let Some(has) = level.get_mut(&prefix) {
+                *has -= 1;
+                if *has == 0 {
+                    level.remove(&prefix);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn source(text: &str) -> Source {
+        text.parse::<IpAddr>().expect("an address").into()
+    }
+
+    #[test]
+    fn each_prefix_has_its_share_and_nothing_is_left_behind() {
+        let most = [4, 3, 2];
+        for addresses in [
+            ["192.0.2.1", "192.0.2.2", "192.0.3.1", "192.1.2.1"],
+            ["2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:2:1::1", "2001:db9:1:1::1"],
+        ] {
+            let mut shares = Shares::default();
+            let taken = addresses.map(|address| {
+                let source = source(address);
+                let mut n = 0;
+                while shares.has_room(source, most) {
+                    shares.add(source);
+                    n += 1;
+                }
+                n
+            });
+            // Two of one source, one more of its /24 or /48, one more of its /16 or /32, and another network has its own.
+            assert_eq!(taken, [2, 1, 1, 2]);
+            assert_eq!(shares.of(source(addresses[0])), 2);
+            for (address, n) in addresses.iter().zip(taken) {
+                (0..n).for_each(|_| shares.remove(source(address)));
+            }
+            assert!(shares.levels.iter().all(HashMap::is_empty));
+            shares.remove(source(addresses[0]));
+            assert!(shares.has_room(source(addresses[0]), [1; 3]));
+        }
+    }
+}
