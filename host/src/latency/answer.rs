@@ -15,7 +15,8 @@
 //! | STAMP | anything but zeros where the sender of RFC 8762, section 4.2.1, has zeros: there a reflector tells what it received |
 //! | echo | an echo's answer has nothing that shows it: ports, a rate and a memory end the loop ([`super::repeats`]) |
 //!
-//! What it remembers of clients is bounded.
+//! What it remembers of clients is bounded, for each source and for all of them together. Who opens many sessions makes room for them
+//! by sessions of his own network ([`crate::serve::pending`]).
 
 use super::exchange::{Stall, LARGEST};
 use super::irtt;
@@ -23,8 +24,10 @@ use super::policy::Policy;
 use super::repeats::Echoed;
 use super::stamp::{self, Reflected};
 use super::timed_socket::{Even, Got, Left};
-use crate::serve::budget::{Accounts, Allowance, Permit};
+use crate::serve::budget::{Accounts, Allowance, Permit, Source};
+use crate::serve::limits::{REMEMBERED, REMEMBERED_OF_SOURCE};
 use crate::serve::metered::AnswerSocket;
+use crate::serve::pending::Pending;
 use crate::wire::{Cookie, Timed, TIMED};
 use crate::{digest, sys, HostError};
 use std::collections::{HashMap, VecDeque};
@@ -33,8 +36,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Clients that are remembered; the one that was silent for the longest makes room.
-const MOST: usize = 1024;
 /// Answers whose leaving is awaited.
 const LEAVING: usize = 64;
 /// The shortest interval that an irtt client is allowed, ns, and its longest test.
@@ -98,6 +99,8 @@ impl Payer {
 
 #[derive(Clone, Debug, Default)]
 struct Client {
+    /// Its number, which rises with each that is new.
+    id: u64,
     seen: u64,
     count: u32,
     /// Answers that have left and were not told yet: several leave at once after they were held back together.
@@ -107,6 +110,68 @@ struct Client {
 
 /// By what a client is known: its address, and the session or token that it tells.
 type Key = (SocketAddr, u64);
+
+/// Clients that are remembered. Where a source has too many, the one of them that was silent for the longest makes room; where all have, one
+/// of the prefix that has the most.
+#[derive(Default)]
+struct Clients {
+    of: HashMap<Key, Client>,
+    /// Their numbers, by prefix.
+    sources: Pending,
+    /// The last number.
+    id: u64,
+}
+
+impl Clients {
+    fn get_mut(&mut self, key: &Key) -> Option<&mut Client> {
+        self.of.get_mut(key)
+    }
+    /// One that was heard now.
+    fn known(&mut self, key: Key, now: u64) -> &mut Client {
+        if !self.of.contains_key(&key) {
+            self.make_room(source(&key));
+            self.id += 1;
+            self.sources.insert(source(&key), self.id);
+        }
+        let id = self.id;
+        let new = || Client {
+            id,
+            ..Client::default()
+        };
+        let client = self.of.entry(key).or_insert_with(new);
+        client.seen = now;
+        client
+    }
+    /// Makes room for one more of that source.
+    fn make_room(&mut self, from: Source) {
+        let own = self.sources.of(from).map_or(0, |(n, _)| n);
+        let crowded = if own >= REMEMBERED_OF_SOURCE {
+            Some(from)
+        } else if self.of.len() >= REMEMBERED {
+            let first = self.sources.first();
+            let first = self.of.iter().find(|(_, client)| Some(client.id) == first);
+            first.map(|(key, _)| source(key))
+        } else {
+            None
+        };
+        let those = self.of.iter().filter(|(key, _)| Some(source(key)) == crowded);
+        if let Some(key) = those.min_by_key(|(_, client)| client.seen).map(|(key, _)| *key) {
+            self.forget(&key);
+        }
+    }
+    /// Whether it was there.
+    fn forget(&mut self, key: &Key) -> bool {
+        let client = self.of.remove(key);
+        if let Some(client) = &client {
+            self.sources.remove(source(key), client.id);
+        }
+        client.is_some()
+    }
+}
+
+fn source(key: &Key) -> Source {
+    key.0.ip().into()
+}
 
 /// Somebody who answers.
 pub struct Responder {
@@ -118,7 +183,7 @@ pub struct Responder {
     answers: Answers,
     policy: Policy,
     stall: Option<Stall>,
-    clients: HashMap<Key, Client>,
+    clients: Clients,
     leaving: [Option<(u32, Key, u32)>; LEAVING],
     pending: u32,
     even: Even,
@@ -144,7 +209,7 @@ impl Responder {
             answers,
             policy,
             stall,
-            clients: HashMap::new(),
+            clients: Clients::default(),
             leaving: [None; LEAVING],
             pending: 0,
             even: Even::new(),
@@ -242,7 +307,7 @@ impl Responder {
                     return false;
                 };
                 let key = (from, 0);
-                let client = known(&mut self.clients, key, read);
+                let client = self.clients.known(key, read);
                 client.count = if told.number == 0 {
                     1
                 } else {
@@ -275,7 +340,7 @@ impl Responder {
                     return false;
                 };
                 let key = (from, u64::from(datagram[14]) << 8 | u64::from(datagram[15]));
-                let client = known(&mut self.clients, key, read);
+                let client = self.clients.known(key, read);
                 let count = client.count;
                 let told = Reflected {
                     received: got.stamp,
@@ -318,7 +383,7 @@ impl Responder {
                 return false;
             };
             if flags & irtt::CLOSE == 0 {
-                known(&mut self.clients, (from, token), read).irtt = Some(session);
+                self.clients.known((from, token), read).irtt = Some(session);
             }
             return self.send(&welcome, from, class, None, permit);
         }
@@ -326,7 +391,7 @@ impl Responder {
             return false;
         };
         if flags & irtt::CLOSE != 0 {
-            return self.clients.remove(&key).is_some();
+            return self.clients.forget(&key);
         }
         let Some(client) = self.clients.get_mut(&key) else {
             return false;
@@ -396,15 +461,52 @@ impl Responder {
     }
 }
 
-fn known(clients: &mut HashMap<Key, Client>, key: Key, now: u64) -> &mut Client {
-    if clients.len() >= MOST && !clients.contains_key(&key) {
-        let oldest = clients
-            .iter()
-            .min_by_key(|(_, client)| client.seen)
-            .map(|(key, _)| *key);
-        clients.retain(|key, _| Some(*key) != oldest);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(address: u32, port: u16) -> SocketAddr {
+        SocketAddr::new(IpAddr::from(std::net::Ipv4Addr::from(address)), port)
     }
-    let client = clients.entry(key).or_default();
-    client.seen = now;
-    client
+
+    /// A client that sends a datagram a second stays known, whatever this stranger opens in between, each by the number of his attempt.
+    fn stays_known(stranger: impl Fn(u64) -> Key) -> Clients {
+        let (mut clients, one) = (Clients::default(), (at(0xc633_6401, 4000), 7));
+        clients.known(one, 0).count = 5;
+        for n in 1..20_000 {
+            clients.known(stranger(n), n);
+            if n % 3000 == 0 {
+                assert!(clients.get_mut(&one).is_some(), "forgotten at {n}");
+                clients.known(one, n);
+            }
+            assert!(clients.of.len() <= REMEMBERED && clients.sources.len() == clients.of.len());
+        }
+        assert_eq!(clients.known(one, 20_000).count, 5);
+        clients
+    }
+
+    #[test]
+    fn a_stranger_makes_room_by_sessions_of_its_own() {
+        // One address: its ports and tokens.
+        let clients = stays_known(|n| (at(0xcb00_7101, 1024 + (n % 60_000) as u16), n));
+        assert_eq!(clients.of.len(), REMEMBERED_OF_SOURCE + 1);
+        // The whole of a /24, and of a /16.
+        let clients = stays_known(|n| (at(0xcb00_7100 + (n % 256) as u32, 4000), n));
+        assert_eq!(clients.of.len(), REMEMBERED);
+        let clients = stays_known(|n| (at(0xcb00_0000 + (n % 65_536) as u32, 4000), n));
+        assert_eq!(clients.of.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn of_one_source_the_client_that_was_silent_for_the_longest_makes_room() {
+        let mut clients = Clients::default();
+        let key = |n: u16| (at(0xc000_0201, n), 0);
+        (0..REMEMBERED_OF_SOURCE as u16).for_each(|n| drop(clients.known(key(n), n.into())));
+        clients.known(key(0), 100);
+        clients.known(key(1000), 101);
+        assert!(clients.get_mut(&key(0)).is_some() && clients.get_mut(&key(1)).is_none());
+        assert!(clients.forget(&key(0)) && !clients.forget(&key(0)));
+        assert_eq!(clients.of.len(), REMEMBERED_OF_SOURCE - 1);
+        assert_eq!(clients.sources.len(), REMEMBERED_OF_SOURCE - 1);
+    }
 }

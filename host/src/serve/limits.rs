@@ -33,6 +33,10 @@ pub const GONE: u64 = 15_000_000_000;
 pub const IDLE: u64 = 60_000_000_000;
 /// Datagrams per second that an unvalidated source gets back from `--echo` where they are not those of `narrows latency`.
 pub const UNRECOGNISED: u64 = 100;
+/// Clients that one of `--stamp`, `--irtt` and `--board` remembers.
+pub const REMEMBERED: usize = 1024;
+/// Of these, of one source.
+pub const REMEMBERED_OF_SOURCE: usize = 16;
 /// A source may be ahead of its packet rate by so much, ns.
 pub const BURST: u64 = 100_000_000;
 /// Bytes of unanswered questions that are remembered for an unvalidated source.
@@ -275,6 +279,20 @@ impl Limits {
                 "source",
                 &UNRECOGNISED,
                 "datagrams per second echoed to other programs than `narrows latency`, or to ports up to the echo's own",
+            ),
+            row(
+                "",
+                "",
+                "service",
+                &REMEMBERED,
+                "clients that --stamp, --irtt or --board remembers; of the prefix with the most the one silent for the longest is forgotten",
+            ),
+            row(
+                "",
+                "",
+                "source",
+                &REMEMBERED_OF_SOURCE,
+                "of these; the one silent for the longest is forgotten",
             ),
             row(
                 "",
