@@ -501,7 +501,9 @@ mod tests {
     fn of_one_source_the_client_that_was_silent_for_the_longest_makes_room() {
         let mut clients = Clients::default();
         let key = |n: u16| (at(0xc000_0201, n), 0);
-        (0..REMEMBERED_OF_SOURCE as u16).for_each(|n| drop(clients.known(key(n), n.into())));
+        for n in 0..REMEMBERED_OF_SOURCE as u16 {
+            clients.known(key(n), n.into());
+        }
         clients.known(key(0), 100);
         clients.known(key(1000), 101);
         assert!(clients.get_mut(&key(0)).is_some() && clients.get_mut(&key(1)).is_none());

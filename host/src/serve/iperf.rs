@@ -7,6 +7,9 @@
 //! iperf3's own server has one client and says 255 to others; here each has a test of its own, known by its cookie. The streams of
 //! UDP have none: they are known by the address that they come from, one test of an address at a time while they are made.
 //! A token, where one is asked for, is what stands in `--extra-data`: an iperf3 client has nothing better, and it is not hidden.
+//!
+//! A test that was admitted ends with the limit of duration, whatever its client does: its load stops and its seat is free. A client whose
+//! test is as long as the limit may still fetch its results ([`FAREWELL`]).
 
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
@@ -29,6 +32,8 @@ const STEP: u64 = 15_000_000_000;
 const STREAM: u64 = 3_000_000_000;
 /// A client may run over its own time by so much, ns.
 const GRACE: u64 = 30_000_000_000;
+/// After the limit of duration a client may fetch its results for so long, ns.
+const FAREWELL: u64 = 2_000_000_000;
 /// So often it is looked whether all streams of UDP have come, ns.
 const LOOK: u64 = 2_000_000;
 /// Bytes of a datagram at most, and of one without a wish: the Internet's least MTU for IPv6 holds it.
@@ -62,6 +67,10 @@ pub struct Test {
     cookie: Cookie,
     /// Where a token is required, only once it has come.
     allowance: Option<Arc<Allowance>>,
+    /// When the limit of duration is reached, ns of the even clock; without an allowance never.
+    until: u64,
+    /// It has been reached.
+    expired: bool,
     step: Step,
     since: u64,
     params: Params,
@@ -72,6 +81,11 @@ pub struct Test {
     measured: bool,
     ended: u64,
     cpu: u64,
+}
+
+/// When a test that is admitted now has lasted as long as it may, ns of the even clock.
+fn end_of(now: u64, shared: &Shared) -> u64 {
+    now.saturating_add(shared.accounts.limits().duration.as_ns())
 }
 
 impl Test {
@@ -90,6 +104,8 @@ impl Test {
         Ok(Test {
             from,
             cookie,
+            until: allowance.as_ref().map_or(u64::MAX, |_| end_of(now, shared)),
+            expired: false,
             allowance,
             step: Step::Params,
             since: now,
@@ -130,7 +146,10 @@ impl Test {
                 return denied(End::Token);
             }
             match shared.admit(self.from, now) {
-                Ok(allowance) => self.allowance = Some(allowance),
+                Ok(allowance) => {
+                    self.allowance = Some(allowance);
+                    self.until = end_of(now, shared);
+                }
                 Err(Refused::Full | Refused::Address | Refused::Network) => return denied(End::Full),
                 Err(_) => return denied(End::Limit),
             }
@@ -204,6 +223,17 @@ impl Test {
             udp.streams.iter().for_each(|stream| stream.start());
         }
         self.measured = self.params.omit == 0;
+    }
+    /// The limit of duration is reached: nothing is sent or counted any more, and the seat is free.
+    fn expire(&mut self, shared: &Shared) {
+        self.expired = true;
+        self.streams.iter_mut().for_each(|stream| stream.stop(shared));
+        if let Some(udp) = &self.udp {
+            udp.streams.iter().for_each(|stream| stream.stop());
+        }
+        if let Some(allowance) = &self.allowance {
+            shared.leave(allowance);
+        }
     }
     fn end(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         for carried in &mut self.streams {
@@ -385,6 +415,17 @@ impl Speaker for Test {
     }
     fn tick(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
         let in_step = now.saturating_sub(self.since);
+        if now > self.until && !self.expired {
+            self.expire(shared);
+        }
+        if self.expired {
+            let ending = matches!(self.step, Step::Running | Step::Results | Step::Farewell);
+            if ending && now <= self.until.saturating_add(FAREWELL) {
+                return Ok(());
+            }
+            out.push(state::SERVER_TERMINATE);
+            return Err(End::Limit);
+        }
         match self.step {
             Step::Queue => self.queue(out, now, shared),
             Step::Streams => {
@@ -432,6 +473,11 @@ impl Speaker for Test {
             Step::Results => self.ended + STEP,
             _ => self.since + STEP,
         }
+        .min(if self.expired {
+            self.until.saturating_add(FAREWELL)
+        } else {
+            self.until
+        })
         .max(sys::monotonic() + LOOK)
     }
     fn key(&self) -> Option<Key> {
@@ -455,5 +501,63 @@ impl Speaker for Test {
             Counters::more(&shared.counters.streams_total);
             shared.exchange.forget(udp);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fed;
+    use super::super::limits::Limits;
+    use super::*;
+    use narrows_core::units::Span;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A test of `time` seconds that is running, of a far end that allows three; it begins at one second.
+    fn running(time: u64, shared: &Shared) -> Test {
+        let (mut out, from) = (Vec::new(), "192.0.2.1".parse().expect("an address"));
+        let mut test = Test::new(from, [b'a'; 37], SECOND, &mut out, shared).expect("a seat");
+        let params = json!({ "tcp": true, "omit": 0, "time": time, "parallel": 1, "len": 1200, "reverse": true });
+        let heard = test.heard(&crate::wire::to_frame(&params), &mut out, SECOND, shared);
+        assert!(heard.is_ok_and(|n| n > 0));
+        assert_eq!(out, [state::PARAM_EXCHANGE, state::CREATE_STREAMS]);
+        test.begin(&mut out, SECOND, shared);
+        test
+    }
+
+    #[test]
+    fn a_test_ends_with_the_limit_of_duration_whatever_its_client_does() {
+        let shared = fed::limited(Limits {
+            duration: Span::s(3),
+            ..Limits::default()
+        });
+        for time in [0, 3] {
+            let (mut test, mut out) = (running(time, &shared), Vec::new());
+            assert_eq!(test.tick(&mut out, 4 * SECOND, &shared), Ok(()));
+            assert_eq!(shared.accounts.clients(), 1);
+            // From then on it sends nothing and has no seat, but a client that ends it now gets its results.
+            assert_eq!(test.tick(&mut out, 4 * SECOND + 1, &shared), Ok(()));
+            assert!(shared.accounts.clients() == 0 && test.allowance().is_some_and(|of| of.spent()));
+            assert_eq!(test.tick(&mut out, 4 * SECOND + FAREWELL, &shared), Ok(()));
+            assert!(out.is_empty());
+            let heard = test.heard(&[state::TEST_END], &mut out, 4 * SECOND + 2, &shared);
+            assert_eq!((heard, out.as_slice()), (Ok(1), [state::EXCHANGE_RESULTS].as_slice()));
+            let late = test.tick(&mut out, 4 * SECOND + FAREWELL + 1, &shared);
+            assert_eq!((late, out.last()), (Err(End::Limit), Some(&state::SERVER_TERMINATE)));
+            test.gone(&shared);
+        }
+    }
+
+    #[test]
+    fn a_test_that_never_begins_ends_with_the_limit_of_duration() {
+        let shared = fed::limited(Limits {
+            duration: Span::s(3),
+            ..Limits::default()
+        });
+        let (mut out, from) = (Vec::new(), "192.0.2.1".parse().expect("an address"));
+        let mut test = Test::new(from, [b'a'; 37], SECOND, &mut out, &shared).expect("a seat");
+        assert_eq!(test.tick(&mut out, 4 * SECOND, &shared), Ok(()));
+        assert_eq!(test.tick(&mut out, 4 * SECOND + 1, &shared), Err(End::Limit));
+        assert_eq!(shared.accounts.clients(), 0);
     }
 }
