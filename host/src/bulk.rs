@@ -172,6 +172,44 @@ impl Budget {
     }
 }
 
+/// Bytes that a budget has promised to one sender that keeps them before they leave. What has not left is given back when it is dropped.
+#[derive(Debug)]
+pub struct Promised {
+    budget: Arc<Budget>,
+    left: u64,
+}
+
+impl Promised {
+    /// Nothing yet.
+    pub fn new(budget: &Arc<Budget>) -> Promised {
+        Promised {
+            budget: Arc::clone(budget),
+            left: 0,
+        }
+    }
+    /// Up to `wanted` bytes more; so many of them are promised.
+    pub fn more(&mut self, wanted: u64) -> u64 {
+        let given = self.budget.promise(wanted);
+        self.left += given;
+        given
+    }
+    /// So many bytes have left; those beyond the promise count, too.
+    pub fn sent(&mut self, now: u64, bytes: u64) {
+        let kept = bytes.min(self.left);
+        self.left -= kept;
+        self.budget.kept(now, kept, kept);
+        if bytes > kept {
+            self.budget.took(now, bytes - kept);
+        }
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        self.budget.kept(0, self.left, 0);
+    }
+}
+
 const RUNS: u8 = 0;
 const ENDED: u8 = 1;
 const BROKE: u8 = 2;
@@ -481,6 +519,20 @@ mod tests {
         budget.kept(0, 500, 500);
         budget.kept(0, 400, 400);
         assert_eq!((budget.moved(), budget.may(0)), (1000, May::Stop));
+    }
+
+    #[test]
+    fn what_a_sender_did_not_send_is_given_back() {
+        let budget = Budget::new(None, 1000);
+        let (mut one, mut other) = (Promised::new(&budget), Promised::new(&budget));
+        assert_eq!((one.more(700), other.more(700), one.more(1)), (700, 300, 0));
+        one.sent(0, 200);
+        assert_eq!((budget.moved(), budget.spent()), (200, false));
+        drop(one);
+        assert_eq!(other.more(700), 500);
+        // A few bytes that nobody promised, such as the head of an answer, use up what is left.
+        other.sent(0, 810);
+        assert_eq!((budget.moved(), other.more(1), budget.spent()), (1010, 0, true));
     }
 
     fn pair() -> (OwnedFd, OwnedFd) {

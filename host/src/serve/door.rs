@@ -392,7 +392,7 @@ impl<'a> Door<'a> {
             let allowed = allowance.filter(|allowance| allowance.ip() == from && conn.link.fetch(allowance));
             page.allow(allowed, &mut conn.output, self.shared);
         }
-        page.tick(&mut conn.output, now)?;
+        page.tick(&mut conn.output, now, |wanted| conn.link.promise(wanted))?;
         conn.due = page.due();
         Ok(())
     }

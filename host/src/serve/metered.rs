@@ -11,6 +11,7 @@
 
 use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
 use super::limits::PENDING_BYTES;
+use crate::bulk::Promised;
 use crate::latency::timed_socket::{Got, Left, TimedSocket};
 use crate::socket::{self, Datagram, Outgoing, BATCH};
 use crate::sys;
@@ -30,8 +31,8 @@ enum Payer {
     Nobody(u64),
     /// A session, for its control connection.
     Control(Arc<Allowance>),
-    /// A session, for objects of pages.
-    Objects(Arc<Allowance>),
+    /// A session, for objects of pages, and what it has promised to this connection.
+    Objects(Arc<Allowance>, Promised),
 }
 
 /// The account of a connection.
@@ -57,7 +58,7 @@ impl Ticket {
                 return false;
             }
             Payer::Control(allowance) => allowance.hold(&mut self.charged, 0),
-            Payer::Objects(allowance) => {
+            Payer::Objects(allowance, _) => {
                 allowance.hold(&mut self.charged, 0);
                 allowance.remove_object();
             }
@@ -150,7 +151,7 @@ impl Connection {
     }
     /// It fetches objects of a session from now on; false where that has as many such connections as it may.
     pub fn fetch(&mut self, allowance: &Arc<Allowance>) -> bool {
-        if let Payer::Objects(now) = &self.ticket.payer {
+        if let Payer::Objects(now, _) = &self.ticket.payer {
             return Arc::ptr_eq(now, allowance) && !allowance.spent();
         }
         if !self.pending() || !allowance.add_object() {
@@ -158,8 +159,15 @@ impl Connection {
         }
         self.ticket.settled();
         let _ = sys::set_notsent_lowat(&self.socket, OBJECT_UNSENT);
-        self.ticket.payer = Payer::Objects(Arc::clone(allowance));
+        self.ticket.payer = Payer::Objects(Arc::clone(allowance), Promised::new(allowance.load()));
         true
+    }
+    /// Up to `wanted` bytes of an object that its session has left, and that nobody else is going to send.
+    pub fn promise(&mut self, wanted: u64) -> u64 {
+        match &mut self.ticket.payer {
+            Payer::Objects(_, promised) => promised.more(wanted),
+            Payer::Nobody(_) | Payer::Control(_) => 0,
+        }
     }
     /// Its session has ended: it may send a farewell of so many bytes yet.
     pub fn dismiss(&mut self, farewell: usize) {
@@ -173,14 +181,17 @@ impl Connection {
         let most = match &self.ticket.payer {
             Payer::Nobody(0) => return Err(io::Error::other("it may send nothing more")),
             Payer::Nobody(left) => usize::try_from(*left).unwrap_or(usize::MAX),
-            Payer::Objects(allowance) if allowance.spent() => return Err(io::Error::other("its session has ended")),
-            Payer::Control(_) | Payer::Objects(_) => usize::MAX,
+            Payer::Objects(allowance, _) if allowance.spent() => {
+                return Err(io::Error::other("its session has ended"));
+            }
+            Payer::Control(_) | Payer::Objects(..) => usize::MAX,
         };
         let sent = sys::send_some(&self.socket, &bytes[..bytes.len().min(most)])?;
         if let Some(n) = sent {
             match &mut self.ticket.payer {
                 Payer::Nobody(left) => *left -= n as u64,
-                Payer::Control(allowance) | Payer::Objects(allowance) => allowance.load().took(now, n as u64),
+                Payer::Control(allowance) => allowance.load().took(now, n as u64),
+                Payer::Objects(_, promised) => promised.sent(now, n as u64),
             }
         }
         Ok(sent)
@@ -188,7 +199,7 @@ impl Connection {
     /// Charges the memory that its socket and `more` bytes of ours take, and notes when its peer was heard.
     pub fn look(&mut self, more: usize, now: u64) {
         let ticket = &mut self.ticket;
-        if let Payer::Control(allowance) | Payer::Objects(allowance) = &ticket.payer {
+        if let Payer::Control(allowance) | Payer::Objects(allowance, _) = &ticket.payer {
             allowance.hold(&mut ticket.charged, socket::memory(&self.socket) + more as u64);
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }

@@ -17,6 +17,8 @@ const HEAD: usize = 2048;
 const MOST: u64 = 8 << 20;
 /// So much is written at once.
 const FILL: usize = 128 << 10;
+/// Until it looks again whether something is left of what was promised to others, ns.
+const AGAIN: u64 = 10_000_000;
 /// What is served.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum What {
@@ -142,17 +144,22 @@ impl Page {
     pub fn most(&self) -> usize {
         2 * HEAD
     }
-    /// Writes the next part of an object, where its session may send now.
-    pub fn tick(&mut self, out: &mut Vec<u8>, now: u64) -> Result<(), End> {
+    /// Writes the next part of an object, where its session may send now; `promise`: so many bytes of those that are wanted are left to it.
+    pub fn tick(&mut self, out: &mut Vec<u8>, now: u64, promise: impl FnOnce(u64) -> u64) -> Result<(), End> {
         let before = self.left;
         if let Some(allowance) = self.allowance.as_ref().filter(|_| before > 0 && out.len() < FILL) {
             match allowance.load().may_send(now) {
                 May::Move => {
                     let most = (FILL - out.len()).min(allowance.load().chunk()) as u64;
-                    let more = self.left.min(most);
-                    out.resize(out.len() + more as usize, b'n');
-                    self.left -= more;
-                    self.heard = now;
+                    let more = promise(self.left.min(most));
+                    if more > 0 {
+                        out.resize(out.len() + more as usize, b'n');
+                        self.left -= more;
+                        self.heard = now;
+                    } else {
+                        // Others may not need all that they were promised.
+                        self.wait = now + AGAIN;
+                    }
                 }
                 May::Wait(until) => self.wait = until,
                 May::Stop => return Err(End::Limit),
@@ -193,6 +200,22 @@ mod tests {
         assert_eq!(object(&format!("/{}/1000", "0a".repeat(16))), Some(([10; 16], 1000)));
         assert_eq!(object(&format!("/{}/999999999", "0a".repeat(16))), None);
         assert_eq!(object("/../etc"), None);
+    }
+
+    #[test]
+    fn parts_of_an_object_are_those_that_its_session_promises() {
+        let accounts = super::super::budget::Accounts::new(super::super::limits::Limits::default());
+        let allowance = accounts.admit("192.0.2.1".parse().unwrap(), 5).unwrap();
+        let mut page = Page::new(What::Objects, 5);
+        (page.left, page.allowance) = (10_000, Some(allowance));
+        let mut out = Vec::new();
+        assert_eq!(page.tick(&mut out, 6, |wanted| wanted - 1000), Ok(()));
+        assert_eq!((out.len(), page.left, page.more(6)), (9000, 1000, true));
+        // Nothing is left for it: it looks again a little later.
+        assert_eq!(page.tick(&mut out, 6, |_| 0), Ok(()));
+        assert_eq!((out.len(), page.more(6), page.due()), (9000, false, 6 + AGAIN));
+        assert_eq!(page.tick(&mut out, 6 + AGAIN, |wanted| wanted), Ok(()));
+        assert_eq!((out.len(), page.left), (10_000, 0));
     }
 
     proptest! {
