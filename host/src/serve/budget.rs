@@ -15,7 +15,7 @@
 
 use super::limits::{Limits, BACKOFF, BURST, CREDIT, FREE_GUESSES, GONE, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED};
 use super::pending::Pending;
-use super::shares::Shares;
+use super::shares::{Descriptors, Shares};
 use crate::bulk::{self, May};
 use std::collections::hash_map::RandomState;
 use std::collections::HashMap;
@@ -178,6 +178,7 @@ pub struct Accounts {
     buckets: Mutex<Vec<Bucket>>,
     /// UDP ports at which something here answers.
     ports: OnceLock<Vec<u16>>,
+    descriptors: Arc<Descriptors>,
 }
 
 /// The right to send so many bytes in one datagram, once.
@@ -202,11 +203,16 @@ impl Accounts {
             key: RandomState::new(),
             buckets: Mutex::new(vec![Bucket::default(); BUCKETS]),
             ports: OnceLock::new(),
+            descriptors: Arc::default(),
         })
     }
     /// The limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+    /// Descriptors of connections.
+    pub fn descriptors(&self) -> &Arc<Descriptors> {
+        &self.descriptors
     }
     /// At these UDP ports something here answers: nothing is sent to such a port, lest two of them answer each other.
     pub fn answers_at(&self, ports: Vec<u16>) {

@@ -258,6 +258,13 @@ impl Limits {
                 &PENDING_OF_ADDRESS,
                 "of these, --clients-per-address where that is more; the oldest is closed",
             ),
+            row(
+                "",
+                "",
+                "address",
+                &"a quarter",
+                "TCP connections, load included, as a share of the descriptors that the process may have; one /24 or IPv6 /48 has at most half, one /16 or /32 three quarters",
+            ),
             row("", "", "connection", &seconds(UNKNOWN), "time to name its protocol"),
             row(
                 "",

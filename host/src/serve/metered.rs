@@ -11,6 +11,7 @@
 
 use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
 use super::limits::PENDING_BYTES;
+use super::shares::Descriptor;
 use crate::bulk::Promised;
 use crate::latency::timed_socket::{Got, Left, TimedSocket};
 use crate::socket::{self, Datagram, Outgoing, BATCH};
@@ -80,6 +81,7 @@ pub struct Connection {
     socket: OwnedFd,
     from: SocketAddr,
     ticket: Ticket,
+    descriptor: Descriptor,
 }
 
 /// What came of accepting.
@@ -88,7 +90,7 @@ pub enum Accepted {
     None,
     /// A connection.
     Connection(Connection),
-    /// One whose address makes more of them than it may: it was closed at once.
+    /// One whose address makes or has more of them than it may: it was closed at once.
     TooMany,
 }
 
@@ -99,7 +101,9 @@ impl Connection {
             return Ok(Accepted::None);
         };
         let source = Source::from(from.ip());
-        let Some(id) = accounts.connected(source, now) else {
+        let number = || accounts.connected(source, now);
+        let admitted = accounts.descriptors().take(source);
+        let Some((descriptor, id)) = admitted.and_then(|descriptor| Some((descriptor, number()?))) else {
             // A reset leaves nothing behind in this kernel.
             let _ = sys::set_reset(&socket);
             return Ok(Accepted::TooMany);
@@ -111,7 +115,12 @@ impl Connection {
             payer: Payer::Nobody(if metrics { METRICS } else { PENDING_BYTES }),
             charged: 0,
         };
-        Ok(Accepted::Connection(Connection { socket, from, ticket }))
+        Ok(Accepted::Connection(Connection {
+            socket,
+            from,
+            ticket,
+            descriptor,
+        }))
     }
     /// The client's address.
     pub fn from(&self) -> IpAddr {
@@ -205,8 +214,8 @@ impl Connection {
         }
     }
     /// The socket alone, for load of a session: [`crate::bulk::Stream`] charges what it moves.
-    pub fn into_load(self) -> OwnedFd {
-        self.socket
+    pub fn into_load(self) -> (OwnedFd, Descriptor) {
+        (self.socket, self.descriptor)
     }
 }
 

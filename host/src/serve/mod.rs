@@ -77,6 +77,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     at = socket::local(&listener).map_err(HostError::failed("listening"))?;
     let counters = Arc::new(Counters::default());
     let accounts = Accounts::new(options.limits);
+    accounts.descriptors().limit(descriptors);
     let exchange = Exchange::new(at, &accounts, Arc::clone(&counters));
     let exchange = exchange.map_err(HostError::failed("listening for datagrams"))?;
     let mut listeners = vec![Listener {
@@ -135,8 +136,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     accounts.answers_at(ports);
     let stop = AtomicBool::new(false);
     let mut door = Door::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
-    if let Some(kept) = confined.kept() {
-        crate::terminal::say(format!("narrows serve: {kept}"));
+    for notice in confined.kept().into_iter().chain(shares::notice(descriptors)) {
+        crate::terminal::say(format!("narrows serve: {notice}"));
     }
     ready("serving", at);
     for (responder, at) in responders.iter().zip(locals) {

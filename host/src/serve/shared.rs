@@ -3,6 +3,7 @@
 use super::budget::{Accounts, Allowance, Refused};
 use super::counters::Counters;
 use super::metered::Connection;
+use super::shares::Descriptor;
 use super::udp::Exchange;
 use super::xdp::{Count, Echo};
 use crate::bulk::{Carriers, Place, Stream, Way, UNSENT};
@@ -100,18 +101,21 @@ pub struct Carried {
     charged: u64,
     /// Bytes that the peer has acknowledged or sent up to the last look.
     seen: u64,
+    _descriptor: Descriptor,
 }
 
 impl Carried {
     /// Not yet running.
     pub fn new(link: Connection, way: Way, allowance: &Arc<Allowance>, shared: &Shared) -> Carried {
         Counters::more(&shared.counters.streams_total);
+        let (socket, descriptor) = link.into_load();
         Carried {
-            stream: Stream::new(link.into_load(), way, Arc::clone(allowance.load())),
+            stream: Stream::new(socket, way, Arc::clone(allowance.load())),
             allowance: Arc::clone(allowance),
             place: None,
             charged: 0,
             seen: 0,
+            _descriptor: descriptor,
         }
     }
     /// From now on it moves load.

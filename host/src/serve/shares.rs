@@ -10,8 +10,10 @@
 //! one prefix of that level may have at most.
 
 use super::budget::Source;
+use super::limits::{OBJECTS, STREAMS};
 use super::pending::{prefix, LEVELS};
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What one prefix may have at most, from the widest level to a source.
 pub type Most = [u64; LEVELS - 1];
@@ -57,6 +59,61 @@ impl Shares {
     }
 }
 
+/// Descriptors of connections, load included: of all that this process may have, each prefix has its share.
+#[derive(Debug, Default)]
+pub struct Descriptors {
+    of: Mutex<Shares>,
+    /// How many this process may have; no limit before it is known.
+    all: OnceLock<u64>,
+}
+
+impl Descriptors {
+    /// This process may have so many.
+    pub fn limit(&self, all: u64) {
+        let _ = self.all.set(all);
+    }
+    fn lock(&self) -> MutexGuard<'_, Shares> {
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// One more of that source; `None` where one of its prefixes has its share.
+    pub fn take(self: &Arc<Self>, source: Source) -> Option<Descriptor> {
+        let all = self.all.get().copied().unwrap_or(u64::MAX);
+        let mut shares = self.lock();
+        let has_room = shares.has_room(source, [all / 4 * 3, all / 2, all / 4]);
+        has_room.then(|| {
+            shares.add(source);
+            Descriptor {
+                of: Arc::clone(self),
+                source,
+            }
+        })
+    }
+}
+
+/// The right of a connection to a descriptor, until it is dropped.
+#[derive(Debug)]
+pub struct Descriptor {
+    of: Arc<Descriptors>,
+    source: Source,
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.of.lock().remove(self.source);
+    }
+}
+
+/// What to say where the share of an address is smaller than what one session may open.
+pub fn notice(all: u64) -> Option<String> {
+    let (share, one) = (all / 4, STREAMS as u64 + OBJECTS + 1);
+    (share < one).then(|| {
+        format!(
+            "this process may have {all} descriptors, so one address may have {share} connections, fewer than one session may \
+             open ({one}); raise the limit, for example by `ulimit -Hn 20000`"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,11 +124,41 @@ mod tests {
     }
 
     #[test]
+    fn one_address_has_a_quarter_of_the_descriptors_at_most() {
+        let descriptors: Arc<Descriptors> = Arc::default();
+        descriptors.limit(1024);
+        let take = |address| {
+            let source = source(address);
+            std::iter::from_fn(|| descriptors.take(source)).collect::<Vec<_>>()
+        };
+        let mut one = take("192.0.2.1");
+        let others = ["192.0.2.2", "192.0.2.3", "192.0.3.1", "192.0.4.1", "198.51.100.1"].map(take);
+        assert_eq!(one.len(), 256);
+        assert_eq!(others.each_ref().map(Vec::len), [256, 0, 256, 0, 256]);
+        // What is closed is free again.
+        one.pop();
+        assert_eq!(take("192.0.2.3").len(), 1);
+        drop((one, others));
+        assert!(descriptors.lock().levels.iter().all(HashMap::is_empty));
+        assert_eq!(notice(20_000), None);
+        let small = notice(1024).expect("a notice");
+        assert!(
+            small.contains("1024 descriptors") && small.contains("256 connections"),
+            "{small}"
+        );
+    }
+
+    #[test]
     fn each_prefix_has_its_share_and_nothing_is_left_behind() {
         let most = [4, 3, 2];
         for addresses in [
             ["192.0.2.1", "192.0.2.2", "192.0.3.1", "192.1.2.1"],
-            ["2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:2:1::1", "2001:db9:1:1::1"],
+            [
+                "2001:db8:1:1::1",
+                "2001:db8:1:2::1",
+                "2001:db8:2:1::1",
+                "2001:db9:1:1::1",
+            ],
         ] {
             let mut shares = Shares::default();
             let taken = addresses.map(|address| {
