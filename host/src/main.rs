@@ -308,9 +308,29 @@ fn usage() -> String {
     )
 }
 
+/// The usage of a subcommand, where its options ask for it; those behind `--` are a program's.
+fn help(command: &str, args: &[String]) -> Option<String> {
+    let usage = match command {
+        "run" | "ready" | "machine" | "doctor" => USAGE.to_string(),
+        "shell" => shell_command::USAGE.to_string(),
+        "with" => with::USAGE.to_string(),
+        "serve" => serve::options::usage(),
+        "measure" => measure::options::usage(),
+        "latency" => latency::options::USAGE.to_string(),
+        "tune" => tune::options::USAGE.to_string(),
+        _ => return None,
+    };
+    let mut own = args.iter().take_while(|arg| *arg != "--");
+    own.any(|arg| arg == "--help" || arg == "-h").then_some(usage)
+}
+
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    match args.next().as_deref() {
+    let mut args = std::env::args().skip(1).collect::<Vec<_>>().into_iter();
+    let command = args.next();
+    if let Some(usage) = help(command.as_deref().unwrap_or_default(), args.as_slice()) {
+        return say(&usage);
+    }
+    match command.as_deref() {
         Some("run") => {}
         Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
         Some("machine") => {
@@ -384,5 +404,26 @@ fn answer(result: Result<(), HostError>) -> ExitCode {
                 _ => ExitCode::FAILURE,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_subcommand_has_a_usage() {
+        let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
+        for command in [
+            "run", "ready", "machine", "doctor", "shell", "with", "serve", "measure", "latency", "tune",
+        ] {
+            let name = format!("narrows-host {command}");
+            for line in ["--help", "-h", "--seed 1 -h"] {
+                let usage = help(command, &words(line));
+                assert!(usage.is_some_and(|usage| usage.contains(&name)), "{command} {line}");
+            }
+            assert_eq!(help(command, &words("--seed 1 -- ls -h")), None);
+        }
+        assert_eq!(help("init", &words("3 ls --help")), None);
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -106,6 +107,29 @@ def test_only_root_becomes_another_user() -> None:
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"--user {user}: ")
         assert why in refused.stderr
+
+
+def without_net_admin() -> None:
+    """Root does not get the capability by starting a program: PR_CAPBSET_DROP of linux/prctl.h."""
+    ctypes.CDLL(None).prctl(24, CAP_NET_ADMIN, 0, 0, 0)
+
+
+def test_net_admin_without_the_capability_is_refused() -> None:
+    words = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--net-admin"]
+    refused = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=20, preexec_fn=without_net_admin
+    )
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("--net-admin: this process does not have CAP_NET_ADMIN")
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+@pytest.mark.parametrize("command", ["serve", "measure", "latency", "tune", "with", "shell", "doctor"])
+def test_help_of_a_subcommand_is_its_usage(command: str, option: str) -> None:
+    done = subprocess.run([str(HOST), command, option], capture_output=True, text=True, check=False, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"narrows-host {command}" in done.stdout
+    assert "no option is called" not in done.stdout
 
 
 def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:

@@ -314,6 +314,11 @@ pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Co
 }
 
 fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<bool, HostError> {
+    if keep.net_admin && !caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false) {
+        return Err(HostError::Missing(
+            "--net-admin: this process does not have CAP_NET_ADMIN; start it as root, or leave the option out".into(),
+        ));
+    }
     if sys::ids().0 != 0 {
         return match user {
             None => Ok(false),
