@@ -360,7 +360,7 @@ pub fn error(fd: &OwnedFd) -> Option<io::Error> {
 }
 
 /// Reads what is there; `None` when there is nothing yet, 0 at the end.
-pub fn read(fd: &OwnedFd, to: &mut [u8]) -> io::Result<Option<usize>> {
+pub fn read(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the buffer is valid for its length.
     let n = unsafe {
         libc::recv(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
 from conftest import NARROWS
+
+from narrows.host.live import HOST
 
 HELLO, NONCE = 37, 16
 ROW = [0] * 16
@@ -113,3 +117,136 @@ def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
     assert told["data"]["stopped_by"] == "lost"
     assert (flow["cc"], told["peer"]["version"]) == ("a\\u000aFORGED: b\\u061c",) * 2
     assert "\nFORGED" not in done.stderr
+
+
+Session = Callable[[socket.socket, threading.Event], None]
+"""What is done with a connection, until the event."""
+
+
+@contextmanager
+def listening(session: Session) -> Iterator[int]:
+    """A port, each of whose connections has a thread."""
+    stopped = threading.Event()
+
+    def visited(link: socket.socket) -> None:
+        with link, suppress(OSError):
+            session(link, stopped)
+
+    def serve() -> None:
+        while not stopped.is_set():
+            with suppress(OSError):
+                link, _ = server.accept()
+                threading.Thread(target=visited, args=(link,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            stopped.set()
+            thread.join()
+
+
+def frame(text: str) -> bytes:
+    content = text.encode()
+    return struct.pack(">I", len(content)) + content
+
+
+def dribbled(link: socket.socket, begun: threading.Event, stopped: threading.Event) -> None:
+    """A byte at a time, none of which is the last; `begun` once the other end reads them."""
+    for sent in range(10_000):
+        link.sendall(b"a")
+        if sent == 10:
+            begun.set()
+        if stopped.wait(0.02):
+            return
+
+
+def interrupted(words: Sequence[str], begun: threading.Event) -> tuple[int, str, str]:
+    """How the program ends that gets Ctrl-C once something has begun: its code, and what it printed."""
+    with subprocess.Popen([HOST, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert begun.wait(60)
+            child.send_signal(signal.SIGINT)
+            out, said = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    return child.returncode, out, said
+
+
+@pytest.mark.parametrize("command", ["measure", "latency"])
+def test_a_greeting_without_end_can_be_interrupted(command: str) -> None:
+    begun = threading.Event()
+
+    def greet(link: socket.socket, stopped: threading.Event) -> None:
+        link.recv(HELLO, socket.MSG_WAITALL)
+        many = frame('{"is":"x"}') * 1000
+        # More than both sockets hold: the other end reads.
+        for sent in range(1_000_000):
+            link.sendall(many)
+            if sent == 1000:
+                begun.set()
+            if stopped.is_set():
+                return
+
+    with listening(greet) as port:
+        code, out, said = interrupted([command, "127.0.0.1", "--port", str(port)], begun)
+    assert (code, out, said) == (128 + signal.SIGINT, "", "stopped\n")
+
+
+@pytest.mark.parametrize("head", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n"])
+def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
+    begun = threading.Event()
+
+    def serve(link: socket.socket, stopped: threading.Event) -> None:
+        # A ping is a connection without a request.
+        if not link.recv(4096):
+            return
+        if head is None:
+            link.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            dribbled(link, begun, stopped)
+        else:
+            link.sendall(head)
+            begun.set()
+            stopped.wait(120)
+
+    with listening(serve) as port:
+        words = ["measure", f"http://127.0.0.1:{port}/", "--test", "page", "--idle", "100ms", "--duration", "30s"]
+        code, out, _ = interrupted(words, begun)
+    assert code == 128 + signal.SIGINT
+    told = json.loads(out)
+    assert told["data"]["stopped_by"] == "user"
+    # The page that was under way is none that failed.
+    assert (told["page"]["idle_s"]["n"], told["page"]["idle_s"]["failed"]) == (0, 0)
+
+
+def test_results_of_iperf3_that_never_come_can_be_interrupted() -> None:
+    begun, joined = threading.Event(), threading.Event()
+    cookies: list[bytes] = []
+
+    def serve(link: socket.socket, stopped: threading.Event) -> None:
+        cookie = link.recv(HELLO, socket.MSG_WAITALL)
+        cookies.append(cookie)
+        if cookies.count(cookie) > 1:
+            # A flow, which gets nothing.
+            joined.set()
+            stopped.wait(120)
+            return
+        link.sendall(b"\x09")
+        (size,) = struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))
+        link.recv(size, socket.MSG_WAITALL)
+        link.sendall(b"\x0a")
+        assert joined.wait(60)
+        link.sendall(b"\x01\x02")
+        while link.recv(1) not in {b"\x04", b""}:
+            pass
+        link.sendall(b"\x0d" + struct.pack(">I", 60_000) + b'{"a":"')
+        dribbled(link, begun, stopped)
+
+    with listening(serve) as port:
+        words = ["measure", "127.0.0.1", "--port", str(port), "--test", "tcp_down", "--idle", "100ms"]
+        code, out, _ = interrupted([*words, "--duration", "500ms"], begun)
+    assert code == 128 + signal.SIGINT
+    assert json.loads(out)["data"]["stopped_by"] == "user"

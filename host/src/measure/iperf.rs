@@ -4,6 +4,7 @@
 //! port where nothing listens, whose refusal is the answer. Of flows to here only the bytes are known while they run, and how many
 //! segments were sent again at the end; a server that is busy says so at once.
 
+use super::deadline::{Deadline, ReadError};
 use super::link::{connected, send_all, FAR_END, PATIENCE};
 use super::options::{Options, Test};
 use super::plan::{self, Direction};
@@ -17,7 +18,7 @@ use crate::terminal::field;
 use crate::{sys, HostError};
 use serde_json::{json, Value};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// tcpmux: a port that nobody has open.
@@ -90,26 +91,22 @@ impl Control {
             }
         }
     }
-    /// Waits for `n` bytes, patiently.
-    fn need(&mut self, n: usize) -> Result<(), HostError> {
-        let until = sys::monotonic() + PATIENCE;
+    /// Waits until there are `n` bytes.
+    fn need(&mut self, n: usize, deadline: &mut Deadline) -> Result<(), HostError> {
         while self.input.len() < n {
             let mut bytes = [0; 4096];
-            match socket::read(&self.socket, &mut bytes) {
-                Ok(Some(0)) => return Err(broken("the iperf3 server has hung up")),
-                Ok(Some(n)) => self.input.extend(&bytes[..n]),
-                Ok(None) if sys::stopped() => return Err(HostError::Stopped),
-                Ok(None) if sys::monotonic() > until => return Err(broken("the iperf3 server does not answer")),
-                Ok(None) => {
-                    let _ = sys::wait_readable(&[self.socket.as_raw_fd()], 50_000_000);
-                }
-                Err(error) => return Err(broken(format!("the iperf3 server has gone: {error}"))),
+            match deadline.read(&self.socket, &mut bytes) {
+                Ok(0) => return Err(broken("the iperf3 server has hung up")),
+                Ok(n) => self.input.extend(&bytes[..n]),
+                Err(ReadError::Stopped) => return Err(HostError::Stopped),
+                Err(ReadError::TimedOut) => return Err(broken("the iperf3 server does not answer")),
+                Err(ReadError::Failed(error)) => return Err(broken(format!("the iperf3 server has gone: {error}"))),
             }
         }
         Ok(())
     }
     fn byte(&mut self) -> Result<u8, HostError> {
-        self.need(1)?;
+        self.need(1, &mut Deadline::within(PATIENCE))?;
         Ok(self.input.remove(0))
     }
     fn expect(&mut self, wanted: u8) -> Result<(), HostError> {
@@ -119,7 +116,7 @@ impl Control {
                 "the iperf3 server is busy with somebody else".into(),
             )),
             state::SERVER_ERROR => {
-                self.need(8)?;
+                self.need(8, &mut Deadline::within(PATIENCE))?;
                 let code = u32::from_be_bytes([self.input[0], self.input[1], self.input[2], self.input[3]]);
                 Err(HostError::Missing(format!(
                     "the iperf3 server refuses (its error {code})"
@@ -132,13 +129,14 @@ impl Control {
         send_all(&self.socket, &crate::wire::to_frame(value))
     }
     fn json(&mut self) -> Result<Value, HostError> {
+        let mut deadline = Deadline::within(PATIENCE);
         loop {
             let seen = crate::wire::frame(&self.input, RESULTS);
             if let Some((value, n)) = seen.map_err(|_| broken("the iperf3 server's results are not understood"))? {
                 self.input.drain(..n);
                 return Ok(value);
             }
-            self.need(self.input.len() + 1)?;
+            self.need(self.input.len() + 1, &mut deadline)?;
         }
     }
     /// Has it said that it ends?
@@ -238,11 +236,15 @@ pub fn loaded(
     }
     if why != StoppedBy::Peer {
         // What was seen until then is worth having whatever the server says.
-        if let Err(error) = finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run) {
-            run.notes
-                .push(format!("the iperf3 server did not report at the end: {error}"));
-            if why == StoppedBy::Duration {
-                why = StoppedBy::Lost;
+        match finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run) {
+            Ok(()) => {}
+            Err(HostError::Stopped) => why = StoppedBy::User,
+            Err(error) => {
+                run.notes
+                    .push(format!("the iperf3 server did not report at the end: {error}"));
+                if why == StoppedBy::Duration {
+                    why = StoppedBy::Lost;
+                }
             }
         }
     }
@@ -297,4 +299,32 @@ fn finish(
     }
     control.expect(state::DISPLAY_RESULTS)?;
     send_all(&control.socket, &[state::IPERF_DONE])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn results_that_come_byte_by_byte_have_one_deadline() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut control = Control {
+            socket: near.into(),
+            input: Vec::new(),
+            cookie: iperf3::cookie([0; iperf3::COOKIE]),
+        };
+        let whole = crate::wire::to_frame(&json!({ "streams": [] }));
+        far.write_all(&whole[..whole.len() - 1]).unwrap();
+        let mut deadline = Deadline::within(PATIENCE);
+        control.need(whole.len() - 1, &mut deadline).unwrap();
+        sys::AHEAD.set(PATIENCE);
+        far.write_all(&whole[whole.len() - 1..]).unwrap();
+        let late = control.need(whole.len(), &mut deadline);
+        assert!(matches!(late, Err(HostError::Broken(_))));
+        // Another message has a deadline of its own.
+        assert_eq!(control.json().unwrap(), json!({ "streams": [] }));
+        sys::AHEAD.set(0);
+    }
 }

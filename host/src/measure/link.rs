@@ -1,5 +1,6 @@
 //! The control connection to a far end that speaks narrows' protocol, seen from the near end. It waits, but never for longer than told.
 
+use super::deadline::{Deadline, ReadError};
 use crate::digest::{from_hex, hex, random};
 use crate::handshake::{canonical, Role, Transcript};
 use crate::iperf3::state;
@@ -10,7 +11,7 @@ use crate::wire::{self, Cookie, Hello, ANSWER, HELLO, VERSION};
 use crate::HostError;
 use serde_json::{json, Value};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// For a connection, and for an answer, ns.
 pub const PATIENCE: u64 = 10_000_000_000;
@@ -58,29 +59,13 @@ pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
 /// Waits until a socket is connected to `whom`.
 pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result<(), HostError> {
-    let epoll = sys::Epoll::new().map_err(HostError::failed("epoll"))?;
-    epoll.add(fd, sys::WRITABLE, 0).map_err(HostError::failed("epoll"))?;
-    loop {
-        let now = sys::monotonic();
-        if sys::stopped() {
-            return Err(HostError::Stopped);
-        }
-        if !epoll
-            .wait(until.saturating_sub(now).min(50_000_000))
-            .map_err(HostError::failed("epoll"))?
-            .is_empty()
-        {
-            return match socket::error(fd) {
-                None => Ok(()),
-                Some(error) => Err(HostError::Missing(format!("{to}: {error}; is {whom} running there?"))),
-            };
-        }
-        if now >= until {
-            return Err(HostError::Missing(format!(
-                "{to} does not answer; is {whom} running there, and let through by firewalls?"
-            )));
-        }
-    }
+    Deadline::at(until).connected(fd).map_err(|error| match error {
+        ReadError::Stopped => HostError::Stopped,
+        ReadError::TimedOut => HostError::Missing(format!(
+            "{to} does not answer; is {whom} running there, and let through by firewalls?"
+        )),
+        ReadError::Failed(error) => HostError::Missing(format!("{to}: {error}; is {whom} running there?")),
+    })
 }
 
 /// Sends all of it, patiently.
@@ -89,6 +74,7 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     while !bytes.is_empty() {
         match sys::send_some(fd, bytes).map_err(|e| broken(format!("the far end has gone: {e}")))? {
             Some(n) => bytes = &bytes[n..],
+            None if sys::stopped() => return Err(HostError::Stopped),
             None if sys::monotonic() > until => return Err(broken("the far end takes nothing any more")),
             None => sys::sleep_until(sys::monotonic() + 1_000_000),
         }
@@ -98,22 +84,14 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
 
 /// The first byte that a peer sends; `None` when it hangs up instead.
 fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError> {
-    let until = sys::monotonic() + HELLO_PATIENCE;
     let mut first = [0_u8; 1];
-    loop {
-        match socket::read(socket, &mut first) {
-            Ok(Some(0)) | Err(_) => return Ok(None),
-            Ok(Some(_)) => return Ok(Some(first[0])),
-            Ok(None) if sys::stopped() => return Err(HostError::Stopped),
-            Ok(None) if sys::monotonic() > until => {
-                return Err(HostError::Missing(format!(
-                    "{to} says nothing: is {FAR_END} running there?"
-                )))
-            }
-            Ok(None) => {
-                let _ = sys::wait_readable(&[socket.as_raw_fd()], 50_000_000);
-            }
-        }
+    match Deadline::within(HELLO_PATIENCE).read(socket, &mut first) {
+        Ok(0) | Err(ReadError::Failed(_)) => Ok(None),
+        Ok(_) => Ok(Some(first[0])),
+        Err(ReadError::Stopped) => Err(HostError::Stopped),
+        Err(ReadError::TimedOut) => Err(HostError::Missing(format!(
+            "{to} says nothing: is {FAR_END} running there?"
+        ))),
     }
 }
 
@@ -239,10 +217,13 @@ impl Link {
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// What has come, one frame; waits up to `wait` ns for it.
+    /// The next frame; waits up to `wait` ns for the whole of it. A far end that never pauses cannot hold up a request to stop.
     pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
-        let until = sys::monotonic().saturating_add(wait);
+        let mut deadline = Deadline::within(wait);
         loop {
+            if sys::stopped() {
+                return Err(HostError::Stopped);
+            }
             let seen = wire::frame(&self.input, ANSWER);
             let seen = seen.map_err(|e| broken(format!("the far end says what nobody understands ({e:?})")))?;
             if let Some((value, n)) = seen {
@@ -250,22 +231,12 @@ impl Link {
                 return Ok(Some(value));
             }
             let mut bytes = [0; 16 << 10];
-            match socket::read(&self.socket, &mut bytes) {
-                Ok(Some(0)) => return Err(broken("the far end has hung up")),
-                Ok(Some(n)) => {
-                    self.input.extend(&bytes[..n]);
-                    continue;
-                }
-                Ok(None) => {}
-                Err(e) => return Err(broken(format!("the far end has gone: {e}"))),
-            }
-            let now = sys::monotonic();
-            if now >= until {
-                return Ok(None);
-            }
-            let _ = sys::wait_readable(&[self.socket.as_raw_fd()], (until - now).min(50_000_000));
-            if sys::stopped() {
-                return Err(HostError::Stopped);
+            match deadline.read(&self.socket, &mut bytes) {
+                Ok(0) => return Err(broken("the far end has hung up")),
+                Ok(n) => self.input.extend(&bytes[..n]),
+                Err(ReadError::TimedOut) => return Ok(None),
+                Err(ReadError::Stopped) => return Err(HostError::Stopped),
+                Err(ReadError::Failed(e)) => return Err(broken(format!("the far end has gone: {e}"))),
             }
         }
     }
@@ -273,20 +244,23 @@ impl Link {
     pub fn expect(&mut self, kinds: &[&str]) -> Result<Value, HostError> {
         self.expect_until(kinds, sys::monotonic() + PATIENCE)
     }
-    /// As `expect`, until a time: a far end that says something else all the time is not listened to for longer.
+    /// As `expect`, until a time, whatever the far end sends until then: several calls may have one deadline.
     pub fn expect_until(&mut self, kinds: &[&str], until: u64) -> Result<Value, HostError> {
-        while let Some(value) = self.hear(until.saturating_sub(sys::monotonic()))? {
+        loop {
+            let left = until.saturating_sub(sys::monotonic());
+            let heard = if left == 0 { None } else { self.hear(left)? };
+            let Some(value) = heard else {
+                return Err(broken(format!("the far end does not answer ({})", kinds.join(", "))));
+            };
             match value["is"].as_str() {
                 Some(is) if kinds.contains(&is) => return Ok(value),
                 Some("refused" | "over") => {
                     let why = value["why"].as_str().map_or("it does not say why".into(), field);
                     return Err(HostError::Missing(format!("{}: {why}", self.to)));
                 }
-                _ if sys::monotonic() >= until => break,
                 _ => {}
             }
         }
-        Err(broken(format!("the far end does not answer ({})", kinds.join(", "))))
     }
     /// How far their clock is from ours.
     pub fn offset(&mut self) -> Result<Offset, HostError> {
@@ -312,6 +286,33 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn frames_without_end_do_not_postpone_a_deadline() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut link = Link {
+            socket: near.into(),
+            input: Vec::new(),
+            to: "127.0.0.1:1".parse().unwrap(),
+            cookie: [0; 16],
+            version: String::new(),
+            welcome: Value::Null,
+        };
+        for _ in 0..3 {
+            far.write_all(&wire::to_frame(&json!({ "is": "samples", "stream": 9 })))
+                .unwrap();
+        }
+        let until = sys::monotonic() + PATIENCE;
+        assert!(link.expect_until(&["samples"], until).is_ok());
+        sys::AHEAD.set(PATIENCE);
+        // The next one is there already, and it is too late for it.
+        let late = link.expect_until(&["samples"], until);
+        sys::AHEAD.set(0);
+        assert!(matches!(late, Err(HostError::Broken(_))));
+        assert!(link.expect_until(&["samples"], until).is_ok());
+    }
 
     #[test]
     fn a_stranger_is_known_by_its_first_byte() {

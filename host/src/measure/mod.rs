@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`options`], [`plan`] | what is asked for; which flows, pings and phases that is |
 //! | [`address`] | where a host is, or what else was meant |
+//! | [`deadline`] | how long a message or an object is waited for |
 //! | [`link`], [`narrows`] | a far end of ours: its control connection, its load |
 //! | [`iperf`], [`web`] | other far ends: an iperf3 server, a web server; pages |
 //! | [`voip`] | how a call would sound |
@@ -14,6 +15,7 @@
 //! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this) asks, watches and waits.
 
 pub mod address;
+pub mod deadline;
 pub mod http;
 pub mod iperf;
 pub mod link;
@@ -272,6 +274,9 @@ fn measured(
         let loads = all_phases(run, phases, &mut seen, &gate, load);
         stop.store(true, Relaxed);
         gate.end();
+        if loads.is_err() || seen.stopped_by == StoppedBy::User {
+            gate.give_up();
+        }
         (loads, pings.join(), others.join())
     });
     loads?;

@@ -3,7 +3,8 @@
 //!
 //! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and curl.
 
-use crate::sys;
+use super::deadline::Deadline;
+use crate::terminal::field;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
@@ -22,8 +23,8 @@ const ROOTS: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-/// So often a wait looks whether it shall end.
-pub const LOOK: Duration = Duration::from_millis(50);
+/// A request is short: a server that does not take it within this has failed.
+const WRITES_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a record may hold, and what is around it, bytes: so much may have come and not yet be deciphered.
 pub const RECORD: u64 = (16 << 10) + 256;
@@ -127,57 +128,72 @@ fn config() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::clone(known.insert(Arc::new(config))))
 }
 
+/// A socket that is read until a deadline. It lies beneath TLS, because a record may come as slowly as an answer.
+pub struct Socket {
+    stream: TcpStream,
+    deadline: Deadline,
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        Ok(self.deadline.read(&self.stream, bytes)?)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 /// A connection to a web server, with TLS or without.
 pub enum Connection {
     /// `http://`
-    Plain(TcpStream),
+    Plain(Socket),
     /// `https://`
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
 impl Connection {
-    /// Over a connected, blocking socket; with TLS where there is a name to prove, after its handshake.
-    pub fn new(socket: TcpStream, name: Option<&str>, patience: Duration) -> io::Result<Connection> {
+    /// Over a connected, blocking socket; with TLS where there is a name to prove, after its handshake. What is read until the
+    /// next [`Connection::until`] has this deadline, the handshake included.
+    pub fn new(stream: TcpStream, name: Option<&str>, deadline: Deadline) -> io::Result<Connection> {
+        stream.set_write_timeout(Some(WRITES_WITHIN))?;
+        let socket = Socket { stream, deadline };
         let Some(name) = name else {
-            socket.set_read_timeout(Some(patience))?;
             return Ok(Connection::Plain(socket));
         };
         let bare = name.trim_start_matches('[').trim_end_matches(']');
         let proves = ServerName::try_from(bare.to_string()).map_err(io::Error::other)?;
         let client = ClientConnection::new(config().map_err(io::Error::other)?, proves).map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(client, socket);
-        tls.sock.set_read_timeout(Some(LOOK))?;
-        let until = sys::monotonic() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
         while tls.conn.is_handshaking() {
-            match tls.conn.complete_io(&mut tls.sock) {
-                Ok(_) => {}
-                Err(e) if waits(&e) && !sys::stopped() && sys::monotonic() < until => {}
-                Err(e) if waits(&e) => return Err(io::Error::new(ErrorKind::TimedOut, "no TLS handshake")),
-                Err(e) => return Err(explained(e)),
+            if let Err(error) = tls.conn.complete_io(&mut tls.sock) {
+                return Err(match error.kind() {
+                    ErrorKind::TimedOut => io::Error::new(ErrorKind::TimedOut, "no TLS handshake"),
+                    _ => explained(error),
+                });
             }
         }
-        tls.sock.set_read_timeout(Some(patience))?;
         Ok(Connection::Tls(Box::new(tls)))
     }
-    /// A read waits for so long.
-    pub fn patience(&self, patience: Duration) -> io::Result<()> {
-        self.socket().set_read_timeout(Some(patience))
+    /// The next object is read until then.
+    pub fn until(&mut self, deadline: Deadline) {
+        match self {
+            Connection::Plain(socket) => socket.deadline = deadline,
+            Connection::Tls(tls) => tls.sock.deadline = deadline,
+        }
     }
     /// What it runs over.
     pub fn socket(&self) -> &TcpStream {
         match self {
-            Connection::Plain(socket) => socket,
-            Connection::Tls(tls) => &tls.sock,
+            Connection::Plain(socket) => &socket.stream,
+            Connection::Tls(tls) => &tls.sock.stream,
         }
     }
-}
-
-/// Would it only have had to wait longer?
-pub fn waits(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-    )
 }
 
 /// What TLS says, and what may be done about it.
@@ -192,11 +208,12 @@ fn explained(error: io::Error) -> io::Error {
                 why.to_string()
             };
             format!(
-                "its certificate is not to be trusted: {why}; name a file of your own roots in SSL_CERT_FILE, or do not check it: --insecure"
+                "its certificate is not to be trusted: {}; name a file of your own roots in SSL_CERT_FILE, or do not check it: --insecure",
+                field(&why)
             )
         }
         Some(rustls::Error::InvalidMessage(_)) => "no TLS there; try http://".to_string(),
-        Some(other) => format!("TLS: {other}"),
+        Some(other) => format!("TLS: {}", field(&other.to_string())),
         None => return error,
     };
     io::Error::new(error.kind(), told)

@@ -4,10 +4,11 @@
 //! server's waiting for requests is what is measured; where a server hangs up, over a new one. *Pages* are what a person waits for: a document, then what it
 //! names, over [`PARALLEL`] connections as browsers do, again and again while the load comes and goes.
 
+use super::deadline::Deadline;
 use super::http::{head, Body, Url};
 use super::link::{self, connected};
 use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
-use super::tls::{waits, Connection, LOOK, RECORD};
+use super::tls::{Connection, RECORD};
 use super::{plan, report, Run};
 use crate::bulk::{Budget, Place, Stream, Way};
 use crate::socket::{self, Wanted};
@@ -38,9 +39,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const AHEAD: u64 = 16 << 20;
 /// Requests that may wait at a server; some hang up after a hundred.
 const MOST_ASKED: u64 = 64;
-/// A page that takes longer has failed.
-const TOO_LONG: Duration = Duration::from_secs(20);
-/// The same, ns.
+/// An object of a page that takes longer has failed, and its page with it, ns.
 pub const PATIENCE: u64 = 20_000_000_000;
 /// So often it is looked whether pages may begin.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -71,7 +70,7 @@ impl Download {
         let request = url.request(&url.path).repeat(times as usize);
         // Once it takes no more, it is used up and then left.
         match self.connection.write_all(request.as_bytes()) {
-            Ok(()) => self.left = Some(left + times * each),
+            Ok(()) => self.left = Some(left.saturating_add(times.saturating_mul(each))),
             Err(_) => self.each = None,
         }
     }
@@ -87,23 +86,24 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
     let until = sys::monotonic() + link::PATIENCE;
     connected(&fd, to, until, "a web server")?;
     let socket = TcpStream::from(fd);
-    let failed = |e: std::io::Error| missing(url, e);
+    let failed = |e: std::io::Error| {
+        if sys::stopped() {
+            HostError::Stopped
+        } else {
+            missing(url, e)
+        }
+    };
     socket.set_nonblocking(false).map_err(failed)?;
-    let mut connection = Connection::new(socket, url.proves(), Duration::from_nanos(link::PATIENCE)).map_err(failed)?;
+    let mut connection = Connection::new(socket, url.proves(), Deadline::at(until)).map_err(failed)?;
     connection
         .write_all(url.request(&url.path).as_bytes())
         .map_err(failed)?;
-    connection.patience(LOOK).map_err(failed)?;
     let mut bytes = Vec::new();
     loop {
         let mut more = [0; 2048];
-        match connection.read(&mut more) {
-            Ok(0) => return Err(missing(url, "no answer")),
-            Ok(n) => bytes.extend(&more[..n]),
-            Err(_) if sys::stopped() => return Err(HostError::Stopped),
-            Err(e) if waits(&e) && sys::monotonic() < until => {}
-            Err(e) if waits(&e) => return Err(missing(url, "no answer")),
-            Err(e) => return Err(missing(url, e)),
+        match connection.read(&mut more).map_err(failed)? {
+            0 => return Err(missing(url, "no answer")),
+            n => bytes.extend(&more[..n]),
         }
         let Some(head) = head(&bytes).map_err(|why| missing(url, why))? else {
             continue;
@@ -115,7 +115,7 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
         let socket = connection.socket();
         socket.set_nonblocking(true).map_err(failed)?;
         let socket = socket.try_clone().map_err(failed)?.into();
-        let whole = head.length.map(|length| length + head.took as u64);
+        let whole = head.length.map(|length| length.saturating_add(head.took as u64));
         let mut download = Download {
             connection,
             socket,
@@ -258,6 +258,8 @@ pub struct Gate {
     open: AtomicBool,
     busy: AtomicBool,
     ended: AtomicBool,
+    /// Nobody waits for the page that is under way.
+    given_up: Arc<AtomicBool>,
 }
 
 impl Gate {
@@ -274,6 +276,11 @@ impl Gate {
         self.close();
         self.ended.store(true, SeqCst);
     }
+    /// Never again, and what is under way is given up.
+    pub fn give_up(&self) {
+        self.end();
+        self.given_up.store(true, SeqCst);
+    }
     /// Is one under way?
     pub fn busy(&self) -> bool {
         self.busy.load(SeqCst)
@@ -284,6 +291,10 @@ impl Gate {
         let may = self.open.load(SeqCst);
         self.busy.store(may, SeqCst);
         may
+    }
+    /// Of an object that is asked for now.
+    fn deadline(&self) -> Deadline {
+        Deadline::within(PATIENCE).unless(&self.given_up)
     }
     fn done(&self) {
         self.busy.store(false, SeqCst);
@@ -358,9 +369,16 @@ impl PageSpec {
 }
 
 /// One object over a kept connection; answers what it came to and whether the connection is kept.
-fn fetch(connection: &mut Connection, url: &Url, path: &str, budget: &Budget) -> std::io::Result<(Fetched, bool)> {
+fn fetch(
+    connection: &mut Connection,
+    url: &Url,
+    path: &str,
+    budget: &Budget,
+    gate: &Gate,
+) -> std::io::Result<(Fetched, bool)> {
     let other = |why: &str| std::io::Error::other(why.to_string());
     let begin = sys::monotonic();
+    connection.until(gate.deadline());
     connection.write_all(url.request(path).as_bytes())?;
     let mut bytes = vec![0; 64 << 10];
     let (mut start, mut waited) = (Vec::new(), None);
@@ -405,16 +423,20 @@ fn fetch(connection: &mut Connection, url: &Url, path: &str, budget: &Budget) ->
     Ok((fetched, over && !head.closes))
 }
 
-fn open(url: &Url, to: SocketAddr) -> std::io::Result<Connection> {
-    let socket = TcpStream::connect_timeout(&to, TOO_LONG)?;
+fn open(url: &Url, to: SocketAddr, gate: &Gate) -> std::io::Result<Connection> {
+    let deadline = gate.deadline();
+    let fd = socket::connect(to, &Wanted::default())?;
+    deadline.connected(&fd)?;
+    let socket = TcpStream::from(fd);
+    socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;
-    Connection::new(socket, url.proves(), TOO_LONG)
+    Connection::new(socket, url.proves(), deadline)
 }
 
 /// The whole page once; answers what its objects came to together.
-fn load(page: &PageSpec, to: SocketAddr, budget: &Budget) -> std::io::Result<Fetched> {
-    let mut first = open(&page.url, to)?;
-    let (fetched, kept) = fetch(&mut first, &page.url, &page.document, budget)?;
+fn load(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> std::io::Result<Fetched> {
+    let mut first = open(&page.url, to, gate)?;
+    let (fetched, kept) = fetch(&mut first, &page.url, &page.document, budget, gate)?;
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Ok(fetched)));
     let work = |kept: Option<Connection>| {
         let mut all = Fetched::default();
@@ -423,8 +445,8 @@ fn load(page: &PageSpec, to: SocketAddr, budget: &Budget) -> std::io::Result<Fet
             let Some(path) = page.objects.get(next.fetch_add(1, Relaxed)) else {
                 break Ok(all);
             };
-            let fetched = match stream.take().map_or_else(|| open(&page.url, to), Ok) {
-                Ok(mut open) => fetch(&mut open, &page.url, path, budget).map(|(fetched, kept)| {
+            let fetched = match stream.take().map_or_else(|| open(&page.url, to, gate), Ok) {
+                Ok(mut open) => fetch(&mut open, &page.url, path, budget, gate).map(|(fetched, kept)| {
                     stream = kept.then_some(open);
                     fetched
                 }),
@@ -460,10 +482,10 @@ pub fn pages(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> V
             continue;
         }
         let at = sys::monotonic();
-        let loaded = load(page, to, budget);
+        let loaded = load(page, to, budget, gate);
         let took = sys::monotonic() - at;
         gate.done();
-        if loaded.is_ok() || !budget.spent() {
+        if loaded.is_ok() || !(budget.spent() || gate.given_up.load(SeqCst) || sys::stopped()) {
             let fetched = loaded.as_ref().copied().unwrap_or_default();
             seen.push(PageSeen {
                 at,

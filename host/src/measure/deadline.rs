@@ -1,0 +1,153 @@
+//! The only way in which the near end reads from a TCP connection: until a deadline, which is that of a whole message or object.
+//!
+//! A limit for each read would start again with every byte, so that a far end that sends a byte now and then could keep the
+//! near end waiting for ever. A wait is cut into slices of [`SLICE`]: after each, a request to stop is obeyed.
+
+use crate::socket;
+use crate::sys;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// The longest wait without a look at requests to stop, ns.
+const SLICE: u64 = 50_000_000;
+
+/// Why nothing was read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The user stopped the program, or the message is not wanted any more.
+    Stopped,
+    /// The deadline has passed.
+    TimedOut,
+    /// The connection failed.
+    Failed(io::Error),
+}
+
+impl From<ReadError> for io::Error {
+    fn from(error: ReadError) -> io::Error {
+        match error {
+            ReadError::Stopped => io::Error::other("stopped"),
+            ReadError::TimedOut => io::Error::new(ErrorKind::TimedOut, "no answer in time"),
+            ReadError::Failed(error) => error,
+        }
+    }
+}
+
+/// Until when a message or an object is read.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    /// On the monotonic clock, ns.
+    until: u64,
+    /// It becomes true when nobody wants what is read any more.
+    unwanted: Option<Arc<AtomicBool>>,
+    /// What is there already is read even where no time is left.
+    looked: bool,
+}
+
+impl Deadline {
+    /// At a time of the monotonic clock, ns.
+    pub fn at(until: u64) -> Deadline {
+        Deadline {
+            until,
+            unwanted: None,
+            looked: false,
+        }
+    }
+    /// So many ns from now.
+    pub fn within(ns: u64) -> Deadline {
+        Deadline::at(sys::monotonic().saturating_add(ns))
+    }
+    /// The same deadline, which has passed once `unwanted` is true.
+    pub fn unless(self, unwanted: &Arc<AtomicBool>) -> Deadline {
+        Deadline {
+            unwanted: Some(Arc::clone(unwanted)),
+            ..self
+        }
+    }
+    fn stopped(&self) -> bool {
+        sys::stopped() || self.unwanted.as_ref().is_some_and(|unwanted| unwanted.load(Relaxed))
+    }
+    /// Waits until a socket that connects is connected.
+    pub fn connected(&self, fd: &OwnedFd) -> Result<(), ReadError> {
+        let epoll = sys::Epoll::new().map_err(ReadError::Failed)?;
+        epoll.add(fd, sys::WRITABLE, 0).map_err(ReadError::Failed)?;
+        loop {
+            let now = sys::monotonic();
+            if self.stopped() {
+                return Err(ReadError::Stopped);
+            }
+            let slice = self.until.saturating_sub(now).min(SLICE);
+            if !epoll.wait(slice).map_err(ReadError::Failed)?.is_empty() {
+                return socket::error(fd).map_or(Ok(()), |error| Err(ReadError::Failed(error)));
+            }
+            if now >= self.until {
+                return Err(ReadError::TimedOut);
+            }
+        }
+    }
+    /// Waits for bytes and reads them; zero bytes: the far end has closed the connection.
+    pub fn read(&mut self, fd: &impl AsRawFd, to: &mut [u8]) -> Result<usize, ReadError> {
+        loop {
+            let now = sys::monotonic();
+            if self.stopped() {
+                return Err(ReadError::Stopped);
+            }
+            if self.looked && now >= self.until {
+                return Err(ReadError::TimedOut);
+            }
+            self.looked = true;
+            if let Some(n) = socket::read(fd, to).map_err(ReadError::Failed)? {
+                return Ok(n);
+            }
+            if now < self.until {
+                let _ = sys::wait_readable(&[fd.as_raw_fd()], (self.until - now).min(SLICE));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (OwnedFd, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        (near.into(), far)
+    }
+
+    #[test]
+    fn bytes_do_not_postpone_a_deadline() {
+        let (near, mut far) = pair();
+        let mut deadline = Deadline::within(1_000_000_000);
+        let mut byte = [0];
+        far.write_all(b"ab").unwrap();
+        assert_eq!(deadline.read(&near, &mut byte).unwrap(), 1);
+        sys::AHEAD.set(2_000_000_000);
+        // One byte is there already.
+        assert!(matches!(deadline.read(&near, &mut byte), Err(ReadError::TimedOut)));
+        // Without any time, what is there is read, and then nothing more.
+        let mut none = Deadline::within(0);
+        assert_eq!(none.read(&near, &mut byte).unwrap(), 1);
+        assert!(matches!(none.read(&near, &mut byte), Err(ReadError::TimedOut)));
+        assert!(matches!(
+            Deadline::within(0).read(&near, &mut byte),
+            Err(ReadError::TimedOut)
+        ));
+        sys::AHEAD.set(0);
+    }
+
+    #[test]
+    fn what_nobody_wants_is_not_read() {
+        let (near, mut far) = pair();
+        let unwanted = Arc::new(AtomicBool::new(false));
+        let mut deadline = Deadline::within(1_000_000_000).unless(&unwanted);
+        let mut byte = [0];
+        far.write_all(b"ab").unwrap();
+        assert_eq!(deadline.read(&near, &mut byte).unwrap(), 1);
+        unwanted.store(true, Relaxed);
+        assert!(matches!(deadline.read(&near, &mut byte), Err(ReadError::Stopped)));
+    }
+}
