@@ -14,6 +14,7 @@
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{parse_span, Span};
+use narrows_host::terminal::json;
 use narrows_host::untrusted_input::{lies_inside, read_text, MOST_TEXT_BYTES, MOST_TRACE_BYTES};
 use narrows_host::{
     doctor, latency, machine, measure, process, ready, serve, shell_command, sys, tune, with, HostError, Options,
@@ -165,15 +166,15 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     };
     let run = narrows_host::run(&scenario, &registry, &options, asked.record.as_deref(), &mut progress)?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
-    let json = run.to_json(env!("CARGO_PKG_VERSION"), &written, None);
+    let text = json(run.to_json(env!("CARGO_PKG_VERSION"), &written, None));
     let mut out = std::io::stdout().lock();
     let told = if asked.stream {
         let samples = run.samples.to_bytes();
-        writeln!(out, "run {} {}", json.len(), samples.len())
-            .and_then(|()| out.write_all(json.as_bytes()))
+        writeln!(out, "run {} {}", text.len(), samples.len())
+            .and_then(|()| out.write_all(text.as_bytes()))
             .and_then(|()| out.write_all(&samples))
     } else {
-        writeln!(out, "{json}")
+        writeln!(out, "{text}")
     };
     told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
 }
@@ -187,7 +188,7 @@ fn examine(stream: bool) -> Result<(), HostError> {
         }
         true
     })?;
-    writeln!(out, "{told}").map_err(HostError::failed("stdout"))
+    writeln!(out, "{}", json(told)).map_err(HostError::failed("stdout"))
 }
 
 fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
@@ -200,7 +201,7 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
         return write!(out, "{unit}").map_err(HostError::failed("stdout"));
     }
     if options.show_limits {
-        return writeln!(out, "{}", serve::limits::Limits::to_json()).map_err(HostError::failed("stdout"));
+        return writeln!(out, "{}", json(serve::limits::Limits::to_json())).map_err(HostError::failed("stdout"));
     }
     sys::remember_signals(options.tied);
     serve::run(&options, &mut |what, at| {
@@ -230,12 +231,12 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
                 .is_ok()
     };
     let measured = measure::run(&options, &mut planned, &mut progress)?;
-    let json = measured.to_string();
+    let text = json(&measured);
     let mut out = std::io::stdout().lock();
     let told = if stream {
-        writeln!(out, "measurement {}", json.len()).and_then(|()| out.write_all(json.as_bytes()))
+        writeln!(out, "measurement {}", text.len()).and_then(|()| out.write_all(text.as_bytes()))
     } else {
-        writeln!(out, "{json}")
+        writeln!(out, "{text}")
     };
     told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
     if measured["data"]["stopped_by"] == "user" {
@@ -264,12 +265,12 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             .and_then(|()| out.flush())
             .is_ok()
     })?;
-    let json = outcome.to_string();
+    let text = json(&outcome);
     let mut out = std::io::stdout().lock();
     let told = if stream {
-        writeln!(out, "latency {}", json.len()).and_then(|()| out.write_all(json.as_bytes()))
+        writeln!(out, "latency {}", text.len()).and_then(|()| out.write_all(text.as_bytes()))
     } else {
-        writeln!(out, "{json}")
+        writeln!(out, "{text}")
     };
     told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
     if outcome["interrupted"] == true {
@@ -282,9 +283,9 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
 fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
     let done = tune::options::read(args).map_err(HostError::Unlike).and_then(tune::run);
     match done {
-        Ok((json, yes)) => {
+        Ok((done, yes)) => {
             // It is done whether or not anybody reads of it.
-            let _ = writeln!(std::io::stdout(), "{json}");
+            let _ = writeln!(std::io::stdout(), "{}", json(done));
             if yes {
                 ExitCode::SUCCESS
             } else {
@@ -334,7 +335,7 @@ fn main() -> ExitCode {
         Some("run") => {}
         Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
         Some("machine") => {
-            return say(&format!("{}\n", machine::to_json()));
+            return say(&format!("{}\n", json(machine::to_json())));
         }
         Some("doctor") => {
             let stream = args.any(|arg| arg == "--stream");

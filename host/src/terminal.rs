@@ -1,8 +1,9 @@
 //! Text for a terminal: what a stranger sent is shown without its control characters.
 //!
-//! Every message that the program prints on stderr passes through [`say`]. The counterpart of the Python command is
-//! `narrows/render/terminal.py`; both write a control character as JSON does, `\u001b`.
+//! Every message that the program prints on stderr passes through [`say`], every JSON text on stdout through [`json`]. The
+//! counterpart of the Python command is `narrows/render/terminal.py`; both write a control character as JSON does, `\u001b`.
 
+use serde_json::Value;
 use std::fmt::Display;
 
 /// Whether a character may change more of a terminal than its own place: a control character other than newline and
@@ -31,31 +32,62 @@ pub fn printable(text: &str) -> String {
 /// assert_eq!(narrows_host::terminal::field("no room\nnarrows: all is well"), "no room\\u000anarrows: all is well");
 /// ```
 pub fn field(text: &str) -> String {
-    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(at, _)| at);
-    let shown = escaped(&text[..end], |c| is_control(c) || c == '\n');
-    if end < text.len() {
-        shown + "…"
-    } else {
-        shown
+    let mut shown = String::new();
+    let mut length = 0;
+    for c in text.chars() {
+        let before = shown.len();
+        escape(c, |c| is_control(c) || c == '\n', &mut shown);
+        length += shown[before..].chars().count();
+        if length > LONGEST {
+            shown.truncate(before);
+            return shown + "…";
+        }
+    }
+    shown
+}
+
+/// A stranger's JSON, in which every text is as [`field`] has it.
+pub fn fields(value: &Value) -> Value {
+    match value {
+        Value::String(text) => field(text).into(),
+        Value::Array(list) => list.iter().map(fields).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (field(key), fields(value))).collect(),
+        _ => value.clone(),
     }
 }
 
-/// The most characters of a stranger's text that are shown.
+/// A JSON text with the same content, in which control and format characters are escapes.
+///
+/// ```
+/// let value = serde_json::json!({ "why": "\u{9b}31m \u{202e}" });
+/// let text = narrows_host::terminal::json(&value);
+/// assert_eq!(text, r#"{"why":"\u009b31m \u202e"}"#);
+/// assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+/// ```
+pub fn json(text: impl Display) -> String {
+    // Outside of texts, JSON has no such character.
+    printable(&text.to_string())
+}
+
+/// The most characters that a stranger's text takes, escapes included.
 pub const LONGEST: usize = 300;
 
 fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if hidden(c) {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                shown.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            shown.push(c);
-        }
-    }
+    text.chars().for_each(|c| escape(c, &hidden, &mut shown));
     shown
+}
+
+/// Appends a character, or its escape if it is `hidden`.
+fn escape(c: char, hidden: impl Fn(char) -> bool, to: &mut String) {
+    if hidden(c) {
+        let mut units = [0; 2];
+        for unit in c.encode_utf16(&mut units) {
+            to.push_str(&format!("\\u{unit:04x}"));
+        }
+    } else {
+        to.push(c);
+    }
 }
 
 /// Prints a message and a newline on stderr.
@@ -77,11 +109,19 @@ mod tests {
             prop_assert_eq!(printable(&shown), shown.clone());
         }
         #[test]
+        fn json_keeps_its_content_and_has_no_control_character(text in "\\PC*|.*|(.\n){0,9}") {
+            let value = serde_json::json!({ "a": [&text] });
+            let shown = json(&value);
+            prop_assert!(!shown.chars().any(|c| is_control(c) || c == '\n'));
+            prop_assert_eq!(fields(&value), serde_json::json!({ "a": [field(&text)] }));
+            prop_assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+        }
+        #[test]
         fn a_strangers_text_is_one_line_and_no_longer_than_its_limit(text in "\\PC*|.*|(.\n){0,400}") {
             let shown = field(&text);
             prop_assert!(!shown.chars().any(|c| is_control(c) || c == '\n'));
-            // An escaped character takes six or twelve places.
-            prop_assert!(shown.chars().count() <= 12 * LONGEST + 1);
+            // The last one may be an ellipsis.
+            prop_assert!(shown.chars().count() <= LONGEST + 1);
         }
     }
 }

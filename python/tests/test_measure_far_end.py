@@ -17,8 +17,11 @@ import pytest
 from conftest import NARROWS
 
 from narrows.host.live import HOST
+from narrows.render.terminal import printable
 
 HELLO, NONCE = 37, 16
+HOSTILE = "\u009b31m\u202e\x7f"
+"""What a terminal obeys: a C1 control sequence, an override of the direction, and a control character."""
 ROW = [0] * 16
 MANY = 100
 """Rows of a frame."""
@@ -74,13 +77,22 @@ class FarEnd:
         """To a request; to the start of streams without end."""
         if "proof" in text:
             yield json.dumps(
-                {"is": "welcome", "cookie": "00" * 16, "boot": "", "kernel": self.name, "ccs": [], "limits": {}}
+                {
+                    "is": "welcome",
+                    "cookie": "00" * 16,
+                    "boot": "",
+                    "kernel": self.name,
+                    "ccs": [self.name],
+                    "limits": {self.name: 1},
+                }
             )
         what = text.get("do")
         if what == "clock":
             yield json.dumps({"is": "clock", "at": text["at"], "here": time.monotonic_ns()})
         elif what in {"open", "report", "forget"}:
             yield json.dumps({"is": {"forget": "forgotten"}.get(what, what), "why": None})
+        elif what == "latency":
+            yield json.dumps({"is": "latency", "thread": True, "policy": self.name})
         elif what == "start":
             flood = json.dumps({"is": "samples", "stream": text["streams"][0], "rows": [ROW] * MANY})
             while not self.stopped.is_set():
@@ -250,3 +262,52 @@ def test_results_of_iperf3_that_never_come_can_be_interrupted() -> None:
         code, out, _ = interrupted([*words, "--duration", "500ms"], begun)
     assert code == 128 + signal.SIGINT
     assert json.loads(out)["data"]["stopped_by"] == "user"
+
+
+def test_a_refusal_is_one_short_line() -> None:
+    def refuse(link: socket.socket, _: threading.Event) -> None:
+        link.recv(HELLO, socket.MSG_WAITALL)
+        link.sendall(frame(json.dumps({"is": "refused", "why": f"no\n{HOSTILE}\x1b[2J" * 1500})))
+
+    with listening(refuse) as port:
+        command = [HOST, "measure", "127.0.0.1", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    place, _, why = line.partition(": ")
+    assert place == f"127.0.0.1:{port}"
+    assert len(why) <= 301
+    assert why.startswith("no\\u000a\\u009b31m")
+
+
+@pytest.mark.parametrize("command", ["measure", "latency"])
+def test_json_has_no_control_characters(command: str) -> None:
+    with far_end(HOSTILE) as (port, _), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", port))
+        udp.settimeout(0.1)
+        over = threading.Event()
+
+        def answer() -> None:
+            # A question becomes its answer: `q` an `a`, and `t` an `s`.
+            while not over.is_set():
+                with suppress(OSError):
+                    asked, of = udp.recvfrom(2000)
+                    udp.sendto(asked[:5] + asked[5:6].translate(bytes.maketrans(b"qt", b"as")) + asked[6:], of)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        words = {"measure": ["--test", "tcp_down", "--idle", "100ms", "--duration", "5s"], "latency": ["--count", "20"]}
+        line = [HOST, command, "127.0.0.1", "--port", str(port), *words[command]]
+        try:
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+        finally:
+            over.set()
+            thread.join()
+    assert done.stdout, done.stderr
+    assert printable(done.stdout) == done.stdout
+    peer = json.loads(done.stdout)["peer"]
+    shown = r"\u009b31m\u202e\u007f"
+    if command == "measure":
+        assert (peer["kernel"], peer["ccs"], peer["limits"]) == (shown, [shown], {shown: 1})
+    else:
+        assert (peer["told"]["kernel"], peer["told"]["policy"]) == (shown, shown)

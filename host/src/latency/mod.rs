@@ -37,6 +37,7 @@ pub mod timed_socket;
 
 use crate::measure::address::resolve;
 use crate::measure::link::{self, Peer};
+use crate::terminal::field;
 use crate::{digest, machine, sys, HostError};
 use exchange::{Outcome, Pulse};
 use keeper::Keeper;
@@ -179,8 +180,8 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                     .map_err(HostError::failed("this socket's address"))?;
                 let answer = keeper::ask_from(&mut link, own.port())?;
                 let told = json!({
-                    "version": link.version, "kernel": link.welcome["kernel"], "thread": answer["thread"],
-                    "policy": answer["policy"],
+                    "version": link.version, "kernel": link.welcome["kernel"].as_str().map(field),
+                    "thread": answer["thread"].as_bool(), "policy": answer["policy"].as_str().map(field),
                 });
                 let session = Own { cookie: link.cookie };
                 let (keeper, renewed) = Keeper::new(link, to, options.token.clone(), own.port());

@@ -30,7 +30,7 @@ pub mod voip;
 pub mod web;
 
 use crate::bulk::{Budget, Carriers};
-use crate::terminal::field;
+use crate::terminal::{field, fields};
 use crate::{remembered, sys, HostError};
 use address::resolve;
 use http::Url;
@@ -404,7 +404,7 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         page: page.map_or(Value::Null, |page| web::told(&page, &seen.beside, &seen.phases)),
         peer: json!({
             "address": to.ip().to_string(), "port": to.port(), "speaks": "narrows", "version": link.version,
-            "kernel": link.welcome["kernel"].as_str().map(field), "ccs": link.welcome["ccs"], "limits": link.welcome["limits"],
+            "kernel": link.welcome["kernel"].as_str().map(field), "ccs": fields(&link.welcome["ccs"]), "limits": fields(&link.welcome["limits"]),
         }),
         ..run.seen(seen)
     })

@@ -355,7 +355,7 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
         / 1e9;
     let told = json!({
         "direction": "up", "packet_bytes": DATAGRAM, "asked_mbit": rate as f64 / 1e6,
-        "sent": number, "unsent": unsent, "received": if known { json!(packets) } else { Value::Null }, "reordered": load["reordered"],
+        "sent": number, "unsent": unsent, "received": if known { json!(packets) } else { Value::Null }, "reordered": load["reordered"].as_u64(),
         "sent_mbit": f64::from(number) * DATAGRAM as f64 * 8.0 / 1e6 / span,
         "received_mbit": if took > 0.0 { json!(bytes as f64 * 8.0 / 1e6 / took) } else { Value::Null },
         "loss": if number > 0 && known { json!(1.0 - packets.min(number.into()) as f64 / f64::from(number)) } else { Value::Null },

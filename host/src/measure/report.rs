@@ -262,7 +262,7 @@ fn own_error(seen: &Seen) -> Value {
         "socket_drops": seen.pings.iter().map(|pings| pings.drops).sum::<u64>(),
         "cpu_pct": shown(seen.cpu as f64 / span * 100.0), "clock": clock,
         "far": {
-            "cpu_pct": far_cpu, "answering_ms": seen.far["answering_ns"].as_u64().map(|ns| shown(ms(ns))), "socket_drops": seen.far["socket_drops"], "missed_samples": seen.far["missed_samples"],
+            "cpu_pct": far_cpu, "answering_ms": seen.far["answering_ns"].as_u64().map(|ns| shown(ms(ns))), "socket_drops": seen.far["socket_drops"].as_u64(), "missed_samples": seen.far["missed_samples"].as_u64(),
         },
         "notes": seen.notes,
     })
