@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import NARROWS
 
 import narrows as nw
 from narrows.cli import main
@@ -82,6 +83,28 @@ def test_another_folder_is_allowed_by_the_command_line(
     assert CliRunner().invoke(main, ["run", str(file), "--quiet"]).exit_code == 2
     done = CliRunner().invoke(main, ["run", str(file), "--quiet", "--files-from", str(other)])
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["sweep", "{sweep}", "--quiet", "--into", "{into}"], ["measure", "{scenario}", "--quiet", "--no-twin"],
+     ["agree", "{scenario}", "nowhere.toml"], ["shell", "{scenario}", "--quiet", "--", "true"]],
+)  # fmt: skip
+def test_each_command_that_names_the_option_has_it(folders: tuple[Path, Path], words: list[str]) -> None:
+    own, other = folders
+    file, sweep = scenario(own, "../other/rates.csv"), own / "sweep.toml"
+    sweep.write_text('scenario = "s.toml"\n[over]\n"path.rtt" = ["20ms"]\n')
+    command, *rest = [word.format(sweep=sweep, scenario=file, into=own / "into") for word in words]
+
+    def said(*options: str) -> str:
+        line = [NARROWS, command, *options, *rest]
+        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60).stderr
+
+    assert "allow its folder with --files-from" in said()
+    # What follows may lack a privilege or fail for another reason.
+    with_option = said("--files-from", str(other))
+    assert "lies outside" not in with_option
+    assert "No such option" not in with_option
 
 
 def test_what_is_built_in_python_names_any_file(folders: tuple[Path, Path]) -> None:

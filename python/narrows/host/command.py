@@ -6,6 +6,7 @@ import json
 
 import click
 
+from narrows.cli.options import files_option
 from narrows.host import doctor as examination
 from narrows.host.agree import command
 from narrows.render.progress import ProgressBar
@@ -14,6 +15,7 @@ from narrows.render.terminal import echo
 
 @click.command()
 @click.argument("files", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@files_option
 @click.option("--runs", type=click.IntRange(3, 100), default=5, show_default=True, help="Live runs. Example: --runs 3")
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=15, show_default=True, help="Simulations. Example: --seeds 30"

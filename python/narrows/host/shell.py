@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from narrows._behind import EPILOG, Behind, program
+from narrows.cli.options import files_option
 from narrows.errors import EngineError, NarrowsError, named_by, reason
 from narrows.host.live import HOST
 from narrows.runs.scenario import Hop, Path, Ping, Scenario, name_of, read
@@ -23,6 +24,7 @@ _UNLIMITED: dict[str, Any] = {"rate": "1Tbit", "buffer": "100000p"}
 
 @click.command(cls=Behind, options_metavar="[OPTIONS]", epilog=EPILOG)
 @click.argument("file", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False))
+@files_option
 @click.option("--rate", help="Rate of each direction, in the place of a scenario. Example: --rate 20Mbit")
 @click.option("--down", help="Rate of the download, towards near. Example: --down 100Mbit --up 20Mbit")
 @click.option("--up", help="Rate of the upload, away from near. Example: --down 100Mbit --up 20Mbit")

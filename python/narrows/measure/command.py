@@ -13,6 +13,7 @@ import click
 
 from narrows import files, registry
 from narrows.advise import forecasts
+from narrows.cli.options import files_option
 from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError
@@ -73,6 +74,7 @@ def _passed(command: F) -> F:
 
 @click.command()
 @click.argument("host")
+@files_option
 @click.option(
     "--test",
     type=click.Choice(_TESTS),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from narrows.cli.options import files_option
 from narrows.errors import OutputError, reason
 from narrows.render import tables
 from narrows.render.progress import ProgressBar
@@ -88,6 +89,7 @@ def _table_format(file: str) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
+@files_option
 @click.option(
     "--on",
     default="local",
