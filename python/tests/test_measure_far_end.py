@@ -203,7 +203,8 @@ def test_a_greeting_without_end_can_be_interrupted(command: str) -> None:
                 return
 
     with listening(greet) as port:
-        code, out, said = interrupted([command, "127.0.0.1", "--port", str(port)], begun)
+        words = ["--test", "tcp_down"] if command == "measure" else []
+        code, out, said = interrupted([command, "127.0.0.1", "--port", str(port), *words], begun)
     assert (code, out, said) == (128 + signal.SIGINT, "", "stopped\n")
 
 
@@ -269,7 +270,7 @@ def test_a_refusal_is_one_short_line() -> None:
         link.sendall(frame(json.dumps({"is": "refused", "why": f"no\n{HOSTILE}\x1b[2J" * 1500})))
 
     with listening(refuse) as port:
-        command = [HOST, "measure", "127.0.0.1", "--port", str(port)]
+        command = [HOST, "measure", "127.0.0.1", "--port", str(port), "--test", "tcp_down"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
