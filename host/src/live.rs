@@ -147,7 +147,9 @@ pub(crate) fn emulator(
     Ok(Emulator::new(scenario, options, network, meters).flows(ports, delays))
 }
 
-/// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is named. `progress` is called now and then; when it answers `false` the run stops.
+/// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is named: a run is whole whatever
+/// becomes of that file, which is the second part of what is returned. `progress` is called now and then; when it answers `false`
+/// the run stops.
 /// [`ready::gain_privilege`] must have been called.
 pub fn run(
     scenario: &Scenario,
@@ -155,7 +157,7 @@ pub fn run(
     options: &Options,
     record: Option<&FilePath>,
     progress: &mut dyn FnMut(Progress) -> bool,
-) -> Result<Run, HostError> {
+) -> Result<(Run, Result<(), HostError>), HostError> {
     ready::check_scenario(scenario, registry, options)?;
     let mut emulator = emulator(scenario, registry, options)?;
     let writer = recorded(&mut emulator, scenario, record, ENDS)?;
@@ -182,12 +184,13 @@ pub fn run(
         stop.store(true, Ordering::Relaxed);
         done
     });
-    end_record(&mut emulator, writer)?;
+    let recorded = end_record(&mut emulator, writer);
     let notices = scenario.notices(registry);
-    Ok(Run {
+    let run = Run {
         notices,
         ..parts.told(&emulator, seen?)
-    })
+    };
+    Ok((run, recorded))
 }
 
 /// Every packet goes into the file `record`, if one is named; `ends` name the interfaces at [`NEAR`] and [`FAR`].
@@ -208,9 +211,7 @@ pub(crate) fn recorded(
 /// No packet passes any more: the file is whole, or this is an error.
 pub(crate) fn end_record(emulator: &mut Emulator, writer: Option<Writer>) -> Result<(), HostError> {
     let whole = emulator.end_record();
-    writer.map_or(Ok(()), |writer| {
-        writer.finish(whole).map_err(HostError::failed("the capture"))
-    })
+    writer.map_or(Ok(()), |writer| writer.finish(whole))
 }
 
 struct Parts<'a> {

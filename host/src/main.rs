@@ -164,7 +164,8 @@ fn run(asked: &Asked) -> Result<(), HostError> {
         }
         true
     };
-    let run = narrows_host::run(&scenario, &registry, &options, asked.record.as_deref(), &mut progress)?;
+    let record = asked.record.as_deref();
+    let (run, recorded) = narrows_host::run(&scenario, &registry, &options, record, &mut progress)?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
     let text = json(run.to_json(env!("CARGO_PKG_VERSION"), &written, None));
     let mut out = std::io::stdout().lock();
@@ -176,7 +177,8 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     } else {
         writeln!(out, "{text}")
     };
-    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))
+    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
+    recorded
 }
 
 fn examine(stream: bool) -> Result<(), HostError> {

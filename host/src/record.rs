@@ -1,9 +1,10 @@
 //! The thread that writes a live run's capture: the thread that passes packets must not wait for a disk.
 
+use crate::HostError;
 use narrows_core::capture::Sink;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, TrySendError};
 use std::thread::JoinHandle;
 
@@ -13,12 +14,13 @@ const WAITING: usize = 1024;
 /// The thread that writes a capture.
 pub struct Writer {
     thread: JoinHandle<io::Result<()>>,
+    file: PathBuf,
 }
 
 impl Writer {
     /// Creates the file; what is given to the sink goes there.
-    pub fn create(file: &Path) -> io::Result<(Sink, Writer)> {
-        let mut file = File::create(file)?;
+    pub fn create(name: &Path) -> io::Result<(Sink, Writer)> {
+        let mut file = File::create(name)?;
         let (send, receive) = sync_channel::<Vec<u8>>(WAITING);
         let thread = std::thread::spawn(move || {
             // What arrives after an error has nowhere to go.
@@ -33,17 +35,16 @@ impl Writer {
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
             )
         };
-        Ok((Box::new(sink), Writer { thread }))
+        let file = name.to_path_buf();
+        Ok((Box::new(sink), Writer { thread, file }))
     }
     /// Waits until everything is written; the sink must be gone. `whole`: did it take everything?
-    pub fn finish(self, whole: bool) -> io::Result<()> {
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("its thread failed")))?;
-        if whole {
-            Ok(())
-        } else {
-            Err(io::Error::other("the disk is slower than the packets"))
-        }
+    pub fn finish(self, whole: bool) -> Result<(), HostError> {
+        let written = self.thread.join();
+        let written = written.unwrap_or_else(|_| Err(io::Error::other("its thread failed")));
+        let slow = || io::Error::other("the disk is slower than the packets");
+        written
+            .and_then(|()| if whole { Ok(()) } else { Err(slow()) })
+            .map_err(|error| HostError::Missing(format!("--record {}: {error}", self.file.display())))
     }
 }

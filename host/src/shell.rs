@@ -96,6 +96,8 @@ pub struct Seen {
     pub upload_limited: bool,
     /// How late and how wrong.
     pub instruments: Value,
+    /// What became of the file for every packet.
+    pub recorded: Result<(), HostError>,
 }
 
 /// What a hop did.
@@ -244,20 +246,17 @@ pub fn run(
         stop.store(true, Ordering::Relaxed);
         (passing.join(), ended)
     });
-    live::end_record(&mut emulator, writer)?;
+    let recorded = live::end_record(&mut emulator, writer);
     let (code, dropped) = ended?;
     let failed = |_| HostError::Failed("passing packets", std::io::Error::other("its thread failed"));
     let (mut passed, error) = passed.map_err(failed)?;
     // What was seen until then is worth having.
     passed.lateness.ended = error.map(|error| error.to_string());
-    Ok(told(
-        &scenario,
-        &emulator,
-        passed,
-        code,
-        dropped,
-        clock.now().since(Time::ZERO),
-    ))
+    let lasted = clock.now().since(Time::ZERO);
+    Ok(Seen {
+        recorded,
+        ..told(&scenario, &emulator, passed, code, dropped, lasted)
+    })
 }
 
 /// Everything that runs, from its start to its end: exit code, and packets that the devices dropped.
@@ -333,6 +332,7 @@ fn told(
         .chain(path.reverse.iter().map(|hop| ("up", hop)));
     let queues = hops.zip(passed.queues).zip(passed.random_losses);
     Seen {
+        recorded: Ok(()),
         code,
         lasted,
         instruments: confess(&passed.lateness, &conditions),

@@ -146,5 +146,6 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         let json = seen.to_json(env!("CARGO_PKG_VERSION"), &written, &front);
         writeln!(file, "{json}").map_err(HostError::failed("the file of --json"))?;
     }
+    seen.recorded?;
     Ok(seen.code)
 }

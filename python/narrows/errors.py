@@ -4,6 +4,7 @@ NarrowsError
 ├── ScenarioError   a scenario is not right: every mistake at once, each with its place and its fix
 ├── EngineError     a right scenario could not be run
 └── OutputError     a result could not be written
+    └── RecordError what was run is there, and the capture of its packets is not
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from narrows.runs.run import Run
 
 
 class NarrowsError(Exception):
@@ -102,3 +107,16 @@ class EngineError(NarrowsError):
 
 class OutputError(NarrowsError):
     """A result could not be written."""
+
+
+class RecordError(OutputError):
+    """The capture of a run could not be written to its end; the run itself is whole.
+
+    Attributes:
+        run: The run.
+    """
+
+    def __init__(self, message: str, run: Run) -> None:
+        """Keeps the run beside the text."""
+        super().__init__(message)
+        self.run = run

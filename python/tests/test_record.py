@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import subprocess
@@ -11,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import Cli
+from conftest import NARROWS, TINY, Cli
 from test_live import ready
 
 import narrows as nw
 from narrows.errors import OutputError
+from narrows.host.live import HOST
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 NEAR, FAR, PATH = 0, 1, 2
@@ -167,6 +169,32 @@ def test_where_it_cannot_be_written_nothing_runs(tmp_path: Path, cli: Cli) -> No
     assert sorted(p.name for p in tmp_path.iterdir()) == ["marked.toml"]
     done = cli("run", str(file), "--record", "")
     assert done.returncode == 2
+
+
+def test_a_disk_that_fills_costs_the_capture_and_not_the_run(tmp_path: Path) -> None:
+    file, result, capture = tmp_path / "tiny.toml", tmp_path / "result", tmp_path / "out.pcapng"
+    file.write_text(TINY, encoding="utf-8")
+    command = [NARROWS, "run", file, "--record", capture, "--out", result, "--json"]
+    # No file may be as large as the capture.
+    limit = ["prlimit", "--fsize=200000"]
+    done = subprocess.run([*limit, *command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2, done.stderr
+    said = f"{capture}: file too large; the capture was not kept, the run is whole"
+    assert done.stderr.splitlines()[-1] == said
+    figures = json.loads(done.stdout)
+    assert figures["flows"] == nw.run(file).flows
+    assert json.loads((result / "run.json").read_text(encoding="utf-8"))["flows"] == figures["flows"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["result", "tiny.toml"]
+
+
+def test_a_disk_that_fills_does_not_cost_a_live_run(tmp_path: Path) -> None:
+    ready("cubic", "reno")
+    file = tmp_path / "marked.toml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    command = [HOST, "run", file, "--record", "/dev/full"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (2, "--record /dev/full: No space left on device (os error 28)\n")
+    assert json.loads(done.stdout)["flows"]
 
 
 def test_a_run_that_was_wrong_leaves_no_capture(tmp_path: Path) -> None:

@@ -36,8 +36,6 @@ pub enum SimError {
         /// Seconds of all flows, added up.
         flow_seconds: u64,
     },
-    /// The capture could not be written to its end.
-    NotRecorded,
     /// The progress callback said so.
     Stopped,
 }
@@ -57,7 +55,6 @@ impl fmt::Display for SimError {
                 "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit into memory: fewer flows, \
                  or a shorter duration"
             ),
-            SimError::NotRecorded => write!(f, "the capture could not be written to its end: is the disk full?"),
             SimError::Stopped => write!(f, "the run was stopped"),
         }
     }

@@ -21,6 +21,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two visits to the interpreter: Ctrl-C feels immediate, and the visits cost nothing.
@@ -36,6 +37,7 @@ pub struct Run {
     tables: Vec<(&'static str, arrow_array::RecordBatch)>,
     verdicts_left_out: u64,
     files: Texts,
+    record_error: Option<String>,
 }
 
 #[pymethods]
@@ -63,6 +65,12 @@ impl Run {
     #[getter]
     fn verdicts_left_out(&self) -> u64 {
         self.verdicts_left_out
+    }
+
+    /// Why the capture is not whole, if it is not.
+    #[getter]
+    fn record_error(&self) -> Option<&str> {
+        self.record_error.as_deref()
     }
 }
 
@@ -101,9 +109,10 @@ pub fn run_tree(
     run(py, scenario, files, seed, sample_interval, verdicts, record, progress)
 }
 
-/// What an engine in another process saw: its JSON, and its samples as bytes.
+/// What an engine in another process saw: its JSON, its samples as bytes, and why its capture is not whole.
 #[pyfunction]
-pub fn run_elsewhere(json: String, samples: &[u8]) -> PyResult<Run> {
+#[pyo3(signature = (json, samples, record_error=None))]
+pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>) -> PyResult<Run> {
     let wrong = |what: &str| EngineError::new_err(format!("the engine's answer is not one: {what}"));
     let figures: serde_json::Value = serde_json::from_str(&json).map_err(|e| wrong(&e.to_string()))?;
     let list = |of: &serde_json::Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
@@ -124,6 +133,7 @@ pub fn run_elsewhere(json: String, samples: &[u8]) -> PyResult<Run> {
     Ok(Run {
         json,
         files: Texts::new(),
+        record_error,
         verdicts_left_out: samples.verdicts.left_out(),
         tables: table::of(samples, figure_interval(duration), &ids, &probes, &queues)?,
     })
@@ -356,14 +366,21 @@ fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scen
     Ok((built, scenario, files.texts.into_inner()))
 }
 
-/// A capture that goes into `file`.
-fn capture(file: &Path, title: &str) -> PyResult<Capture> {
+/// Why a capture could not be written to its end.
+type RecordError = Arc<Mutex<Option<std::io::Error>>>;
+
+/// A capture that goes into `file`; what goes wrong is kept in `error`.
+fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
     let mut out = std::fs::File::create(file)?;
-    Ok(Capture::new(
-        title,
-        ENDS,
-        Box::new(move |bytes| out.write_all(bytes).is_ok()),
-    ))
+    let error = Arc::clone(error);
+    let sink = move |bytes: &[u8]| match out.write_all(bytes) {
+        Ok(()) => true,
+        Err(e) => {
+            *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+            false
+        }
+    };
+    Ok(Capture::new(title, ENDS, Box::new(sink)))
 }
 
 #[allow(clippy::too_many_arguments)] // keywords in Python
@@ -394,7 +411,10 @@ fn run(
             ))
         })?);
     }
-    let capture = record.map(|file| capture(&file, &scenario.title)).transpose()?;
+    let record_error = RecordError::default();
+    let capture = record
+        .map(|file| capture(&file, &scenario.title, &record_error))
+        .transpose()?;
     let mut stopped = None;
     let result = py.detach(|| {
         let mut visited = Instant::now();
@@ -426,9 +446,11 @@ fn run(
                 classes: q.classes.iter().map(|c| c.name.clone()).collect(),
             };
             let queues: Vec<_> = done.queues.iter().map(names).collect();
+            let record_error = record_error.lock().unwrap_or_else(PoisonError::into_inner).take();
             Ok(Run {
                 json,
                 files,
+                record_error: record_error.map(|e| e.to_string()),
                 verdicts_left_out: done.samples.verdicts.left_out(),
                 tables: table::of(
                     done.samples,

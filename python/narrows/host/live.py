@@ -58,10 +58,17 @@ def run(
         child.stdin.write(toml.encode())
         child.stdin.close()
         answer = _listen(child.stdout, progress)
-        said = _end(child)
+        said, wrong = "", None
+        try:
+            said = _end(child)
+        except EngineError as error:
+            if answer is None or record is None:
+                raise
+            # The run is whole; what failed after it is the capture.
+            wrong = str(error).removeprefix(f"--record {record}: ")
     if answer is None:
         raise EngineError(said or "the live engine ended without an answer")
-    return _core.run_elsewhere(*answer)
+    return _core.run_elsewhere(*answer, wrong)
 
 
 def ask(*question: str, progress: Callable[[float, float], object] | None = None) -> str:

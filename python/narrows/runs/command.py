@@ -10,7 +10,7 @@ import click
 
 from narrows import _core
 from narrows.cli.options import IN_TERMINAL, WIDEST_SKETCH, WRONG, files_option, plot_option, report_option
-from narrows.errors import NarrowsError, reason
+from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
 from narrows.runs.run import ENGINES, Engine, Run
@@ -71,15 +71,19 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     """
     if out == "":
         raise click.BadParameter("name a directory: --out result", param_hint="--out")
+    unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
-        done = run_scenario(
-            file,
-            seed=seed,
-            engine=cast("Engine", engine),
-            **samples_for(sample_interval, plot, page, out),
-            record=record,
-            progress=bar,
-        )
+        try:
+            done = run_scenario(
+                file,
+                seed=seed,
+                engine=cast("Engine", engine),
+                **samples_for(sample_interval, plot, page, out),
+                record=record,
+                progress=bar,
+            )
+        except RecordError as error:
+            done, unrecorded = error.run, error
     with output.every() as attempt:
         if out is not None:
             with attempt():
@@ -93,6 +97,9 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         report(done, as_json=as_json, quiet=quiet)
         if plot == IN_TERMINAL and not as_json and not quiet:
             print_sketch(done)
+        if unrecorded is not None:
+            with attempt():
+                raise unrecorded
     instruments = done.json.get("instruments", {"trusted": True, "why": []})
     if strict and not instruments["trusted"]:
         echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)

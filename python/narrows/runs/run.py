@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core
-from narrows.errors import EngineError, OutputError, reason
+from narrows.errors import EngineError, OutputError, RecordError, reason
 from narrows.runs.scenario import Scenario, name_of, read
 from narrows.storage import provenance
 
@@ -294,7 +294,7 @@ def run(
     Raises:
         ScenarioError: If the scenario is not right: every mistake at once.
         EngineError: If this engine cannot run it.
-        OutputError: If `record` cannot be written.
+        OutputError: If `record` cannot be written; a `RecordError`, which has the run, if that turned out during it.
     """
     if engine not in ENGINES:
         raise EngineError(f"there is no engine `{engine}`; there are {' and '.join(f'`{name}`' for name in ENGINES)}")
@@ -302,28 +302,30 @@ def run(
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
-    with _recording(record) as part:
-        return _run(
-            scenario, engine, seed, sample_interval=sample_interval, verdicts=verdicts, record=part, progress=progress
-        )
+    how: dict[str, Any] = {"sample_interval": sample_interval, "verdicts": verdicts, "progress": progress}
+    if record is None:
+        return _run(scenario, engine, seed, record=None, **how)[0]
+    return _recorded(FilePath(record), lambda part: _run(scenario, engine, seed, record=part, **how))
 
 
-@contextmanager
-def _recording(file: str | PathLike[str] | None) -> Iterator[str | None]:
-    """The file's name while it is being written; a run that does not end leaves nothing."""
-    if file is None:
-        yield None
-        return
-    whole = FilePath(file)
+def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) -> Run:
+    """Plays a run whose capture has another name while it is being written; one that is not whole is removed."""
     part = whole.with_name(f".{whole.name}.{os.getpid()}")
     try:
         part.touch()
-        yield str(part)
-        part.replace(whole)
+        done, wrong = play(str(part))
+        if wrong is None:
+            try:
+                part.replace(whole)
+            except OSError as error:
+                wrong = reason(error)
     except OSError as error:
         raise OutputError(f"{whole}: {reason(error)}") from error
     finally:
         part.unlink(missing_ok=True)
+    if wrong is not None:
+        raise RecordError(f"{whole}: {wrong}; the capture was not kept, the run is whole", done)
+    return done
 
 
 def _run(
@@ -333,7 +335,8 @@ def _run(
     *,
     verdicts: int,
     **how: Any,  # noqa: ANN401 - what the core takes
-) -> Run:
+) -> tuple[Run, str | None]:
+    """The run, and why its capture is not whole, if it is not."""
     watch = provenance.Watch()
     how |= {"seed": seed, "verdicts": verdicts}
     if engine == "live":
@@ -354,4 +357,6 @@ def _run(
         files = raw.files
     figures: dict[str, Any] = json.loads(raw.json())
     figures["provenance"] = provenance.of(figures, watch, files)
-    return Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out), files=files)
+    done = Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out), files=files)
+    wrong = raw.record_error and re.sub(r" \(os error \d+\)$", "", raw.record_error)
+    return done, wrong and wrong[:1].lower() + wrong[1:]
