@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -36,12 +37,21 @@ def span(text: str) -> range:
 
 @contextmanager
 def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose processes end at once and silently with whatever ends the block, Ctrl-C for one."""
+    """A pool of worker processes. Ctrl-C ends the workers and this program at once, with one line.
+
+    The executor cannot be shut down in that case: a worker that is killed while it holds a lock of the executor's
+    queues makes `shutdown` and the interpreter's exit wait for ever. So the program ends by the signal itself.
+    """
     with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)) as pool:
         try:
             yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except KeyboardInterrupt:
             for child in multiprocessing.active_children():
-                child.terminate()
+                child.kill()
+            sys.stderr.write("stopped\n")
+            sys.stderr.flush()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
             raise

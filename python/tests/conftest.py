@@ -88,12 +88,16 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def interrupted(program: str, folder: Path) -> tuple[int, str]:
-    """How a Python program ends that gets Ctrl-C once it has printed `begun`: its code, and what it says."""
+    """How a Python program ends that gets Ctrl-C once it has printed `begun`: its exit code and its standard error.
+
+    A terminal sends the signal to every process of the group, so this does too.
+    """
     words = [sys.executable, "-c", program]
-    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "begun\n"
-        child.send_signal(signal.SIGINT)
+        os.killpg(child.pid, signal.SIGINT)
         _, told = child.communicate(timeout=10)
     return child.returncode, told
 
