@@ -107,6 +107,19 @@ def test_python_on_a_page_runs(page: Path) -> None:
     assert not shown or done.stdout.strip() in shown, done.stdout
 
 
+def test_the_table_of_contents_names_every_page_once() -> None:
+    index = ROOT / "docs/index.md"
+    links = _LINK.findall(index.read_text(encoding="utf-8"))
+    named = sorted(str((index.parent / link).resolve().relative_to(ROOT)) for link in links)
+    # Each algorithm has a page, which docs/reference/algorithms.md names.
+    algorithms = ROOT / "docs/reference/algorithms.md"
+    listed = {(algorithms.parent / link).resolve() for link in _LINK.findall(algorithms.read_text(encoding="utf-8"))}
+    written = [p for p in PAGES if p.is_relative_to(index.parent) and p != index]
+    kinds = {p for p in written if p.parent.name in {"cc", "queue"}}
+    assert kinds <= listed
+    assert named == sorted(["README.md", *(name(page) for page in written if page not in kinds)])
+
+
 def test_every_key_of_a_scenario_is_on_its_page() -> None:
     text = (ROOT / "docs/reference/scenario.md").read_text(encoding="utf-8")
     sections = {key["section"] or "top" for key in LISTED["scenario"] if key["supported"]}
@@ -114,13 +127,13 @@ def test_every_key_of_a_scenario_is_on_its_page() -> None:
     assert "<!-- made: keys later -->" in text
 
 
-def test_the_readme_and_the_page_of_the_published_experiment_agree() -> None:
+def test_the_validation_page_and_the_page_of_the_published_experiment_agree() -> None:
     page = (ROOT / "docs/explanation/published-experiments.md").read_text(encoding="utf-8")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    validation = (ROOT / "docs/reference/validation.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?:BBR|CUBIC).*? \| (\d+) \| (\d+) \| [^|]+ \| (\d+) \|$", page, re.MULTILINE)
     assert len(rows) == 5
     for cells, agree, _needed in rows:
-        assert f"{agree} of {cells} " in readme
+        assert f"{agree} of {cells} " in validation
 
 
 def rust_dependencies() -> set[str]:
