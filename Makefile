@@ -111,6 +111,7 @@ lint: setup ## Style, types and lints; changes nothing
 	$(BIN)/ruff check validation bench tools && $(BIN)/ruff format --check validation bench tools
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation tools
 	$(BIN)/python -m tools.layers
+	$(BIN)/python -m tools.prose
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	@$(if $(NODE),$(MAKE) lint-web,echo 'the report page: not compared with a fresh build, there is no Node 20.19 or newer with npm')

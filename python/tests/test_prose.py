@@ -1,0 +1,210 @@
+"""The check of prose (`tools/prose.py`): every rule's examples, and texts made for it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT))
+from tools import prose
+
+CONFIG = prose.read(ROOT / "tools/prose.toml")
+WRONG = [(rule.name, text) for rule in CONFIG.rules for text in rule.wrong]
+RIGHT = [(rule.name, text) for rule in CONFIG.rules for text in rule.right]
+
+
+def kind(name: str) -> str:
+    """The kind of text in which a rule's examples stand."""
+    (rule,) = (rule for rule in CONFIG.rules if rule.name == name)
+    return "prose" if "prose" in rule.of else min(rule.of)
+
+
+def found(text: str, of: str = "prose") -> list[str]:
+    """The rules that a text breaks, in order."""
+    return [hit.rule for hit in prose.violations([prose.Text("a.md", 1, of, text)], CONFIG)]
+
+
+def in_page(text: str) -> list[tuple[int, str]]:
+    """Line and rule of each violation on a page."""
+    hits = prose.violations(prose.markdown("a.md", text), CONFIG)
+    return [(hit.line, hit.rule) for hit in hits]
+
+
+def test_every_rule_has_examples_of_both_kinds() -> None:
+    assert all(rule.wrong and rule.right and rule.use for rule in CONFIG.rules)
+
+
+@pytest.mark.parametrize(("name", "text"), WRONG)
+def test_wrong_examples_break_their_rule(name: str, text: str) -> None:
+    assert name in found(prose.plain(text), kind(name))
+
+
+@pytest.mark.parametrize(("name", "text"), RIGHT)
+def test_right_examples_break_no_rule(name: str, text: str) -> None:
+    assert found(prose.plain(text), kind(name)) == []
+
+
+def test_code_link_targets_and_comments_are_left_out() -> None:
+    page = """
+        A `law` and [a page](twin.md#law), <!-- blame --> ``a ` law``.
+
+        ```console
+        $ narrows twin law
+        ```
+
+        | Key | Meaning |
+        |---|---|
+        | `law` | the blame |
+    """
+    assert in_page(page.replace("\n        ", "\n")) == [(10, "blame")]
+
+
+def test_a_sentence_has_one_place_whatever_its_lines() -> None:
+    page = "A sentence ends. What\nis dropped counts.\n\n- first, lost\n  by chance\n- What is up?\n"
+    assert in_page(page) == [(1, "fused-relative"), (4, "random-loss")]
+
+
+def test_a_number_at_the_start_of_a_line_is_no_item() -> None:
+    assert in_page("The reference is Linux\n6. What is measured\n") == [(1, "fused-relative")]
+
+
+@pytest.mark.parametrize(("words", "rules"), [(25, []), (26, [prose.LONG])])
+def test_long_sentences(words: int, rules: list[str]) -> None:
+    sentence = "One" + " word" * (words - 2) + " `inline code of many words`."
+    assert found(prose.plain(f"Before it. {sentence} After it.")) == rules
+
+
+def test_abbreviations_and_decimals_do_not_end_a_sentence() -> None:
+    assert len(prose.sentences("Rates, e.g. Linux and 1.5 Mbit/s, vs. BBR. Next.")) == 2
+
+
+def test_wide_lines_are_those_that_can_be_wrapped() -> None:
+    words, link = "word " * 25, f"[{'x' * 60}]({'y' * 60})"
+    page = f"{words}\n| {words} |\n```\n{words}\n```\n{link}\n- {link}\n# {words}\na b {link}\n"
+    assert [line for _, line in prose.wide("a.md", page, 100)] == [1, 9]
+
+
+def test_python_gives_docstrings_and_messages() -> None:
+    source = '''
+"""What the module is for."""
+A = "one"
+B = {"key of a law": 1}
+raise ValueError(f"the law {B} takes {A!r}")
+
+
+@click.command()
+@click.option("--x", help="the law")
+def command() -> None:
+    """The law of a command, which is read off the command."""
+
+
+class Thing:
+    """A thing.
+
+    Attributes:
+        name: What it is called.
+
+    Example:
+        >>> print("the law")
+        the law
+    """
+'''
+    hits = prose.violations(prose.python("a.py", source), CONFIG)
+    assert sorted((hit.line, hit.rule) for hit in hits) == [
+        (2, "fused-relative"), (4, "law"), (5, "law"), (18, "fused-relative"),
+    ]  # fmt: skip
+
+
+def test_rust_gives_doc_comments_and_messages_outside_of_tests() -> None:
+    source = r"""//! What the module is for,
+//! in two lines.
+// the law
+/// The blame: `law`.
+fn f() { panic!("the law {x} \
+    of it"); let c = 'l'; let one = "law"; }
+#[cfg(test)]
+mod tests { /// The law.
+  const A: &str = "the law of it"; }
+"""
+    hits = prose.violations(prose.rust("a.rs", source), CONFIG)
+    assert [(hit.line, hit.rule) for hit in hits] == [(1, "fused-relative"), (4, "blame"), (5, "law")]
+
+
+def test_help_of_commands_and_options() -> None:
+    @click.group()
+    def group() -> None:
+        """A group."""
+
+    @group.command()
+    @click.option("--x", help="The span; 3s without. Example: --x 1s")
+    @click.option("--y")
+    def one(x: str, y: str) -> None:
+        """What it does.
+
+        \b
+        $ g one --x the law
+        """  # noqa: D301 - Click reads the escape
+
+    hits = list(prose.violations(prose.helped(group, "g"), CONFIG))
+    assert [(hit.file, hit.rule) for hit in hits] == [
+        ("g one --help", "fused-relative"), ("g one --help", "default-without"),
+        ("g one --help", "option-example"),
+    ]  # fmt: skip
+
+
+def test_the_installed_programs_have_help() -> None:
+    files = {text.file for text in prose.program_help()}
+    assert {"narrows --help", "narrows run --help", "narrows tune plan --help"} <= files
+
+
+OLD = Counter({("a.md", "law"): 2, ("b.md", "law"): 1})
+
+
+@pytest.mark.parametrize(
+    ("now", "risen"),
+    [
+        ({("a.md", "law"): 2}, []),
+        ({("a.md", "law"): 1, ("b.md", "law"): 2}, [("b.md", "law")]),
+        ({("a.md", "twin"): 1}, [("a.md", "twin")]),
+        ({("a.md", "law"): 1, ("new.md", "law"): 2}, []),
+        ({("a.md", "law"): 1, ("new.md", "law"): 3}, [("new.md", "law")]),
+        ({("new.md", "twin"): 1}, [("new.md", "twin")]),
+    ],
+)
+def test_numbers_may_fall_and_move_to_new_files(now: dict[tuple[str, str], int], risen: list[tuple[str, str]]) -> None:
+    assert prose.excess(Counter(now), OLD) == risen
+
+
+def test_the_baseline_is_lowered_and_never_raised() -> None:
+    moved = Counter({("a.md", "law"): 1, ("b.md", "law"): 2})
+    assert prose.lower(moved, OLD) == moved
+    more = Counter({("a.md", "law"): 1, ("b.md", "law"): 3, ("a.md", "twin"): 1})
+    assert prose.lower(more, OLD) == Counter({("a.md", "law"): 1, ("b.md", "law"): 1})
+
+
+def test_the_program_fails_where_a_number_rises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "tools/prose.toml"
+    rules.parent.mkdir()
+    rules.write_text((ROOT / "tools/prose.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    for crate in ("core", "sim", "host", "python/bindings"):
+        (tmp_path / crate / "src").mkdir(parents=True)
+    page = tmp_path / "README.md"
+
+    def run(text: str, *arguments: str) -> int:
+        page.write_text(text, encoding="utf-8")
+        return prose.main(rules, list(arguments), programs=False)
+
+    assert run("A law.\n\nThe blame.\n", "--lower") == 0
+    assert "law = 1" in rules.with_name("prose-baseline.toml").read_text(encoding="utf-8")
+    assert run("A law.\n") == 0
+    assert "1 violations fewer" in capsys.readouterr().out
+    assert run("A law.\n", "--lower") == 0
+    assert run("A law.\n\nThe blame.\n") == 1
+    assert "README.md:3: blame: " in capsys.readouterr().err
+    assert run("A law.\n", str(page)) == 1
+    assert run("A page.\n", str(tmp_path)) == 0

@@ -1,0 +1,444 @@
+"""Checks the project's prose against the rules in `prose.toml`: `python -m tools.prose`.
+
+The program reads the Markdown pages, the help of `narrows` and of `narrows-host`, and from Python
+and Rust sources doc comments and string literals of several words. Code blocks, inline code, link
+targets and code that is compiled only for tests are left out.
+
+`prose-baseline.toml` lists how often each file breaks each rule, and how many sentences of each
+directory are too long. The check fails where a number rises. Files that the baseline does not list
+may use up reductions elsewhere, so that moving a file does not fail. Lower numbers are reported;
+`python -m tools.prose --lower` records them, and moves, but no increase of a rule's total.
+`python -m tools.prose PATH…` prints every violation in these files or folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools import layers
+
+LONG = "long-sentence"
+WIDE = "wide-line"
+CODE = "CODE"
+"""The word that stands for inline code in a sentence."""
+
+FENCE = re.compile(r"\s*(```|~~~)")
+ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+")
+STARTS = re.compile(r"\s*([-*+]|1[.)])\s+")
+SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Examples?|Note):\s*$")
+ENTRY = re.compile(r"\**\w+( \([^)]*\))?: +(?=\S)")
+INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\](\([^)]*\)|\[[^\]]*\])")
+BARE = re.compile(r"<?https?://\S+|<[!/]?[a-zA-Z][^>]*>")
+END = re.compile(
+    r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!cf\.)[\"')*_]*\s+(?=[\"'(\[*_]*[A-Z])"
+)
+WORDS = re.compile(r"[^\W\d_]\S*\s+[^\W\d_]")
+OPTION = re.compile(r"^\s+(-\S+.*?|\S+)\s{2,}")
+ESCAPE = re.compile(r"\\\n\s*|\\[nrt]")
+DECORATED = re.compile(r"\b(command|group)\b")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, heading, cell, help text, doc comment or message, in one line without code."""
+
+    file: str
+    line: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A banned term or construction."""
+
+    name: str
+    pattern: re.Pattern[str]
+    use: str
+    of: frozenset[str]
+    wrong: tuple[str, ...]
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One violation of a rule. The baseline counts violations by `place`: file or directory."""
+
+    file: str
+    line: int
+    rule: str
+    message: str
+    place: str
+
+
+@dataclass
+class Config:
+    """The contents of `prose.toml`."""
+
+    rules: list[Rule]
+    sources: dict[str, list[str]]
+    words: int
+    columns: int
+
+
+def plain(text: str) -> str:
+    """Returns `text` with a word for each inline code, and without link targets and tags."""
+    text = INLINE.sub(CODE, text)
+    while (shorter := LINK.sub(lambda link: link[1], text)) != text:
+        text = shorter
+    return " ".join(BARE.sub(" ", text).replace("**", "").split())
+
+
+def sentences(text: str) -> list[str]:
+    """Splits a paragraph into its sentences."""
+    return [part for part in END.split(text) if part]
+
+
+def markdown(file: str, text: str, kind: str = "prose", start: int = 1) -> Iterator[Text]:
+    """Yields the paragraphs, headings and table cells of a Markdown text."""
+    text = re.sub(r"<!--.*?-->", lambda comment: layers.blank(comment[0]), text, flags=re.DOTALL)
+    held: list[str] = []
+    first = fenced = listed = 0
+    lines = text.splitlines()
+    for number, line in enumerate([*lines, ""], start):
+        fence = FENCE.match(line)
+        table = line.lstrip().startswith("|")
+        heading = re.match(r"#+ +(.*)", line)
+        item = STARTS.match(line) or (listed and ITEM.match(line))
+        ends = not line.strip() or fence or table or heading or item
+        if held and ends and not fenced:
+            yield Text(file, first, kind, plain(" ".join(held)))
+            held = []
+        if fence:
+            fenced = not fenced
+        elif fenced or not line.strip():
+            continue
+        elif heading:
+            yield Text(file, number, "heading", plain(heading[1]))
+        elif table:
+            cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
+            yield from (
+                Text(file, number, "cell", plain(cell)) for cell in cells if cell.strip(" -:")
+            )
+        else:
+            if not held:
+                first, listed = number, bool(ITEM.match(line))
+            held.append((line if held else ITEM.sub("", line, count=1)).strip(" >"))
+
+
+def wide(file: str, text: str, columns: int) -> Iterator[tuple[str, int]]:
+    """Yields lines of a page that are wider than `columns` and could have been wrapped before."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif (
+            not fenced and len(line) > columns and not re.match(r"\s*(\||#|<!--|\[[^\]]+\]:)", line)
+        ):
+            whole = LINK.sub(
+                lambda link: "x" * len(link[0]), INLINE.sub(lambda c: "x" * len(c[0]), line)
+            )
+            mark = ITEM.match(whole)
+            if " " in whole[mark.end() if mark else len(whole) - len(whole.lstrip()) : columns + 1]:
+                yield file, number
+
+
+def literal(node: ast.expr) -> str | None:
+    """Returns the text of a literal or an f-string, with a word in place of each value."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = [literal(part) if isinstance(part, ast.Constant) else CODE for part in node.values]
+        return "".join(part or "" for part in parts)
+    return None
+
+
+def python(file: str, text: str) -> Iterator[Text]:
+    """Yields docstrings and literals of several words, without the help of commands."""
+    tree = ast.parse(text)
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        bodies = getattr(node, "body", None)
+        if isinstance(bodies, list):
+            for statement in bodies:
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                    skipped.add(id(statement.value))
+                    if not isinstance(statement.value.value, str):
+                        continue
+                    of = [ast.unparse(one) for one in getattr(node, "decorator_list", [])]
+                    if not any(DECORATED.search(one) for one in of):
+                        doc = docstring(statement.value.value)
+                        yield from markdown(file, doc, "doc", statement.lineno)
+        if isinstance(node, ast.keyword) and node.arg in ("help", "short_help", "epilog"):
+            skipped.update(id(part) for part in ast.walk(node.value))
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(id(part) for part in ast.walk(node) if part is not node)
+    for node in ast.walk(tree):
+        if id(node) in skipped or not isinstance(node, ast.Constant | ast.JoinedStr):
+            continue
+        if (message := literal(node)) is not None:
+            yield from literals(file, node.lineno, message)
+
+
+def docstring(text: str) -> str:
+    """Returns a docstring as Markdown: entries of its sections as items of a list, no examples."""
+    lines: list[str] = []
+    section = ""
+    for line in inspect.cleandoc(text).splitlines():
+        if found := SECTION.match(line):
+            section = found[1]
+            lines.append("")
+            continue
+        if line[:1].strip():
+            section = ""
+        code = section.startswith("Example") or line.lstrip().startswith((">>>", "..."))
+        lines.append("" if code else ENTRY.sub("- ", line.strip(), count=1) if section else line)
+    return "\n".join(lines)
+
+
+def literals(file: str, line: int, text: str) -> Iterator[Text]:
+    """Yields a literal that has a line of several words."""
+    for part in re.split(r"\n+", text):
+        if WORDS.search(part):
+            yield Text(file, line, "message", plain(part))
+
+
+def rust(file: str, text: str) -> Iterator[Text]:
+    """Yields doc comments and literals of several words, outside of code for tests."""
+    blanked = layers.TOKEN.sub(lambda found: layers.blank(found[0]), text)
+    tests = [
+        range(found.start(), layers.end_of_item(blanked, found.end()))
+        for found in layers.TEST.finditer(blanked)
+        if not found["module"]
+    ]
+    held: list[str] = []
+    first = last = 0
+    for found in layers.TOKEN.finditer(text):
+        if any(found.start() in test for test in tests):
+            continue
+        line = text.count("\n", 0, found.start()) + 1
+        doc = re.match(r"//[/!](?!/) ?(.*)", found[0])
+        if held and (not doc or line != last + 1):
+            yield from markdown(file, "\n".join(held), "doc", first)
+            held = []
+        if doc:
+            first = first if held else line
+            last = line
+            held.append(doc[1])
+        elif '"' in found[0][:4] and not found[0].startswith("b"):
+            inner = found[0][found[0].index('"') + 1 : found[0].rindex('"')]
+            words = re.sub(r"\{[^{}]*\}", CODE, ESCAPE.sub(space, inner).replace('\\"', '"'))
+            yield from literals(file, line, words)
+    if held:
+        yield from markdown(file, "\n".join(held), "doc", first)
+
+
+def space(escape: re.Match[str]) -> str:
+    """Returns what an escape in a literal of Rust stands for."""
+    return "\n" if escape[0] == "\\n" else "" if escape[0].startswith("\\\n") else " "
+
+
+def helped(command: Any, name: str, context: Any = None) -> Iterator[Text]:  # noqa: ANN401 - Click's
+    """Yields the help of a Click command, of its options and of its subcommands."""
+    import click  # noqa: PLC0415 - pages can be checked without it
+
+    at = f"{name} --help"
+    if command.help:
+        # Paragraphs that begin with a backspace are printed as they are: examples.
+        text = re.sub(r"\x08\n.*?(?=\n\n|\Z)", "", command.help, flags=re.DOTALL)
+        yield from markdown(at, text)
+    for number, option in enumerate(command.params, 1):
+        if shown := getattr(option, "help", None):
+            yield Text(at, number, "help", plain(shown))
+    context = click.Context(command, parent=context, info_name=name)
+    for one in command.list_commands(context) if isinstance(command, click.Group) else ():
+        yield from helped(command.get_command(context, one), f"{name} {one}", context)
+
+
+def program_help() -> Iterator[Text]:
+    """Yields the help of the installed programs, `narrows` and `narrows-host`."""
+    import narrows  # noqa: PLC0415 - pages can be checked without it
+    from narrows.cli import main as command  # noqa: PLC0415
+
+    yield from helped(command, "narrows")
+    program = Path(narrows.__file__).parent / "bin/narrows-host"
+    if program.exists():
+        done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+        for number, line in enumerate(done.stdout.splitlines(), 1):
+            if line.strip():
+                yield Text("narrows-host --help", number, "help", plain(OPTION.sub("", line)))
+
+
+def read(file: Path) -> Config:
+    """Reads `prose.toml`."""
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    kinds = ["heading", "prose", "cell", "help", "doc", "message"]
+    rules = [
+        Rule(
+            name=name,
+            pattern=re.compile(row["pattern"], 0 if row.get("case") else re.IGNORECASE),
+            use=row["use"],
+            of=frozenset(row.get("of", kinds)),
+            wrong=tuple(row["wrong"]),
+            right=tuple(row["right"]),
+        )
+        for name, row in table["rule"].items()
+    ]
+    return Config(rules, table["sources"], table["limits"]["words"], table["limits"]["columns"])
+
+
+def violations(texts: Iterable[Text], config: Config) -> Iterator[Hit]:
+    """Yields every violation of a rule, and every sentence that is too long."""
+    for text in texts:
+        for sentence in sentences(text.text):
+            for rule in config.rules:
+                if text.kind in rule.of:
+                    for found in rule.pattern.finditer(sentence):
+                        shown = sentence[max(0, found.start() - 20) : found.end() + 30]
+                        message = f"“{shown}”: write {rule.use}"
+                        yield Hit(text.file, text.line, rule.name, message, text.file)
+            count = len(re.findall(r"\S*\w\S*", sentence))
+            if count > config.words and text.kind not in ("cell", "message"):
+                message = f"{count} words, at most {config.words}: “{sentence[:60]}…”"
+                yield Hit(text.file, text.line, LONG, message, directory(text.file))
+
+
+def directory(file: str) -> str:
+    """Returns the part of the tree in which sentences that are too long are counted together."""
+    if file.endswith("--help"):
+        return "--help"
+    return "/".join(Path(file).parts[:-1][:2]) or "."
+
+
+def files(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
+    """Yields the files of some patterns, without those that a build leaves."""
+    for pattern in patterns:
+        yield from (file for file in sorted(root.glob(pattern)) if "target" not in file.parts)
+
+
+def check(root: Path, config: Config) -> Iterator[Hit]:
+    """Yields every violation in the files below `root` that `config` names."""
+    for file in files(root, config.sources["markdown"]):
+        name, text = str(file.relative_to(root)), file.read_text(encoding="utf-8")
+        yield from violations(markdown(name, text), config)
+        for name_, number in wide(name, text, config.columns):
+            message = f"more than {config.columns} columns: wrap the line"
+            yield Hit(name_, number, WIDE, message, name_)
+    for file in files(root, config.sources["python"]):
+        name = str(file.relative_to(root))
+        yield from violations(python(name, file.read_text(encoding="utf-8")), config)
+    tests: set[Path] = set()
+    for source in {pattern.partition("/**")[0] for pattern in config.sources["rust"]}:
+        tests |= layers.test_files(root / source)
+    for file in files(root, config.sources["rust"]):
+        if not any(part in tests for part in (file, *file.parents)):
+            name = str(file.relative_to(root))
+            yield from violations(rust(name, file.read_text(encoding="utf-8")), config)
+
+
+Counts = Counter[tuple[str, str]]
+"""Violations by place and rule."""
+
+
+def load(file: Path) -> Counts:
+    """Reads the baseline."""
+    table = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return Counter({(at, rule): n for at, row in table.items() for rule, n in row.items()})
+
+
+def dump(counts: Counts) -> str:
+    """Returns the text of a baseline."""
+    lines = [
+        "# Violations of prose.toml that are left, by place. `python -m tools.prose --lower`",
+        "",
+    ]
+    for at in sorted({at for at, _ in counts}):
+        rows = sorted((rule, n) for (place, rule), n in counts.items() if place == at and n)
+        if rows:
+            lines.append(f'"{at}" = {{ {", ".join(f"{rule} = {n}" for rule, n in rows)} }}')
+    return "\n".join(lines) + "\n"
+
+
+def excess(found: Counts, allowed: Counts) -> list[tuple[str, str]]:
+    """Returns where more is found than the baseline allows: place and rule."""
+    known = {at for at, _ in allowed}
+    risen = [at for at, n in found.items() if n > allowed[at]]
+    old = [at for at in risen if at[0] in known]
+    # A file that is new to the baseline may have taken over what another one lost.
+    for rule in sorted({rule for place, rule in risen if place not in known}):
+        new = [at for at in risen if at[1] == rule and at[0] not in known]
+        slack = sum(max(0, n - found[at]) for at, n in allowed.items() if at[1] == rule)
+        if sum(found[at] for at in new) > slack:
+            old += new
+    return sorted(old)
+
+
+def lower(found: Counts, allowed: Counts) -> Counts:
+    """Returns the new baseline: what is found, where the total of a rule did not rise."""
+    if not allowed:
+        return found
+    rules = {rule for _, rule in found | allowed}
+    total = {rule: sum(n for at, n in allowed.items() if at[1] == rule) for rule in rules}
+    now = {rule: sum(n for at, n in found.items() if at[1] == rule) for rule in rules}
+    moved = Counter({at: n for at, n in found.items() if now[at[1]] <= total[at[1]]})
+    kept = Counter(
+        {at: min(n, found[at]) for at, n in allowed.items() if now[at[1]] > total[at[1]]}
+    )
+    return moved + kept
+
+
+def main(rules: Path, arguments: list[str], *, programs: bool = True) -> int:
+    """Prints what the baseline does not allow; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tools.prose", description="Checks the prose.")
+    parser.add_argument("--lower", action="store_true", help="record lower numbers in the baseline")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="print every violation in PATH")
+    options = parser.parse_args(arguments)
+    root, config = rules.parent.parent, read(rules)
+    hits = list(check(root, config))
+    if programs:
+        hits += violations(program_help(), config)
+    if options.paths:
+        wanted = [os.path.relpath(path, root) for path in options.paths]
+        within = [
+            hit
+            for hit in hits
+            if any(f"{hit.file}/".startswith(f"{at}/") or at == "." for at in wanted)
+        ]
+        show(within)
+        return 1 if within else 0
+    baseline = rules.with_name("prose-baseline.toml")
+    found, allowed = Counter((hit.place, hit.rule) for hit in hits), load(baseline)
+    if options.lower:
+        allowed = lower(found, allowed)
+        baseline.write_text(dump(allowed), encoding="utf-8")
+    risen = excess(found, allowed)
+    for place, rule in risen:
+        show(hit for hit in hits if (hit.place, hit.rule) == (place, rule))
+        note = f"{found[place, rule]} of {rule}, the baseline allows {allowed[place, rule]}"
+        print(f"{place}: {note}", file=sys.stderr)
+    if fewer := sum(n - found[at] for at, n in allowed.items() if n > found[at]):
+        print(f"prose: {fewer} violations fewer than the baseline: python -m tools.prose --lower")
+    return 1 if risen else 0
+
+
+def show(hits: Iterable[Hit]) -> None:
+    """Prints violations, each with file and line."""
+    for hit in hits:
+        print(f"{hit.file}:{hit.line}: {hit.rule}: {hit.message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).with_name("prose.toml"), sys.argv[1:]))
