@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from narrows.host.live import HOST
-from narrows.latency import policies
 from narrows.latency.result import span
 from validation.latency_tools import FAR, two
 from validation.stored import HERE, Json
@@ -74,11 +73,11 @@ class Step:
 def ladder() -> list[Step]:
     """Each step keeps what the one before it has."""
     return [
-        Step("nothing is set at either end", "narrows", ORDINARY, "default"),
-        Step("the controller's thread in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
-        Step("the far end's, too: `narrows serve --policy rr+lock`", "narrows", URGENT, "rr+lock"),
-        Step("processors do not halt: `--policy rr+lock+awake`", "narrows", URGENT, "rr+lock+awake"),
-        Step("the far end answers in its kernel: `narrows serve --xdp DEVICE`", "board", KERNEL, "rr+lock+awake"),
+        Step("none", "narrows", ORDINARY, "default"),
+        Step("near end in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
+        Step("far end in a real-time class: `narrows serve --policy rr+lock`", "narrows", URGENT, "rr+lock"),
+        Step("processors do not enter idle states: `--policy rr+lock+awake`", "narrows", URGENT, "rr+lock+awake"),
+        Step("XDP responder at the far end: `narrows serve --xdp DEVICE`", "board", KERNEL, "rr+lock+awake"),
     ]
 
 
@@ -132,8 +131,8 @@ def answered_in_kernel(near: list[str], rounds: int, seconds: float) -> dict[str
     found = {}
     for policy in ("default", "awake", "spin"):
         both = [
-            Step("a program echoes (`--echo`)", "echo", ECHO, policy),
-            Step("the kernel answers (`--xdp`)", "echo", KERNEL, policy),
+            Step("user-space echo (`--echo`)", "echo", ECHO, policy),
+            Step("XDP responder (`--xdp`)", "echo", KERNEL, policy),
         ]
         for _ in range(rounds):
             for step in both:
@@ -151,7 +150,7 @@ def _row(words: Sequence[str]) -> str:
 
 
 def _steps(steps: Sequence[Step], first: str) -> str:
-    text = _row([first, "p50", "p99", "p99.9", "p99.99", "within 100 µs", "answers"]) + _row(["---"] * 7)
+    text = _row([first, "p50", "p99", "p99.9", "p99.99", "within 100 µs", "replies"]) + _row(["---"] * 7)
     for step in steps:
         quantiles = [span(step.below(share)) for share in (0.5, 0.99, 0.999, 0.9999)]
         share = f"{100 * step.within(DEADLINE_NS):.2f} %"
@@ -159,10 +158,50 @@ def _steps(steps: Sequence[Step], first: str) -> str:
     return text
 
 
-def _lab(told: Json) -> str:
-    shown = policies.table(told)
-    text = _row([*shown.words, *shown.numbers]) + _row(["---"] * (len(shown.words) + len(shown.numbers)))
-    return text + "".join(_row([cell.text for cell in row]) for row in shown.rows)
+LOADS = {"none": "none", "cpu": "CPU-bound processes"}
+"""The load beside the measurement, as the page names it."""
+
+
+def _measured(lab: Json) -> list[Json]:
+    return [setup for setup in lab["setups"] if not setup["refused"]]
+
+
+def _lab(lab: Json) -> str:
+    """A row for each policy under each load."""
+    names = ("p50", "p90", "p99", "p99_9", "max")
+    heads = ["policy", "load", *(f"{name.replace('_', '.')} µs" for name in names)]
+    heads += ["slow replies", "replies", "CPU time, s/s"]
+    text = _row(heads) + _row(["---"] * len(heads))
+    for setup in _measured(lab):
+        took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
+        cells = ["–" if took[name] is None else f"{took[name]:.1f}" for name in names]
+        cost = f"{setup['cpu_s'] / setup['wall_s']:.2f}"
+        text += _row([setup["policy"], LOADS[setup["load"]], *cells, f"{slow:,}", f"{took['n']:,}", cost])
+    return text
+
+
+def _compared(lab: Json) -> str:
+    """What changes against the first policy under the same load."""
+    heads = ["policy", "load", "p99", "slow replies", "CPU time of the load"]
+    text = _row(heads) + _row(["---"] * len(heads))
+    first: dict[str, Json] = {}
+    for setup in _measured(lab):
+        base = first.setdefault(setup["load"], setup)
+        if setup is base:
+            continue
+        pair = (base, setup)
+        p99 = _ratio(*(one["latency"]["response_us"]["p99"] for one in pair))
+        slow = _ratio(*(one["latency"]["slow"]["count"] for one in pair))
+        left, had = (one["load_cpu_s"] / one["wall_s"] for one in (setup, base))
+        change = f"{100 * (left / had - 1):+.0f} %".replace("-", "−") if had else "–"
+        text += _row([setup["policy"], LOADS[setup["load"]], p99, slow, change])
+    return text
+
+
+def _ratio(before: float | None, after: float | None) -> str:
+    if not before or not after:
+        return "–"
+    return f"{before / after:.1f} times lower" if before > after else f"{after / before:.1f} times higher"
 
 
 def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
@@ -183,32 +222,50 @@ def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
 
 
 def page(lab: Json, kernel: dict[str, list[Step]], climbs: dict[str, list[Step]]) -> str:
-    """All of it, in words and tables."""
+    """The page."""
     around = lab["surroundings"]
     cpu = around["processors"]
-    guest = "a virtual machine" if around["guest"]["virtual"] else "a real machine"
-    text = f"""# Latency policies, measured
+    guest = "a virtual machine" if around["guest"]["virtual"] else "a physical machine"
+    text = f"""# Measured effect of scheduling policies
 
-Written by `{COMMAND}`. {guest.capitalize()} with the processors {cpu["online"]}, Linux
-{around["kernel"]["release"]}, idle driver {cpu["idle_driver"] or "none"}. Two network namespaces and a veth pair: both
-ends share these processors, and no wire and no adapter takes time. On machines of their own, with adapters, figures are
-others; what a step brings for which reason is not.
+This page shows how [scheduling policies](latency-policies.md) change the response time of `narrows latency`.
+`{COMMAND}` measures and writes it.
 
-## Policies, with and without other work
+| | |
+|---|---|
+| machine | {guest}, processors {cpu["online"]} |
+| kernel | Linux {around["kernel"]["release"]}, idle driver {cpu["idle_driver"] or "none"} |
+| network | two network namespaces connected by a veth pair; both ends share the processors |
 
-`narrows latency far --port {URGENT} --policy {POLICIES} --load none,cpu`;
-the far end is in a real-time class. "Processors busy": two processes that compute for each. Slow is over 1 ms. Set-ups
-took {lab["rounds"]} turns each.
+The path has no network adapters and no cable. Absolute values on separate hosts with adapters differ.
+
+## Policies with and without load
+
+Command: `narrows latency far --port {URGENT} --policy {POLICIES} --load none,cpu`.
+The far end runs in a real-time class. The CPU load consists of two CPU-bound processes per processor.
+The policies were measured in {lab["rounds"]} alternating rounds. Slow replies took more than 1 ms.
+CPU time is that of the program, in seconds per second.
 
 {_lab(lab)}
+Compared with `default` under the same load:
+
+{_compared(lab)}
+With `awake`, idle processors do not sleep, which increases power consumption.
+
+## XDP responder
+
+Ping-pong with 64 bytes; the values are round-trip times.
 """
-    text += "".join(f"- {sentence}\n" for sentence in policies.sentences(lab))
-    text += "\n## Answers from inside the kernel\n\nPing-pong, 64 bytes, round trips.\n"
     for policy, steps in kernel.items():
         text += f"\n`--policy {policy}` at the near end:\n\n{_steps(steps, 'far end')}"
-    text += "\n## Step by step\n\nA question each millisecond; from when it was due to when its answer was read.\n"
+    text += """
+## Cumulative settings
+
+One request per millisecond. Response times are measured from the due time of a request until its reply is read.
+Each row adds a setting to the row before it.
+"""
     for load, steps in climbs.items():
-        text += f"\n{policies.LOADS[load].capitalize()}:\n\n{_steps(steps, 'also set')}"
+        text += f"\nLoad: {LOADS[load]}.\n\n{_steps(steps, 'added setting')}"
     return text
 
 
