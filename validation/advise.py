@@ -570,7 +570,7 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
     lines = [
         "# How good the advice is", "",
         "`narrows advise` held against what then happens. `python -m validation.advise` writes this page; its header",
-        "says how the paths were made. [The utility](advise.md#the-utility) is the one that the advice itself is ranked by.",  # noqa: E501
+        "says how the paths were made. [The utility](advise.md#utility) is the one that the advice itself is ranked by.",  # noqa: E501
         f"{len({row['name'] for row in linux_rows})} paths are recordings of Linux 6.12, each asked for with three sets",  # noqa: E501
         "of cares;",
         *([f"{len({row['name'] for row in live_rows})} were run over real packets, likewise;"] if live_rows else []),

@@ -74,7 +74,7 @@ def ladder() -> list[Step]:
     """Each step keeps what the one before it has."""
     return [
         Step("none", "narrows", ORDINARY, "default"),
-        Step("near end in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
+        Step("client in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
         Step("far end in a real-time class: `narrows serve --policy rr+lock`", "narrows", URGENT, "rr+lock"),
         Step("processors do not enter idle states: `--policy rr+lock+awake`", "narrows", URGENT, "rr+lock+awake"),
         Step("XDP responder at the far end: `narrows serve --xdp DEVICE`", "board", KERNEL, "rr+lock+awake"),
@@ -228,8 +228,8 @@ def page(lab: Json, kernel: dict[str, list[Step]], climbs: dict[str, list[Step]]
     guest = "a virtual machine" if around["guest"]["virtual"] else "a physical machine"
     text = f"""# Measured effect of scheduling policies
 
-This page shows how [scheduling policies](latency-policies.md) change the response time of `narrows latency`.
-`{COMMAND}` measures and writes it.
+This page shows how [scheduling policies](latency-policies.md) change the response time of
+`narrows latency`. `{COMMAND}` measures and writes it.
 
 | | |
 |---|---|
@@ -237,13 +237,17 @@ This page shows how [scheduling policies](latency-policies.md) change the respon
 | kernel | Linux {around["kernel"]["release"]}, idle driver {cpu["idle_driver"] or "none"} |
 | network | two network namespaces connected by a veth pair; both ends share the processors |
 
-The path has no network adapters and no cable. Absolute values on separate hosts with adapters differ.
+The path has no network adapters and no cable. Values on separate hosts with adapters differ.
 
 ## Policies with and without load
 
-Command: `narrows latency far --port {URGENT} --policy {POLICIES} --load none,cpu`.
-The far end runs in a real-time class. The CPU load consists of two CPU-bound processes per processor.
-The policies were measured in {lab["rounds"]} alternating rounds. Slow replies took more than 1 ms.
+```sh
+narrows latency far --port {URGENT} --load none,cpu \\
+  --policy {POLICIES}
+```
+
+The far end runs in a real-time class. The CPU load consists of two CPU-bound processes per
+processor. The policies were measured in {lab["rounds"]} alternating rounds. Slow replies took more than 1 ms.
 CPU time is that of the program, in seconds per second.
 
 {_lab(lab)}
@@ -257,12 +261,12 @@ With `awake`, idle processors do not sleep, which increases power consumption.
 Ping-pong with 64 bytes; the values are round-trip times.
 """
     for policy, steps in kernel.items():
-        text += f"\n`--policy {policy}` at the near end:\n\n{_steps(steps, 'far end')}"
+        text += f"\n`--policy {policy}` at the client:\n\n{_steps(steps, 'far end')}"
     text += """
 ## Cumulative settings
 
-One request per millisecond. Response times are measured from the due time of a request until its reply is read.
-Each row adds a setting to the row before it.
+One request per millisecond. Response times are measured from the due time of a request until its
+reply is read. Each row adds a setting to the row before it.
 """
     for load, steps in climbs.items():
         text += f"\nLoad: {LOADS[load]}.\n\n{_steps(steps, 'added setting')}"
