@@ -58,6 +58,14 @@ $(VENV)/.learn: $(VENV)/.tools python/locked/requirements-learn.txt
 	$(INSTALL) python/locked/requirements-learn.txt
 	touch $@
 
+# MkDocs with Material; needs no build of narrows.
+$(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
+	$(INSTALL) python/locked/requirements-docs.txt
+	touch $@
+
+docs: $(VENV)/.docs ## The documentation site in target/site; fails where a link or an anchor leads nowhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --config-file tools/mkdocs.yml --site-dir $(TARGET)/site
+
 learn: $(VENV)/.learn ## scikit-learn, for the decision tree
 
 ray: $(VENV)/.ray ## Ray, for sweeps on a cluster and their tests
@@ -102,7 +110,7 @@ test: setup $(VENV)/.learn ## Every exact test, on all cores: Rust, Python, what
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
-test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser) ## Real packets, namespaces, kernels, browsers, one test after another
+test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Real packets, namespaces, kernels, browsers, one test after another
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
 # Core is also built without an operating system, where that target is installed.
@@ -205,4 +213,4 @@ clean: ## Back to a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo ray learn web test test-physical lint lint-web validate reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo docs ray learn web test test-physical lint lint-web validate reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
