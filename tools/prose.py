@@ -1,8 +1,8 @@
 """Checks the project's prose against the rules in `prose.toml`: `python -m tools.prose`.
 
-The program reads the Markdown pages and the help of `narrows` and of `narrows-host`. From Python and
-Rust sources it reads doc comments and string literals of several words. Code blocks, inline code,
-link targets and code that is compiled only for tests are left out.
+The program reads the Markdown pages and the help of `narrows` and of `narrows-host`. From Python
+and Rust sources it reads doc comments and string literals of several words. Code blocks, inline
+code, link targets and code that is compiled only for tests are left out.
 
 `prose-baseline.toml` lists how often each file breaks each rule, and how many sentences of each
 directory are too long. The check fails where a number rises. Files that the baseline does not list
