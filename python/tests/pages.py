@@ -188,7 +188,7 @@ def _runs(folder: Path) -> str:
         )
         rows.append((-ping["p50"], _row(*cells)))
     heads = ("queue", "goodput Mbit/s", "Jain", "ping p50 ms", "ping p95 ms", "queue delay p50 ms", "drops", "marks")
-    return _table(*heads, "sent again") + "".join(row for _, row in sorted(rows))
+    return _table(*heads, "retransmits") + "".join(row for _, row in sorted(rows))
 
 
 def _ladder(what: str) -> str:

@@ -139,10 +139,11 @@ def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
     assert " 775|113" in text
     assert " 9.6|9.6 " in text
     assert " 96|47!" in text
-    assert "!: the other one was published" in text
     assert "in 1 of 2 cells (2 needed): not met." in text
-    assert "starves CUBIC on long fast paths" in text
-    assert "CUBIC gets 96 Mbit/s (published 47), BBR 840 (published 100)" in " ".join(text.split())
+    words = " ".join(text.split())
+    assert "!: disagrees with the publication" in words
+    assert "CUBIC has little goodput on paths with a large bandwidth-delay product" in words
+    assert "CUBIC has 96 Mbit/s (published 47), BBR 840 Mbit/s (published 100)" in words
 
 
 def test_the_cheap_cells_agree(cli: Cli) -> None:
@@ -182,9 +183,9 @@ def test_ctrl_c_stops_all_cores_in_one_line() -> None:
 def test_the_story_is_told_and_written(cli: Cli, tmp_path: Path) -> None:
     done = cli("demo", "--story", "--engine", "sim", "--report", "story.html")
     assert done.returncode == 0, done.stderr
-    for part in ("A bad path is made in the simulator", "Forecast, sealed", "Measured again with bbr", "The price"):
+    for part in ("Path in the simulator", "Sealed forecast", "Measurement with bbr", "Effect on others"):
         assert part in done.stdout
-    assert "narrows: the whole story" in (tmp_path / "story.html").read_text(encoding="utf-8")
+    assert "narrows: measurement, advice, change, measurement" in (tmp_path / "story.html").read_text(encoding="utf-8")
 
 
 def test_the_story_as_json_shows_that_it_helped_and_was_foreseen() -> None:

@@ -340,7 +340,7 @@ def test_a_lesson_teaches_with_its_own_numbers(cli: Cli, tmp_path: Path, topic: 
         return
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(LESSONS[topic].title)
-    assert "How sure is that?" in done.stdout
+    assert "Validation" in done.stdout
     runs = []
     for name, toml in LESSONS[topic].scenarios.items():
         (tmp_path / "one.toml").write_text(f'title = "{name}"\n{toml}', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What `narrows demo` shows: BBR against CUBIC over 128 paths, ours beside the published, and what it teaches."""
+"""Output of `narrows demo`: BBR and CUBIC over 128 paths, compared with published measurements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CCS = ("cubic", "bbr")
 
 
 def demo(*, quick: bool = False, up_to: float | None = None, goodput: bool = False, as_json: bool = False) -> bool:
-    """Runs the experiment and shows it; tells whether its criteria are met."""
+    """Runs the experiment and prints it; returns whether its criteria are met."""
     todo = [
         cell
         for cc in CCS
@@ -61,7 +61,7 @@ def demo(*, quick: bool = False, up_to: float | None = None, goodput: bool = Fal
 
 
 def document(results: Sequence[Result], wall_s: float) -> dict[str, Any]:
-    """The whole as one JSON object."""
+    """The results as one JSON object."""
     return {
         "narrows": __version__,
         "experiment": TITLE,
@@ -84,7 +84,7 @@ def short(mbit: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A gain in whole percent, a loss with its sign, nothing as 0.
+    """A gain in whole percent, with a sign if it is negative.
 
     >>> percent(1.149), percent(-0.3), percent(-0.001)
     ('115', '-30', '0')
@@ -93,11 +93,11 @@ def percent(share: float) -> str:
 
 
 def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None, *, goodput: bool = False) -> None:
-    """Prints the maps, what they teach, and how well they agree."""
+    """Prints the maps, conclusions, and criteria."""
     out = console(stream)
     print_ = out.print
     print_(f"{TITLE}.", style="bold")
-    print_("What BBR gains over CUBIC, in % of its goodput, ours|published.", legend())
+    print_("Gain of BBR over CUBIC, in % of the goodput of CUBIC: narrows|published.", legend())
     every = gains(results)
     for buffer_kib in sorted({g.bbr.cell.buffer_kib for g in every}):
         here = [g for g in every if g.bbr.cell.buffer_kib == buffer_kib]
@@ -109,7 +109,7 @@ def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None,
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
             mine = [r for r in results if (r.cell.cc, r.cell.buffer_kib) == (cc, buffer_kib)]
             print_()
-            print_(f"Goodput of {cc.upper()} in Mbit/s, ours|published, buffer {_buffer(buffer_kib)}", style="bold")
+            print_(f"Goodput of {cc.upper()} in Mbit/s, narrows|published, buffer {_buffer(buffer_kib)}", style="bold")
             print_(_map(mine, _goodput))
     print_()
     for criterion in criteria(results):
@@ -119,16 +119,16 @@ def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None,
 
 
 def legend() -> Text:
-    """What colours and marks mean, in words."""
+    """Legend of colours and marks."""
     from rich.text import Text  # noqa: PLC0415
 
     return Text.assemble(
         ("Green", "green"),
-        ": BBR ahead by a tenth or more. ",
+        ": BBR leads by 10 % or more. ",
         ("Magenta", "magenta"),
-        ": CUBIC. ",
+        ": CUBIC leads. ",
         ("!", "red"),
-        ": the other one was published.",
+        ": disagrees with the publication.",
     )
 
 
@@ -166,23 +166,25 @@ def _map(items: Sequence[Any], told: Callable[[Any], tuple[Cell, str, str]]) -> 
 
 
 def lesson(here: Sequence[Gain]) -> str:
-    """What the map of one buffer teaches, with its numbers."""
+    """Conclusion from the map of one buffer."""
     buffer = _buffer(here[0].bbr.cell.buffer_kib)
     most = max(here, key=lambda g: g.ours)
     cell = most.bbr.cell
     if most.clear and most.ours > 1:
         again = median(r.retransmits / max(1.0, r.goodput_mbit * 60e6 / 8 / 1448) for r in (g.bbr for g in here))
         return (
-            f"A {buffer} buffer starves CUBIC on long fast paths: at {cell.rate_mbit} Mbit/s and {cell.rtt_ms} ms "
-            f"it holds {100 * cell.buffer_bdp:.1f} % of a BDP; CUBIC gets {short(most.cubic.goodput_mbit)} Mbit/s "
-            f"(published {short(most.cubic.cell.goodput_mbit)}), BBR {short(most.bbr.goodput_mbit)} (published "
-            f"{short(cell.goodput_mbit)}). The price: BBR sends {100 * again:.1f} % again in the median cell."
+            f"With a buffer of {buffer}, CUBIC has little goodput on paths with a large bandwidth-delay product. At "
+            f"{cell.rate_mbit} Mbit/s and {cell.rtt_ms} ms, the buffer holds {100 * cell.buffer_bdp:.1f} % of a BDP; "
+            f"CUBIC has {short(most.cubic.goodput_mbit)} Mbit/s (published {short(most.cubic.cell.goodput_mbit)}), "
+            f"BBR {short(most.bbr.goodput_mbit)} Mbit/s (published {short(cell.goodput_mbit)}). The median "
+            f"retransmission rate of BBR is {100 * again:.1f} %."
         )
     slowest = max(here, key=lambda g: _waited_s(g.cubic))
     return (
-        f"A {buffer} buffer leaves little to gain: {percent(min(g.ours for g in here))} to {percent(most.ours)} %. "
-        f"But at {slowest.cubic.cell.rate_mbit} Mbit/s and {slowest.cubic.cell.rtt_ms} ms CUBIC's packets wait "
-        f"{_waited_s(slowest.cubic):.1f} s on average, BBR's {_waited_s(slowest.bbr):.2f} s."
+        f"With a buffer of {buffer}, the gain of BBR is {percent(min(g.ours for g in here))} to "
+        f"{percent(most.ours)} %. At {slowest.cubic.cell.rate_mbit} Mbit/s and {slowest.cubic.cell.rtt_ms} ms, the "
+        f"mean queueing delay is {_waited_s(slowest.cubic):.1f} s with CUBIC and {_waited_s(slowest.bbr):.2f} s with "
+        "BBR."
     )
 
 

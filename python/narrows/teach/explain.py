@@ -1,4 +1,4 @@
-"""`narrows explain`: a short page with pictures that the simulator makes on the spot."""
+"""`narrows explain`: lessons with figures from simulations that are run on the spot."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALSO = ("pacing",)
-"""Pictures that a lesson may show beside those of every run."""
+"""Figures that a lesson may show in addition to those of every run."""
 
 _VERDICTS = 20_000
 
 
 def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], list[Block]]:
-    """Runs what a lesson shows.
+    """Runs the scenarios of a lesson.
 
     Raises:
-        NarrowsError: If this version lacks what the lesson is about.
+        NarrowsError: If this version lacks the queue discipline of the lesson.
     """
     lesson = LESSONS[topic]
     if lesson.needs is not None and lesson.needs not in registry.names("queue"):
-        raise NarrowsError(f"explain {topic}: this version has no queue discipline `{lesson.needs}` to show it with")
+        raise NarrowsError(f"explain {topic}: this version has no queue discipline `{lesson.needs}`")
     runs = []
     for name, toml in lesson.scenarios.items():
         scenario = from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', f"explain {topic}"))
         runs.append(run(scenario, seed=seed, sample_interval=lesson.sample_interval, verdicts=_VERDICTS))
     sure = [f"{name}: {words.how_sure(one.json)[0]}" for name, one in zip(lesson.scenarios, runs, strict=True)]
-    blocks = [*lesson.blocks([one.json for one in runs]), Block("How sure is that?", tuple(sure))]
+    blocks = [*lesson.blocks([one.json for one in runs]), Block("Validation", tuple(sure))]
     return lesson, runs, blocks
 
 
@@ -47,7 +47,7 @@ def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> 
     """Writes a lesson as a page.
 
     Raises:
-        NarrowsError: If this version lacks what the lesson is about.
+        NarrowsError: If this version lacks the queue discipline of the lesson.
         OutputError: If the file cannot be written.
     """
     lesson, runs, blocks = taught(topic, seed=seed)
@@ -89,5 +89,5 @@ def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> No
                 out.print(f"{names[part.run]}:", markup=False)
                 for line in draw(picture, width, part.start, part.end):
                     out.print(line, no_wrap=True, overflow="crop")
-    told = f"The scenarios, to change and run yourself, are on the page: narrows explain {topic} --report {topic}.html"
-    out.print(told, markup=False, soft_wrap=True)
+    hint = f"To write a page that contains the scenarios: narrows explain {topic} --report {topic}.html"
+    out.print(hint, markup=False, soft_wrap=True)

@@ -1,7 +1,7 @@
-"""The ladder: what Linux 3.3 to 4.13 did about the queue in a sender's own host, one release after the other.
+"""The lesson `ladder`: how Linux 3.3 to 4.13 shortened the queue in the sending host.
 
-One host sends through its own interface of 100 Mbit/s: something large without end, and now and then a page.
-On each rung one thing more is as in the release that brought it. The scenarios are scenarios/ladder in the repository.
+A host sends a bulk transfer and web pages through its interface of 100 Mbit/s. Each step enables one
+more change, in the order of the releases. The scenarios are scenarios/ladder in the repository.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rung:
-    """One release.
+    """One change, by release.
 
     Attributes:
-        since: Of Linux.
-        date: Of that release.
-        what: What it brought, in a few words.
-        source: Where that stands: the commit's subject.
-        host: The keys of `[host]` that are otherwise from here on.
-        cc: The congestion control, from here on.
-        beyond: Is it tried on the narrower path, too?
+        since: Release of Linux.
+        date: Date of the release.
+        what: Name of the change.
+        source: Subject of the commit.
+        host: Keys of `[host]` that change with this step.
+        cc: Congestion control from this step on.
+        beyond: True if the step is also run on the path with a bottleneck behind the interface.
     """
 
     since: str
@@ -45,7 +45,7 @@ class Rung:
 
     @property
     def name(self) -> str:
-        """As pictures and tables call it."""
+        """Label in figures and tables."""
         return f"{self.since} {self.what}"
 
 
@@ -80,14 +80,14 @@ RUNGS = (
         {"qdisc": '"fq_codel"'}, beyond=True,
     ),
 )  # fmt: skip
-"""From the bottom."""
+"""The steps, oldest first."""
 
 _PATH = 'rate   = "1Gbit"\nrtt    = "20ms"\nbuffer = "1000p"\n'
 _BEYOND = 'rate   = "20Mbit"\nrtt    = "20ms"\nbuffer = "4bdp"\n'
 
 
 def scenario(rung: int, *, beyond: bool = False) -> str:
-    """A rung as a scenario, without a title; `beyond`: on a path that is narrower farther on."""
+    """Scenario of a step, without a title; `beyond`: with a bottleneck behind the interface."""
     host: dict[str, str] = {}
     cc = ""
     for below in RUNGS[: rung + 1]:
@@ -98,27 +98,27 @@ def scenario(rung: int, *, beyond: bool = False) -> str:
         f'duration = "30s"\nwarmup   = "5s"\n\n[path]\n{_BEYOND if beyond else _PATH}\n'
         '[host]\nlike     = "linux-4.15"\nrmem     = "128KiB…6MiB"\nwmem     = "16KiB…4MiB"\nnic      = "100Mbit"\n'
         f'{own}\n[[flow]]\ncc = "{cc}"\nid = "large"\n\n'
-        "# A browser on the other side: look-up, handshakes, 30 objects on six connections.\n"
+        "# A browser on the other side: DNS query, handshakes, 30 objects on six connections.\n"
         f'[[flow]]\ncc       = "{cc}"\nid       = "page"\nstart    = "6s"\n'
         'workload = { kind = "web", objects = 30, total = "300kB", pages = 10, think = "1s" }\n'
-        '\n[[probe]]\nkind = "ping"\n\n# Type of service "low delay", as ssh asks for.\n'
+        '\n[[probe]]\nkind = "ping"\n\n# Type of service "low delay", as set by ssh.\n'
         '[[probe]]\nkind = "ping"\ndscp = 4\n'
     )
 
 
 def file(rung: int) -> tuple[str, str]:
-    """The name and the text of a rung's file in scenarios/ladder."""
+    """Name and text of the file of a step in scenarios/ladder."""
     it = RUNGS[rung]
     name = f"{rung + 1:02}-{it.what.lower().replace(' ', '-')}.toml"
-    asked = "with Linux 3.2" if rung == 0 else f"since Linux {it.since}: {it.what}"
-    text = f"# How long does a click wait in its own host, {asked}?\n"
+    step = "Linux 3.2" if rung == 0 else f"Linux {it.since}: {it.what}"
+    text = f"# Queueing delay in the sending host, {step}.\n"
     if it.source:
-        text += f"# {it.source}\n"
+        text += f"# Commit: {it.source}\n"
     return name, f'{text}title    = "Linux {it.name}"\n{scenario(rung)}'
 
 
 def scenarios() -> dict[str, str]:
-    """Every run of the ladder: first each rung, then those that are tried farther on."""
+    """Scenarios of all steps; then those with a bottleneck behind the interface."""
     return {rung.name: scenario(i) for i, rung in enumerate(RUNGS)} | {
         f"farther on, {rung.name}": scenario(i, beyond=True) for i, rung in enumerate(RUNGS) if rung.beyond
     }
@@ -126,7 +126,7 @@ def scenarios() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Row:
-    """What a rung comes to: milliseconds, but for shares and counts."""
+    """Results of a step; times in milliseconds."""
 
     ping: float
     ping_p95: float
@@ -139,7 +139,7 @@ class Row:
 
 
 def row(figures: Figures) -> Row:
-    """Of one run."""
+    """Results of one run."""
     large, page = figures["flows"]
     ping, low_delay = (probe["rtt_ms"] for probe in figures["probes"])
     return Row(
@@ -155,7 +155,7 @@ def row(figures: Figures) -> Row:
 
 
 def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Figure:
-    """The rungs from the top: what a ping waits beyond the path's own 20 ms and what a page takes; logarithmic scales.
+    """Queueing delay of the ping (RTT minus 20 ms) and page load time of each step; logarithmic scales.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -170,8 +170,8 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
         figure = New(figsize=(8, 3.2), layout="constrained")
         axes: Any = figure.subplots(1, 2, sharey=True)
         for at, title, values in (
-            (axes[0], "ping in its own host, 95 %: ms beyond the path", [of.ping_p95 - 20 for of in rows]),
-            (axes[1], "a page of 30 objects: ms", [of.page for of in rows]),
+            (axes[0], "queueing delay of the ping, 95 %, in ms", [of.ping_p95 - 20 for of in rows]),
+            (axes[1], "page load time (30 objects), in ms", [of.page for of in rows]),
         ):
             bars = at.barh(names, values, color="#3b6ea5")
             at.bar_label(bars, [number(value, 0 if value >= 100 else 1) for value in values], padding=3)  # noqa: PLR2004
@@ -199,48 +199,48 @@ HEADS = (
     "page",
     "large Mbit/s",
     "large RTT",
-    "sent again",
+    "retransmits",
     "dropped here",
 )
-"""Of a table of rows, in milliseconds where nothing else is said."""
+"""Column heads; times in milliseconds."""
 
 
 def cells(of: Row) -> tuple[str, ...]:
-    """Of a table."""
+    """Cells of a table row."""
     return (
         *(number(x, 0 if x >= 100 else 1) for x in (of.ping, of.ping_p95, of.low_delay_p95)),  # noqa: PLR2004
         number(of.page, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again), str(of.dropped),
     )  # fmt: skip
 
 
-def told(name: str, of: Row) -> str:
-    """A row as a sentence."""
+def sentence(name: str, of: Row) -> str:
+    """Results of a step as a sentence."""
     return (
-        f"{name}: ping {number(of.ping)} ms, 95 % within {number(of.ping_p95)} ms, of low delay within "
-        f"{number(of.low_delay_p95)} ms; a page takes {number(of.page, 0)} ms; the large one gets "
-        f"{number(of.large_mbit)} Mbit/s at a round trip of {number(of.large_rtt)} ms; {of.again} sent again."
+        f"{name}: ping {number(of.ping)} ms (95 %: {number(of.ping_p95)} ms; low delay, 95 %: "
+        f"{number(of.low_delay_p95)} ms); page {number(of.page, 0)} ms; bulk transfer {number(of.large_mbit)} Mbit/s "
+        f"with a mean RTT of {number(of.large_rtt)} ms; {of.again} retransmits."
     )
 
 
 _BAR = 8.0
-"""Milliseconds of waiting beyond the path's own 20 that a sign of a bar stands for."""
+"""Milliseconds of queueing delay per character of a bar."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar(name: str, of: Row) -> str:
-    """How much longer than the path's own round trip 95 % of the pings take at most."""
+    """Queueing delay of the ping (95 %) as a bar."""
     eighths = max(1, round(8 * (of.ping_p95 - 20) / _BAR))
     drawn = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
     return f"{name:<18} {drawn} {number(of.ping_p95)} ms"
 
 
 Step = tuple[str, tuple[str, ...], tuple[tuple[int, str], ...]]
-"""A heading, its text, and pictures: the place of a run, and which."""
+"""Heading, paragraphs, and figures: index of a run, and key of the figure."""
 
 
 def steps(runs: Sequence[Figures]) -> list[Step]:
-    """The lesson."""
+    """Sections of the lesson."""
     rows = [row(run) for run in runs]
     home, beyond = rows[: len(RUNGS)], rows[len(RUNGS) :]
     by = {rung.what: of for rung, of in zip(RUNGS, home, strict=True)}
@@ -250,65 +250,65 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
     far = {rung.what: of for rung, of in zip(tried, beyond, strict=True)}
     return [
         (
-            "The ladder",
+            "Overview",
             (
-                "A host sends through its own interface of 100 Mbit/s, which is the narrow place; the path takes 20 ms."
-                " Something large is sent without end, now and then somebody fetches a page of 30 objects."
-                " 95 % of the pings take no longer than:",
+                "A host sends through its interface of 100 Mbit/s, which is the bottleneck. The base RTT is 20 ms. The "
+                "load is a bulk transfer, and a browser that fetches pages of 30 objects. 95th percentile of the ping:",
                 *(bar(rung.name, of) for rung, of in zip(RUNGS, home, strict=True)),
             ),
             (),
         ),
         (
-            "All of it, in numbers",
-            tuple(told(rung.name, of) for rung, of in zip(RUNGS, home, strict=True)),
+            "All results",
+            tuple(sentence(rung.name, of) for rung, of in zip(RUNGS, home, strict=True)),
             (),
         ),
         (
-            "A ring that nobody sees into",
+            "The ring of the device",
             (
-                "In 3.2 the device takes 256 super-packets of up to 64 KiB before any queue discipline has a say. "
-                f"Everybody waits behind what the large transfer has put there: {number(before.ping_p95)} ms.",
-                "Byte queue limits give the device only what keeps it busy. What waits is as much as before, but it "
-                "waits in the queue discipline, where the next fix can see it; and who asks for low delay passes it: "
-                f"{number(bql.low_delay_p95)} ms.",
+                "In Linux 3.2, the ring of the device holds 256 super-packets of up to 64 KiB, below any queue "
+                "discipline. All packets wait behind those of the bulk transfer: the 95th percentile of the ping is "
+                f"{number(before.ping_p95)} ms.",
+                "Byte queue limits restrict the ring to the data that keeps the device busy. The queue is as long as "
+                "before, but it is in the queue discipline, which can reorder packets. Packets with low-delay type of "
+                f"service are served first: {number(bql.low_delay_p95)} ms.",
             ),
             ((0, "rtt"), (1, "rtt")),
         ),
         (
-            "A queue for each, and a law",
+            "Fair queueing, AQM and small queues",
             (
-                "fq_codel gives each flow a queue of its own and drops where packets wait too long: "
-                f"{number(codel.ping_p95)} ms, and a page in {number(codel.page, 0)} ms instead of "
-                f"{number(before.page, 0)}. Its price are {codel.dropped} drops in the sender's own host, of packets "
-                "that had got nowhere.",
-                "Small queues ask TCP itself not to hand down what would only wait: "
-                f"{small.dropped} drops. 128 KiB of each connection are 10 ms here; at a tenth of the rate they "
-                "would be 100.",
+                "fq_codel gives each flow its own queue and drops packets that wait too long. The 95th percentile of "
+                f"the ping is {number(codel.ping_p95)} ms, and a page takes {number(codel.page, 0)} ms instead of "
+                f"{number(before.page, 0)} ms. The cost is {codel.dropped} packets that are dropped in the sending "
+                "host.",
+                "TCP small queues limit the data that TCP passes to the queue discipline to 128 KiB per connection. "
+                f"The number of drops is {small.dropped}. 128 KiB correspond to 10 ms at 100 Mbit/s, and to 100 ms at "
+                "10 Mbit/s.",
             ),
             ((2, "rtt"), (2, "losses")),
         ),
         (
-            "Smaller bursts",
+            "Autosizing and pacing",
             (
-                "A super-packet of 64 KiB takes 5 ms on this wire, and nothing passes it. Sized by the rate of the "
-                "flow, a millisecond of it, with small queues of that size, it takes one: "
-                f"{number(sizes.ping_p95)} ms instead of {number(small.ping_p95)}.",
-                f"fq paces what TCP hands it ({number(fq.ping_p95)} ms). Until 3.15 the rate came from round trips in "
-                f"ticks of 4 ms; in microseconds it is right: {number(us.ping_p95)} ms.",
+                "A super-packet of 64 KiB occupies this interface for 5 ms. TSO autosizing limits super-packets and "
+                "small queues to one millisecond of the rate of the flow. The 95th percentile of the ping is "
+                f"{number(sizes.ping_p95)} ms instead of {number(small.ping_p95)} ms.",
+                f"fq paces each flow ({number(fq.ping_p95)} ms). Before Linux 3.15, the pacing rate was computed from "
+                f"RTTs in ticks of 4 ms. With RTTs in microseconds, it is {number(us.ping_p95)} ms.",
             ),
             ((4, "rtt"), (6, "rtt")),
         ),
         (
-            "Farther on",
+            "A bottleneck behind the interface",
             (
-                "Then the same host on a path with a narrower place behind it: 20 Mbit/s, and a buffer of four "
-                "bandwidth-delay products that is nobody's to change. No queue of its own matters there:",
-                *(told(rung.name, of) for rung, of in zip(tried, beyond, strict=True)),
-                "Only a sender that does not fill the buffer helps there: with BBR half of the pings take "
-                f"{number(far['BBR'].ping)} ms instead of {number(far['microseconds'].ping)}. In its own host it "
-                f"changes little: {number(bbr.ping_p95)} ms. It has to be paced; before 4.13 that took fq, since then "
-                "TCP does it by itself.",
+                "The same host uses a path with a bottleneck of 20 Mbit/s behind its interface, and a buffer of four "
+                "bandwidth-delay products. The queues of the host do not affect this bottleneck:",
+                *(sentence(rung.name, of) for rung, of in zip(tried, beyond, strict=True)),
+                "Only a congestion control that does not fill the buffer reduces the delay. With BBR, the median of "
+                f"the ping is {number(far['BBR'].ping)} ms instead of {number(far['microseconds'].ping)} ms. If the "
+                f"interface is the bottleneck, BBR has little effect: {number(bbr.ping_p95)} ms (95 %). BBR requires "
+                "pacing: before Linux 4.13 by fq, since then by TCP.",
             ),
             ((len(RUNGS), "queue"), (len(RUNGS) + tried.index(RUNGS[7]), "queue")),
         ),

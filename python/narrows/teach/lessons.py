@@ -1,6 +1,6 @@
-"""What `narrows explain` teaches: scenarios that show a thing, and words beside their pictures.
+"""The lessons of `narrows explain`: scenarios with explanations and figures.
 
-Every number in the words is taken from the run that has just been made; the rest is what the laws' own pages say.
+Every number in a text comes from the run of the lesson. The descriptions follow the pages in docs/reference.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Show:
-    """A picture of one run, and which part of its time.
+    """A figure of one run, limited to a time range.
 
     Attributes:
-        run: Its place among the lesson's scenarios.
-        key: Of `narrows.render.pictures`.
-        start: Seconds.
-        end: Seconds; the end of the run where it is None.
+        run: Index of the scenario in the lesson.
+        key: Key of the figure in `narrows.render.pictures`.
+        start: Start of the range, in seconds.
+        end: End of the range, in seconds; None for the end of the run.
     """
 
     run: int
@@ -34,7 +34,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Block:
-    """A step of a lesson."""
+    """A section of a lesson."""
 
     heading: str
     text: tuple[str, ...]
@@ -46,12 +46,12 @@ class Lesson:
     """One topic.
 
     Attributes:
-        title: What it is called.
-        intro: What it is, before any picture.
-        scenarios: By name, in the order in which blocks count them.
-        blocks: The steps, once there are figures.
-        needs: A queue discipline that must be there.
-        sample_interval: Between two rows of samples.
+        title: Title of the lesson.
+        intro: Introduction, before the first figure.
+        scenarios: Scenarios by name, in the order of `Show.run`.
+        blocks: Sections of the lesson, computed from the results of the runs.
+        needs: Queue discipline that the lesson requires.
+        sample_interval: Interval between two samples.
     """
 
     title: str
@@ -90,46 +90,46 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
     big, small = runs
     return [
         Block(
-            "An empty queue",
+            "Empty queue",
             (
-                "For the first five seconds nobody sends but a ping, 50 small packets a second. There is nothing to "
-                "wait for, and each comes back after the path's own 40 ms.",
+                "During the first five seconds, only a ping uses the path, with 50 small packets per second. The queue "
+                "is empty, and each RTT is the base RTT of 40 ms.",
             ),
             (Show(0, "rtt", 0, 8),),
         ),
         Block(
-            "A queue that fills",
+            "The queue fills",
             (
-                "Then one flow begins. Its sender cannot see the path: it sends more and more until a packet is "
-                "lost. This buffer loses none before a thousand packets wait in it, and a thousand full packets take "
-                "0.6 s to leave at 20 Mbit/s. So they wait there, for as long as the flow goes on.",
+                "Then a CUBIC flow starts. CUBIC increases its window until a packet is lost. This buffer holds 1000 "
+                "packets, so no packet is lost before 1000 packets are queued. They take 0.6 s to leave at 20 Mbit/s. "
+                "The flow keeps the buffer nearly full for as long as it lasts.",
             ),
             (Show(0, "queue"), Show(0, "window")),
         ),
         Block(
-            "Who pays",
+            "Effect on other traffic",
             (
-                f"The flow itself loses nothing by it: {_goodput(big)}. But everybody who shares this path waits "
-                f"behind its packets: half of the pings now take {_ping(big)} or more. A call, a game, a click wait "
-                "as long.",
+                f"The flow itself is not affected; its goodput is {_goodput(big)}. All other packets on this path wait "
+                f"behind its packets. The median RTT of the ping is {_ping(big)}. Calls, games and web pages have the "
+                "same delay.",
             ),
             (Show(0, "rtt"), Show(0, "delay")),
         ),
         Block(
-            "The same flow, a smaller buffer",
+            "A smaller buffer",
             (
-                "With room for one bandwidth-delay product (what the path itself holds: 20 Mbit/s × 40 ms = 100 kB) "
-                f"the same flow gets {_goodput(small)}, and half of the pings take {_ping(small)} or more. The "
-                "standing queue was of no use to anyone.",
+                "The second run has a buffer of one bandwidth-delay product (20 Mbit/s × 40 ms = 100 kB). The goodput "
+                f"of the same flow is {_goodput(small)}, and the median RTT of the ping is {_ping(small)}. The longer "
+                "queue did not increase the goodput.",
             ),
             (Show(1, "queue"), Show(1, "rtt")),
         ),
         Block(
-            "What to do",
+            "Remedies",
             (
-                "Make the buffer smaller, where you may; or put a queue discipline there that tells senders to slow "
-                "down before the buffer is full (`narrows explain codel`). A buffer that is too small costs goodput: "
-                "try it, by changing one line of the scenario below.",
+                "Reduce the buffer, or use a queue discipline with active queue management (RFC 7567). It drops or "
+                "marks packets before the buffer is full (`narrows explain codel`). A buffer that is too small reduces "
+                "the goodput. To see this, change the key `buffer` in the scenario below.",
             ),
         ),
     ]
@@ -139,38 +139,38 @@ def _bbr(runs: Sequence[Figures]) -> list[Block]:
     bbr, cubic = runs
     return [
         Block(
-            "Startup and drain",
+            "Startup and Drain",
             (
-                "BBR, version 1, asks two things of a path: how fast does it deliver, and how short is its round "
-                "trip? At the start it sends 2.89 times as fast as it was last delivered, each round trip, until the "
-                "rate grows no more. By then a queue stands; so it drains: it sends slower than it is delivered "
-                "until no more is in flight than the path itself holds.",
+                "BBR version 1 estimates the bottleneck bandwidth and the base RTT. In Startup, it paces at 2.89 times "
+                "the measured delivery rate until the rate stops growing. By then, a queue has built up. In Drain, it "
+                "paces below the delivery rate until data in flight has fallen to one bandwidth-delay product.",
             ),
             (Show(0, "throughput", 0, 2), Show(0, "pacing", 0, 2), Show(0, "queue", 0, 2)),
         ),
         Block(
-            "Probe, drain, cruise",
+            "Bandwidth probing",
             (
-                "Then it cruises at the rate it has measured. Every eight round trips it probes: for one it sends a "
-                "quarter faster, to see whether there is more; for the next a quarter slower, so that what it has "
-                "queued drains. The teeth of the pacing rate are these two, and the queue answers.",
+                "In ProbeBW, BBR paces at its bandwidth estimate. In each cycle of eight phases, one phase has a "
+                "pacing gain of 1.25, to probe for more bandwidth. The next has a gain of 0.75, to drain the queue of "
+                "the probe. The pacing rate and the queue show these two phases.",
             ),
             (Show(0, "pacing", 4, 7), Show(0, "queue", 4, 7)),
         ),
         Block(
-            "A look at the empty path",
+            "RTT probing",
             (
-                "While its own packets queue, it cannot see how short the path is. If it has seen no shorter round "
-                "trip for ten seconds, it keeps only four packets in flight for 200 ms, and looks.",
+                "While its own packets are queued, BBR cannot measure the base RTT. If the minimum RTT has not "
+                "decreased for ten seconds, BBR enters ProbeRTT: it keeps four packets in flight for 200 ms.",
             ),
             (Show(0, "window", 9, 12), Show(0, "rtt", 9, 12)),
         ),
         Block(
-            "Beside CUBIC",
+            "Comparison with CUBIC",
             (
-                f"Alone on this path (four bandwidth-delay products of buffer), BBR gets {_goodput(bbr)} and packets "
-                f"wait {_wait(bbr)} on average. CUBIC fills the buffer until it loses something: {_goodput(cubic)}, "
-                f"and {_wait(cubic)}. When both share one buffer it is another story: `narrows explain fairness`.",
+                f"The buffer holds four bandwidth-delay products. BBR alone has a goodput of {_goodput(bbr)} and a "
+                f"mean queueing delay of {_wait(bbr)}. CUBIC alone has {_goodput(cubic)} and {_wait(cubic)}, because "
+                "it fills the buffer before it reduces its window. `narrows explain fairness` shows both in one "
+                "buffer.",
             ),
             (Show(0, "queue"), Show(1, "queue")),
         ),
@@ -182,29 +182,30 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
     drops = [figures["queue"]["drops"] for figures in runs]
     return [
         Block(
-            "The curve",
+            "The cubic function",
             (
-                "After a loss CUBIC reduces its window to 0.7 of what it was, and remembers where that was. Then it "
-                "grows by a cubic function of the time since the loss, not of round trips: fast at first, slowly "
-                "around the window at which it lost, where it waits and sees; and if nothing happens there, faster "
-                "and faster to find out what has changed.",
+                "After a loss, CUBIC reduces its window to 0.7 of its size and stores the previous size as W_max. The "
+                "window then follows a cubic function of the time since the loss (RFC 9438, section 4.2). It grows "
+                "quickly at first, slowly near W_max, and more and more quickly beyond W_max.",
             ),
             (Show(0, "window", 10),),
         ),
         Block(
-            "What Reno does",
+            "Comparison with Reno",
             (
-                "Reno halves its window and adds one packet per round trip. On a path that holds many packets that "
-                "takes long, the longer the round trip the longer; CUBIC's time does not depend on it.",
+                "Reno halves its window and adds one packet per round trip (RFC 5681, section 3.1). With a large "
+                "bandwidth-delay product, the recovery takes many round trips, and it takes longer with a longer RTT. "
+                "The recovery time of CUBIC does not depend on the RTT.",
             ),
             (Show(1, "window", 10),),
         ),
         Block(
-            "What it comes to",
+            "Results",
             (
-                "On this path (100 Mbit/s, 80 ms, half a bandwidth-delay product of buffer) CUBIC gets "
-                f"{_goodput(cubic)}, Reno {_goodput(reno)}; the queue dropped {drops[0]} packets of CUBIC's and "
-                f"{drops[1]} of Reno's. Both still take a full buffer to tell them: neither keeps the queue short.",
+                "The path has 100 Mbit/s, 80 ms and a buffer of half a bandwidth-delay product. The goodput is "
+                f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped {drops[0]} packets of "
+                f"CUBIC and {drops[1]} of Reno. Both fill the buffer before they reduce their windows; neither keeps "
+                "the queue short.",
             ),
             (Show(0, "throughput"), Show(1, "throughput"), Show(0, "queue", 10), Show(1, "queue", 10)),
         ),
@@ -215,46 +216,46 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
     fifo, codel, many = runs
     return [
         Block(
-            "A plain queue",
+            "Drop-tail queue",
             (
-                "A first-in-first-out queue of a thousand packets says nothing until it is full: on average packets "
-                f"wait {_wait(fifo)}.",
+                "A FIFO of 1000 packets drops no packet until it is full. The mean queueing delay of one CUBIC flow is "
+                f"{_wait(fifo)}.",
             ),
             (Show(0, "queue"),),
         ),
         Block(
-            "CoDel looks at the waiting, not at the length",
+            "Sojourn time",
             (
-                "CoDel stamps each packet when it comes, and sees how long it has waited when it leaves. A queue "
-                "that empties within an interval (100 ms) is a good one: it takes up bursts. If every packet of an "
-                "interval waited longer than the target (5 ms), the queue stands, and CoDel drops one packet (or "
-                "marks it, where both ends agree on that), to tell its sender.",
-                "One flow needs no more than that. The queue of its start is gone after the first drops; afterwards "
-                "the window grows, the queue with it, and each tooth ends with one packet.",
+                "CoDel measures the sojourn time of each packet: the time between its arrival and its departure. A "
+                "queue that empties within an interval (100 ms) absorbs a burst and is left alone. If the sojourn time "
+                "stays above the target (5 ms) for a whole interval, CoDel drops one packet, or marks it if ECN is in "
+                "use (RFC 8289, section 3).",
+                "For one flow, single drops suffice. The queue of slow start disappears after the first drops. Then "
+                "the window and the queue grow, and one drop ends each cycle.",
             ),
             (Show(1, "queue", 0, 8), Show(1, "losses", 0, 8)),
         ),
         Block(
-            "The control law",
+            "Control law",
             (
-                f"{len(many['flows'])} flows that start together are not told by one drop: it reaches one of them. The "
-                "next comes sooner, after the interval divided by the square root of how many there have been, so the "
-                "curve of the drops gets steeper for as long as packets wait longer than the target; when they do "
-                "not, CoDel stops, and its curve is flat. For senders whose rate goes with one over the square root "
-                "of their losses, that takes the rate down in a straight line.",
+                f"If {len(many['flows'])} flows start together, one drop reaches only one of them. CoDel therefore "
+                "reduces the time between drops: it is the interval divided by the square root of the number of drops. "
+                "The curve of the drops becomes steeper while the sojourn time exceeds the target, and is flat "
+                "otherwise. The throughput of TCP is inversely proportional to the square root of its loss rate. The "
+                "control law therefore reduces the throughput linearly.",
             ),
             (Show(2, "losses", 0, 4), Show(2, "queue", 0, 4)),
         ),
         Block(
-            "What it comes to",
+            "Results",
             (
-                f"The one flow gets {_goodput(codel)} instead of {_goodput(fifo)}, and half of the pings take "
-                f"{_ping(codel)} or more instead of {_ping(fifo)}; the queue dropped {codel['queue']['drops']} packets "
-                f"instead of {fifo['queue']['drops']}. What it gives away is the time that the link is idle: behind "
-                "each drop a single CUBIC flow sends less than the path holds, and there is no standing queue to "
-                "live on meanwhile.",
-                f"The {len(many['flows'])} flows together get {_goodputs(many)}, and half of the pings beside them "
-                f"take {_ping(many)} or more.",
+                f"One flow: the goodput is {_goodput(codel)} with CoDel and {_goodput(fifo)} with the FIFO. The median "
+                f"RTT of the ping is {_ping(codel)} instead of {_ping(fifo)}. The queue dropped "
+                f"{codel['queue']['drops']} packets instead of {fifo['queue']['drops']}. The difference in goodput is "
+                "idle time of the link: after each drop, a single CUBIC flow sends less than the path holds, and no "
+                "queue fills the gap.",
+                f"{len(many['flows'])} flows: the total goodput is {_goodputs(many)}, and the median RTT of the ping "
+                f"is {_ping(many)}.",
             ),
             (Show(0, "rtt"), Show(1, "rtt"), Show(2, "rtt")),
         ),
@@ -277,46 +278,47 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
         listed([b for b, (bbr, cubic) in zip(_BUFFERS, map(shares, runs), strict=True) if (bbr > cubic) == wins])
         for wins in (True, False)
     ]
-    turns = (
-        f"BBR has more than half with buffers of {by[0]} BDP, CUBIC with {by[1]}."
+    larger = (
+        f"BBR has the larger share with buffers of {by[0]} BDP, CUBIC with {by[1]} BDP."
         if all(by)
-        else f"{'BBR' if by[0] else 'CUBIC'} has more than half with every one of these buffers."
+        else f"{'BBR' if by[0] else 'CUBIC'} has the larger share with each of these buffers."
     )
     return [
         Block(
-            "Two that take turns to win",
+            "Shares by buffer size",
             (
-                "One BBR flow and one CUBIC flow share a bottleneck; only the buffer differs. One BDP is what the path "
-                "itself holds.",
+                "One BBR flow and one CUBIC flow share a bottleneck. The runs differ only in the buffer. BDP is the "
+                "bandwidth-delay product of the path.",
                 *rows,
-                turns,
+                larger,
             ),
         ),
         Block(
-            "A shallow buffer",
+            "Shallow buffer",
             (
-                "CUBIC takes each loss for congestion and gives way. BBR, version 1, asks for rates and round trips "
-                "and does not slow down for losses as such: it keeps the short buffer full of its probes, and CUBIC "
-                "never gets to grow.",
+                "CUBIC interprets each loss as congestion and reduces its window. BBR version 1 does not reduce its "
+                "rate because of losses. Its probes keep the short buffer full, so CUBIC loses packets before its "
+                "window can grow.",
             ),
             (Show(0, "throughput"), Show(0, "window")),
         ),
         Block(
-            "A deep buffer",
+            "Deep buffer",
             (
-                "Here CUBIC has room to grow: it fills the buffer. BBR lets at most two bandwidth-delay products be "
-                "in flight, by the shortest round trip that it sees; what waits beyond that is CUBIC's, and who has "
-                "more packets in the queue gets more of the link.",
+                "In a deep buffer, the window of CUBIC can grow until the buffer is full. BBR limits its data in "
+                "flight to two bandwidth-delay products of its minimum RTT. CUBIC occupies the rest of the buffer. The "
+                "share of a flow in the queue determines its share of the link.",
             ),
             (Show(3, "throughput"), Show(3, "window")),
         ),
         Block(
-            "How to read it",
+            "Jain's fairness index",
             (
-                "Fairness is no property of a flow: it depends on the buffer, on who else is there, on round trips. "
-                f"Jain's index is {number(runs[0]['fairness']['jain'], 2)} with the first of these buffers and "
-                f"{number(runs[-1]['fairness']['jain'], 2)} with the last; 1 is an equal share, and for two flows 0.5 "
-                "is one that has everything.",
+                "Fairness is not a property of one congestion control. It depends on the buffer, on the RTTs, and on "
+                "the competing flows. Jain's fairness index is "
+                f"{number(runs[0]['fairness']['jain'], 2)} with the first of these buffers and "
+                f"{number(runs[-1]['fairness']['jain'], 2)} with the last. An index of 1 means equal shares. With two "
+                "flows, 0.5 means that one flow has the whole link.",
             ),
         ),
     ]
@@ -328,41 +330,41 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
     def cost(figures: Figures) -> str:
         flow = figures["flows"][0]
         again = percent(flow["retransmit_rate"])
-        return f"{_goodput(figures)}, {again} sent again, {_wait(figures)} of waiting on average"
+        return f"{_goodput(figures)}, {again} retransmitted, a mean queueing delay of {_wait(figures)}"
 
     return [
         Block(
-            "Two ways to keep a rate",
+            "Shaper and policer",
             (
-                "A shaper lets packets wait until they may go. A policer has no queue: it counts tokens, which come "
-                "at the rate that is allowed, up to a burst; who finds none is dropped. Here a burst of 62.5 kB "
-                "passes, 50 ms of the rate, onto a link of 100 Mbit/s.",
+                "Both limit a rate with a token bucket, which fills at that rate up to the burst size. A shaper queues "
+                "a packet until there are tokens. A policer has no queue and drops a packet without tokens. Here, the "
+                "policer has a burst of 62.5 kB (50 ms of its rate) and a link of 100 Mbit/s.",
             ),
             (Show(0, "queue"), Show(1, "queue")),
         ),
         Block(
-            "CUBIC behind a shaper and behind a policer",
+            "CUBIC",
             (
-                f"Behind the shaper: {cost(shaped)}. Behind the policer: {cost(cubic)}. Nothing slows the sender down "
-                "before the loss, as waiting would; after a pause the bucket is full, a burst passes at the speed of "
-                "the link, and then packets go missing all at once.",
+                f"Behind the shaper: {cost(shaped)}. Behind the policer: {cost(cubic)}. With a policer, no queueing "
+                "delay precedes the loss. After a pause, the bucket is full. A burst then passes at the rate of the "
+                "link, and the packets after it are lost together.",
             ),
             (Show(0, "throughput"), Show(1, "throughput"), Show(1, "losses")),
         ),
         Block(
-            "BBR behind a policer",
+            "BBR",
             (
-                "BBR measures how fast it is delivered, and a burst that passes looks like a faster path. It has a "
-                "part of its own for this (`policer_detection`): where losses go on while the rate stays the same, "
-                f"it takes that rate for the allowed one. Here: {cost(bbr)}.",
+                "BBR measures its delivery rate. A burst that passes the policer appears as a faster path. BBR "
+                "version 1 therefore detects policers (`policer_detection`): if losses continue at a constant delivery "
+                f"rate, it uses this rate as its bandwidth. Behind the policer: {cost(bbr)}.",
             ),
             (Show(2, "throughput"), Show(2, "losses")),
         ),
         Block(
-            "How to tell",
+            "Detection of a policer",
             (
-                "Losses without waiting. If goodput stays below the rate, packets are lost and the round trip does "
-                "not grow, no buffer is full on the way: something polices.",
+                "A policer causes losses without queueing delay. If goodput is below the link rate, packets are lost, "
+                "and the RTT does not increase, no buffer on the path is full. A policer is then the likely cause.",
             ),
             (Show(0, "rtt"), Show(1, "rtt")),
         ),
@@ -382,69 +384,70 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
     alone, before, fq_mac, airtime = runs
     alone_each, slow = alone["flows"][0]["goodput_mbit"], before["stations"][2]
 
-    def told(figures: Figures) -> str:
+    def goodputs(figures: Figures) -> str:
         fast = listed([f"{number(flow['goodput_mbit'], 1)}" for flow in figures["flows"][:2]])
-        return f"the near stations get {fast} Mbit/s, the far one {_goodput(figures, 2)}"
+        return f"the near stations have {fast} Mbit/s, the far station {_goodput(figures, 2)}"
 
     return [
         Block(
-            "Two near stations by themselves",
+            "Two near stations",
             (
-                f"They share what the medium gives: {_goodputs(alone)} together. Nobody gets the 144 Mbit/s of "
-                "their symbols: before each transmission everybody waits some slots, then comes a preamble, and "
-                "afterwards an answer. So that this is not paid for each packet, many go at once: here "
-                f"{_at_once(alone, 0)} on average.",
+                f"Two near stations share the channel: {_goodputs(alone)} in total. This is less than the PHY rate of "
+                "144 Mbit/s. Each transmission is preceded by a backoff and a preamble, and followed by an "
+                "acknowledgement. Aggregation spreads this overhead over many packets, here "
+                f"{_at_once(alone, 0)} per transmission on average.",
             ),
             (Show(0, "throughput"),),
         ),
         Block(
-            "One slow station",
+            "A slow station joins",
             (
-                "Then a third one joins, far away: its symbols carry 7 Mbit/s, a twentieth. A full packet to it "
-                f"takes 1.7 ms of air. Now {told(before)}: a near station has {number(alone_each, 1)} Mbit/s no "
-                "longer.",
-                "The reason is whose turn it is. The access point has one queue for all, and serves stations in "
-                "turn, one transmission each. A turn of the far station lasts as long as four milliseconds allow, "
-                f"and holds {_at_once(before, 2)}. It is on the air {_air(before, 2)} of the time, each near one "
-                f"{_air(before, 0)}.",
+                "A third station is far away. Its PHY rate is 7 Mbit/s, a twentieth of 144 Mbit/s. A full packet to it "
+                f"takes 1.7 ms of airtime. Now {goodputs(before)}. Before, each near station had "
+                f"{number(alone_each, 1)} Mbit/s.",
+                "The access point has one queue for all stations and serves them in turn, with one transmission each. "
+                "A transmission to the far station lasts up to four milliseconds and contains "
+                f"{_at_once(before, 2)}. The far station uses {_air(before, 2)} of the airtime, each near station "
+                f"{_air(before, 0)}. This is the performance anomaly of 802.11 (Heusse et al. 2003).",
             ),
             (Show(1, "throughput"),),
         ),
         Block(
-            "Where the packets wait",
+            "Queueing delay",
             (
-                "A pfifo_fast of a thousand packets stands above a driver that takes 123 more, and most of those "
-                f"are for the far station: half of its packets wait {number(slow['delay_ms']['driver']['p50'], 0)} "
-                "ms in the driver alone. Everybody waits in the same queue, so a ping to a near station takes "
-                f"{_ping(before)}.",
+                "The access point has a pfifo_fast of 1000 packets above a driver with 123 more. Most of the packets "
+                "in the driver are for the far station: their median delay in the driver alone is "
+                f"{number(slow['delay_ms']['driver']['p50'], 0)} ms. All stations share this queue. The median RTT of "
+                f"a ping to a near station is {_ping(before)}.",
             ),
             (Show(1, "queue"), Show(1, "rtt")),
         ),
         Block(
-            "A queue for each station, inside mac80211",
+            "FQ-CoDel in mac80211",
             (
-                "Since Linux 4.8 there is no qdisc over Wi-Fi. Each station has its own queue, with FQ-CoDel in it, "
-                "and the hardware holds two transmissions at most; the next is filled when it is its turn, with "
-                f"whatever waits then. The ping takes {_ping(fq_mac)}. But turns are still turns: {told(fq_mac)}, "
-                f"and the far one is on the air {_air(fq_mac, 2)} of the time.",
+                "Since Linux 4.8, there is no qdisc above Wi-Fi. mac80211 has queues with FQ-CoDel for each station. "
+                "The hardware holds two transmissions at most, and each is filled when it is created. The median RTT "
+                f"of the ping falls to {_ping(fq_mac)}. Stations are still served in turn: {goodputs(fq_mac)}, and the "
+                f"far station uses {_air(fq_mac, 2)} of the airtime.",
             ),
             (Show(2, "queue"), Show(2, "rtt"), Show(2, "throughput")),
         ),
         Block(
-            "Turns of time",
+            "Airtime fairness",
             (
-                "Since Linux 4.11 an access point (first with ath9k) counts the time that each station is on the "
-                "air, received packets included. Who has used up its time waits until the others have used theirs. "
-                f"Now the shares are {_air(airtime, 0)}, {_air(airtime, 1)} and {_air(airtime, 2)}, and "
-                f"{told(airtime)}: {_goodputs(airtime)} in all, instead of {_goodputs(before)}.",
+                "Since Linux 4.11 (first with ath9k), the access point measures the airtime of each station, received "
+                "packets included. A station that has used its share waits for the others. Now the stations use "
+                f"{_air(airtime, 0)}, {_air(airtime, 1)} and {_air(airtime, 2)} of the airtime, and "
+                f"{goodputs(airtime)}. The total goodput is {_goodputs(airtime)} instead of {_goodputs(before)} "
+                "(Høiland-Jørgensen et al. 2017).",
             ),
             (Show(3, "throughput"), Show(3, "rtt")),
         ),
         Block(
-            "What it does not do",
+            "Limits",
             (
-                "Nobody becomes faster than the air allows, and a far station does not get what a near one gets: it "
-                "gets as much time. What is sent up contends with what is sent down and collides now and then: here "
+                "Airtime fairness gives the far station equal airtime, not equal goodput. Upstream transmissions "
+                "contend with downstream transmissions and collide: here "
                 f"{percent(airtime['stations'][0]['collision_share'])} of the transmissions to and from a near "
                 "station.",
             ),
@@ -473,10 +476,10 @@ _POLICED = 'policer = { rate = "10Mbit", burst = "62.5kB" }\n'
 
 LESSONS: dict[str, Lesson] = {
     "bufferbloat": Lesson(
-        "Bufferbloat: a queue that fills",
+        "Bufferbloat: excessive queueing delay in large buffers",
         (
-            "A buffer takes up bursts. One that is larger than needed does more: it fills, and everybody who shares "
-            "the path waits behind it.",
+            "A buffer absorbs bursts. A buffer that is larger than needed also stores a permanent queue, which delays "
+            "all traffic on the path.",
         ),
         {
             "a thousand packets": _scenario('cc    = "cubic"\nstart = "5s"', buffer="1000p"),
@@ -485,19 +488,22 @@ LESSONS: dict[str, Lesson] = {
         _bufferbloat,
     ),
     "bbr": Lesson(
-        "BBR: startup, probe, drain and cruise",
-        ("Most congestion controls send more until a packet is lost. BBR measures the path, and sends what it holds.",),
+        "BBR: Startup, Drain, ProbeBW and ProbeRTT",
+        (
+            "Most congestion controls increase their window until a packet is lost. BBR measures bandwidth and RTT of "
+            "the path, and limits its rate and its data in flight accordingly.",
+        ),
         {
             "BBR": _scenario('cc = "bbr"', rate="50Mbit", buffer="4bdp", duration="14s"),
             "CUBIC": _scenario('cc = "cubic"', rate="50Mbit", buffer="4bdp", duration="14s"),
         },
         _bbr,
-        # The teeth of BBR are a round trip long: they need more rows than a picture of the whole has.
+        # A phase of ProbeBW lasts one round trip, which needs more samples than a figure of the whole run.
         sample_interval="10ms",
     ),
     "cubic": Lesson(
-        "CUBIC: a curve of time",
-        ("CUBIC is Linux's default. It grows by the clock: quickly, carefully, quickly again.",),
+        "CUBIC: window growth as a function of time",
+        ("CUBIC is the default congestion control of Linux. Its window grows as a cubic function of time.",),
         {
             "CUBIC": _scenario('cc = "cubic"', rate="100Mbit", rtt="80ms", buffer="0.5bdp", duration="60s"),
             "Reno": _scenario('cc = "reno"', rate="100Mbit", rtt="80ms", buffer="0.5bdp", duration="60s"),
@@ -505,8 +511,8 @@ LESSONS: dict[str, Lesson] = {
         _cubic,
     ),
     "codel": Lesson(
-        "CoDel: how long is too long",
-        ("A queue discipline that lets bursts pass and speaks up against a queue that stands.",),
+        "CoDel: control of the queueing delay",
+        ("CoDel is a queue discipline that accepts bursts and drops packets only if a queue persists.",),
         {
             "fifo": _scenario('cc = "cubic"', buffer="1000p"),
             "CoDel": _scenario('cc = "cubic"', buffer="1000p", more='queue  = "codel"\n'),
@@ -516,8 +522,8 @@ LESSONS: dict[str, Lesson] = {
         needs="codel",
     ),
     "fairness": Lesson(
-        "Fairness: who wins at which buffer",
-        ("The same two flows, the same path: the buffer decides who gets how much.",),
+        "Fairness: shares of BBR and CUBIC by buffer size",
+        ("A BBR flow and a CUBIC flow share a bottleneck. The buffer size determines their shares.",),
         {
             f"{buffer} BDP": _scenario(
                 'cc = "bbr"', 'cc = "cubic"', rate="40Mbit", buffer=f"{buffer}bdp", duration="60s"
@@ -527,8 +533,8 @@ LESSONS: dict[str, Lesson] = {
         _fairness,
     ),
     "policer": Lesson(
-        "A policer: a rate without a queue",
-        ("What is sold as 10 Mbit/s may be kept by letting packets wait, or by dropping them. Senders feel it.",),
+        "Policers: rate limits without a queue",
+        ("A shaper enforces a rate limit by queueing packets, a policer by dropping them.",),
         {
             "CUBIC, shaper": _scenario('cc = "cubic"', rate="10Mbit"),
             "CUBIC, policer": _scenario('cc = "cubic"', rate="100Mbit", more=_POLICED),
@@ -537,10 +543,10 @@ LESSONS: dict[str, Lesson] = {
         _policer,
     ),
     "wifi": Lesson(
-        "Wi-Fi: why one slow station slowed everybody, and what changed",
+        "Wi-Fi: the performance anomaly and airtime fairness",
         (
-            "On Wi-Fi only one may speak at a time. What everybody shares is not bits but time, and a slow station "
-            "needs more of it for the same packet.",
+            "Only one station of a Wi-Fi network can transmit at a time. The stations share airtime, and a slow "
+            "station needs more airtime for the same packet.",
         ),
         {
             "two near stations": _air_scenario("before", far=False),
@@ -551,14 +557,14 @@ LESSONS: dict[str, Lesson] = {
         _wifi,
     ),
     "ladder": Lesson(
-        "The ladder: from Linux 3.2 to 4.13",
+        "The queue in the sending host: Linux 3.2 to 4.13",
         (
-            "Where a host's own interface is the narrow place, the queue is in the host. Release by release it became "
-            "shorter.",
+            "If the interface of a host is the bottleneck, the queue is in the host. Several releases of Linux "
+            "shortened it.",
         ),
         ladder.scenarios(),
         _ladder,
         needs="fq",
     ),
 }  # fmt: skip
-"""Every lesson by its name on the command line."""
+"""Lessons by their name on the command line."""

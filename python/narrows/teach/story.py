@@ -1,7 +1,7 @@
-"""The whole story in two minutes: a bad path is made, measured, advised on, changed, and measured again.
+"""`narrows demo --story`: a path with bufferbloat is created, measured, improved, and measured again.
 
-Live where this machine can (two namespaces, an emulated path between them, this kernel's TCP), else simulated. What is
-changed is the congestion control of the flow that is measured; nothing of the host is.
+It runs live if this machine supports it (two namespaces, an emulated path, the TCP of this kernel), and simulated
+otherwise. It changes the congestion control of the measured flow, and no setting of the host.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 KEYS: Mapping[str, Any] = {"rate": "10Mbit", "buffer": "400kB"}
 RTT = "40ms"
-SAID = "10 Mbit/s, 40 ms, and a buffer eight times too large"
-"""The bad path: bloated, as many uplinks are. Who sends there wants his calls to go on."""
+SAID = "10 Mbit/s, 40 ms, buffer of eight bandwidth-delay products"
+"""The path: an uplink with bufferbloat, which also carries calls."""
 
 STREAMS, LOAD_S, ALONE_S, IDLE_S = 16, 8, 10, 2
-"""So many flows show what the path holds; one shows what a user gets."""
+"""Many flows to measure the path, one flow to measure what a user gets; durations in seconds."""
 
 LIVE_S = 60
-"""A live measurement that takes longer is given up."""
+"""Time limit of a live measurement, in seconds."""
 
 Json = dict[str, Any]
 Tell = Callable[[str], object]
@@ -54,16 +54,16 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """What happened.
+    """Results of the story.
 
     Attributes:
-        live: Over real packets, or simulated; why not, where it could have been.
-        why: Why it was simulated.
-        before: One flow as it was.
-        after: The same with the advice.
-        advice: What was advised on the measurement of many flows.
-        judged: The forecast's figures and what they became.
-        seconds: How long it all took.
+        live: True if it used real packets.
+        why: Reason for the simulation, if it was simulated.
+        before: Measurement of one flow before the change.
+        after: Measurement of one flow after the change.
+        advice: Advice, based on the measurement of many flows.
+        judged: Figures of the forecast and their outcome.
+        seconds: Duration in seconds.
     """
 
     live: bool
@@ -89,14 +89,14 @@ class Story:
 
 
 def story(tell: Tell, *, live: bool | None = None) -> Story:
-    """Plays it.
+    """Runs the story.
 
     Args:
-        tell: Told each step as it begins.
-        live: Over real packets, or not; without it, where the machine can.
+        tell: Receives a sentence as each step begins.
+        live: True for real packets, False for a simulation, None for real packets if possible.
 
     Raises:
-        EngineError: If it must be live and cannot.
+        EngineError: If `live` is True and this machine does not support it.
     """
     begin = time.monotonic()
     why = ""
@@ -107,7 +107,7 @@ def story(tell: Tell, *, live: bool | None = None) -> Story:
             if live:
                 raise EngineError(f"not live: {error}") from error
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            tell(f"Not over real packets here ({why}); simulated instead.")
+            tell(f"Real packets are not possible here ({why}). The path is simulated.")
     return _played(tell, _simulated, begin, live=False, why=why)
 
 
@@ -116,32 +116,32 @@ _Measure = Callable[[str, int, int], "Measurement"]
 
 
 def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> Story:
-    where = "between two namespaces, over real packets" if live else "in the simulator"
-    tell(f"A bad path is made {where}: {SAID}.")
+    where = "between two namespaces, with real packets" if live else "in the simulator"
+    tell(f"Path {where}: {SAID}.")
     before = by("cubic", 1, ALONE_S)
-    tell(f"One flow of CUBIC: {_short(before)}.")
+    tell(f"Measurement with one CUBIC flow: {_short(before)}.")
     many = by("cubic", STREAMS, LOAD_S)
     found = path_model.infer(many, lone=before)
     place = library.measured(found.json(), role="sender", source="measured", lone=True)
     tell(
-        f"{STREAMS} flows show what it is: {place.rate_mbit:.1f} Mbit/s, {place.rtt_ms:.0f} ms, a buffer of "
-        f"{place.buffer_bdp or 0:.1f} BDP (measured, not told)."
+        f"Path model, inferred from a measurement with {STREAMS} flows: {place.rate_mbit:.1f} Mbit/s, "
+        f"{place.rtt_ms:.0f} ms, a buffer of {place.buffer_bdp or 0:.1f} BDP."
     )
     has = library.Kernel(ccs=("cubic", "bbr", "reno"), says="what most kernels have")
     asked = library.Asked(place=place, cares=("bulk", "calls"), now="cubic")
     search = library.search(asked, library.candidates(asked, has))
     advice = library.advise(search, has, thorough=False)
     cc = advice.choice.cc or "cubic"
-    tell(f"Advised, on {len(search.trials)} simulations: {cc if not advice.leave else 'leave it as it is'}.")
+    tell(f"Advice from {len(search.trials)} simulations: {'no change' if advice.leave else f'use {cc}'}.")
     with _own_record():
         name = forecasts.seal(advice, before)
         figures = next(line for line in forecasts.read() if line["hash"] == name)["figures"]
         waits = next((f for f in figures if f["name"] == "loaded_p95_ms"), None)
         if waits is not None:
-            tell(f"Forecast, sealed: {waits['low']:.0f} to {waits['high']:.0f} ms under load (p95).")
+            tell(f"Sealed forecast: RTT under load (p95) of {waits['low']:.0f} to {waits['high']:.0f} ms.")
         after = by(cc, 1, ALONE_S)
         judged = [one.json() for one in forecasts.score(after, forecast=name)]
-    tell(f"Measured again with {cc}: {_short(after)}.")
+    tell(f"Measurement with {cc}: {_short(after)}.")
     return Story(live=live, why=why, before=before, after=after, advice=advice, judged=judged,
                  seconds=time.monotonic() - begin)  # fmt: skip
 
@@ -149,13 +149,13 @@ def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> 
 def _short(seen: Measurement) -> str:
     figures = forecasts.seen(seen, "up")
     return (
-        f"{figures.get('rate_mbit', 0.0):.1f} Mbit/s, and a ping takes {figures.get('loaded_p95_ms', 0.0):.0f} ms (p95)"
+        f"{figures.get('rate_mbit', 0.0):.1f} Mbit/s, RTT under load {figures.get('loaded_p95_ms', 0.0):.0f} ms (p95)"
     )
 
 
 @contextmanager
 def _own_record() -> Iterator[None]:
-    """A record of its own: a demonstration counts for nobody's hit rate."""
+    """Uses a temporary record, so that the demonstration does not count in the hit rate."""
     told = os.environ.get("NARROWS_HISTORY")
     with tempfile.TemporaryDirectory() as there:
         os.environ["NARROWS_HISTORY"] = str(FilePath(there) / "history.duckdb")
@@ -169,20 +169,20 @@ def _own_record() -> Iterator[None]:
 
 
 def _path() -> Path:
-    """The bad path: its upload is the bottleneck."""
+    """The path; its upload is the bottleneck."""
     return Path(rtt=RTT, rate="100Mbit", reverse=Hop(**KEYS))
 
 
 def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
     plan = Plan(cc=cc, streams=flows, idle_s=float(IDLE_S), load_s=float(seconds), pause_s=1.0, ways=("up",))
-    # Another minute, other losses.
+    # A different seed for each measurement.
     return measure(_path(), plan, seed=1 if cc == "cubic" else 2)
 
 
 def _live(cc: str, flows: int, seconds: int) -> Measurement:
-    """Measures over an emulated path; the emulator's own doubts are a reason to simulate instead."""
+    """Measures over an emulated path; fails if the self-check of the emulator does."""
     if not sys.platform.startswith("linux"):
-        raise EngineError("namespaces need Linux")
+        raise EngineError("namespaces require Linux")
     with tempfile.TemporaryDirectory() as there:
         scenario, seen, made = (FilePath(there) / name for name in ("path.toml", "seen.json", "m.json"))
         scenario.write_text(Scenario(_path(), flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8")
@@ -209,25 +209,27 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
 
 
 def sentences(told: Story) -> list[str]:
-    """The end of it: what changed, and whether that was foreseen."""
+    """Summary: changes, and the outcome of the forecast."""
     before, after = forecasts.seen(told.before, "up"), forecasts.seen(told.after, "up")
     out = []
     if before.get("rate_mbit") and "rate_mbit" in after:
-        out.append(f"Goodput: {before['rate_mbit']:.1f} Mbit/s before, {after['rate_mbit']:.1f} after.")
+        out.append(f"Goodput: {before['rate_mbit']:.1f} Mbit/s before, {after['rate_mbit']:.1f} Mbit/s after.")
     if "loaded_p95_ms" in before and "loaded_p95_ms" in after:
         out.append(
-            f"Latency under load, p95: {before['loaded_p95_ms']:.0f} ms before, {after['loaded_p95_ms']:.0f} after."
+            f"RTT under load (p95): {before['loaded_p95_ms']:.0f} ms before, {after['loaded_p95_ms']:.0f} ms after."
         )
     hits = sum(one["hit"] for one in told.judged)
-    out.append(f"The sealed forecast held for {hits} of {len(told.judged)} figures.")
+    out.append(f"The sealed forecast was correct for {hits} of {len(told.judged)} figures.")
     price = told.advice.price
     if price.kept_pct is not None and not told.advice.leave:
-        out.append(f"The price: a CUBIC flow beside it keeps {price.kept_pct:.0f} % of what it has beside its like.")
+        out.append(
+            f"Effect on others: a competing CUBIC flow keeps {price.kept_pct:.0f} % of its goodput beside CUBIC."
+        )
     return out
 
 
 def write(told: Story, file: str) -> None:
-    """Writes it as one page: both measurements side by side, the story above.
+    """Writes one page with a summary and both measurements.
 
     Raises:
         OutputError: If it cannot be written.
@@ -235,11 +237,11 @@ def write(told: Story, file: str) -> None:
     names = ["before, cubic", f"after, {told.advice.choice.cc or 'cubic'}"]
     made = telling.document([told.before, told.after], names, [None, None])
     first = " ".join([f"The path: {SAID}.", headline(told.advice), *sentences(told)])
-    write_page(made | {"title": "narrows: the whole story", "first": first}, file)
+    write_page(made | {"title": "narrows: measurement, advice, change, measurement", "first": first}, file)
 
 
 def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
-    """Plays it in the terminal: each step as it begins, the end of it in bold."""
+    """Runs the story in the terminal: a line for each step, and a summary in bold."""
     out = console()
 
     def tell(sentence: str) -> None:
@@ -257,5 +259,5 @@ def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
         out.print()
         for sentence in sentences(told):
             out.print(sentence, markup=False, soft_wrap=True, style="bold")
-        kind = "over real packets" if told.live else "simulated"
-        out.print(f"All of it in {told.seconds:.0f} s, {kind}." + (f" The page: {page}" if page else ""), markup=False)
+        kind = "with real packets" if told.live else "simulated"
+        out.print(f"Duration: {told.seconds:.0f} s, {kind}." + (f" Page: {page}" if page else ""), markup=False)
