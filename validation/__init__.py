@@ -17,7 +17,7 @@
 | `advise_linux`, `advise_live` | what congestion controls do on Linux, to judge advice by |
 | `published_linux`, `published_jitter` | published paths on Linux 6.12 itself; with round trips that vary |
 | `cliff_parts` | what makes the cliff fall early |
-| `digest` | none of these: whether a change of the code left every figure of every shipped scenario and 100 generated ones unchanged |
+| `digest` | apart from these: digests of every shipped scenario and 100 generated ones, to detect changes |
 | `asked` | what their commands share |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
