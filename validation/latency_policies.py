@@ -1,4 +1,4 @@
-"""What a host's settings do to one answer: policies with and without other work, and answers from inside the kernel.
+"""Effect of scheduling policies and of the XDP responder on the response time of one host.
 
     python -m validation.latency_policies           three minutes, root: docs/reference/latency-measured.md
     python -m validation.latency_policies --quick   one minute, on the terminal
@@ -181,7 +181,7 @@ def _lab(lab: Json) -> str:
 
 
 def _compared(lab: Json) -> str:
-    """What changes against the first policy under the same load."""
+    """A row for each policy: its change against the first policy under the same load."""
     heads = ["policy", "load", "p99", "slow replies", "CPU time of the load"]
     text = _row(heads) + _row(["---"] * len(heads))
     first: dict[str, Json] = {}
@@ -205,7 +205,7 @@ def _ratio(before: float | None, after: float | None) -> str:
 
 
 def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
-    """What is not as it has to be."""
+    """The criteria that are not met."""
     wrong = []
     slow = {
         (one["policy"], one["load"]): one["latency"]["slow"]["count"] for one in lab["setups"] if not one["refused"]

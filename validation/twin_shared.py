@@ -247,7 +247,7 @@ QUANTITIES = {"rate_mbit": "rate_mbit", "buffer_bytes": "depth_bytes", "loss": "
 
 
 def holds(known: Json, true: float) -> bool:
-    """Whether a stated interval contains the truth.
+    """Whether a stated interval contains the true value.
 
     >>> holds({"low": 3.0, "high": None}, 4.0), holds({"low": 3.0, "high": 3.5}, 4.0)
     (True, False)
@@ -278,28 +278,33 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
 
     for name, true in QUANTITIES.items():
         of = [(w["twin"][name], w["truth"][true]) for w in every if w["truth"][true] is not None]
-        add(f"interval of {name} contains the truth", [holds(known, value) for known, value in of if stated(known)])
+        add(
+            f"interval of {name} contains the true value", [holds(known, value) for known, value in of if stated(known)]
+        )
         closed = [holds(known, value) for known, value in of if None not in (known["low"], known["high"])]
-        add(f"the same, of intervals with two ends: {name}", closed, least=0.85)
+        add(f"the same, for intervals with two finite ends: {name}", closed, least=0.85)
     # What an emulator in user space adds to a round trip, only a referee knows: `validation.twin_live` asks one.
     rtts = [holds(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]]
-    add("interval of rtt_ms contains the truth, simulated", rtts)
+    add("interval of rtt_ms contains the true value, simulated", rtts)
     inside = [
         known["value"] is None or holds(known, known["value"])
         for w in every
         for known in w["twin"].values()
         if isinstance(known, dict) and "value" in known
     ]
-    add("a value lies inside its own interval", inside, least=1.0)
+    add("a value lies within its own interval", inside, least=1.0)
     told = [w for w in every if w["twin"]["sure"] != "cannot tell"]
-    add("family, where it is told", [FAMILY[w["truth"]["kind"]] == w["twin"]["family"] for w in told])
+    add(
+        "family of the queue discipline correct, if determined",
+        [FAMILY[w["truth"]["kind"]] == w["twin"]["family"] for w in told],
+    )
     lossy = [w for w in every if w["twin"]["loss"]["value"]]
-    add("random loss is reported only where there is some", [w["truth"]["loss"] > 0 for w in lossy])
+    add("random loss is reported only if present", [w["truth"]["loss"] > 0 for w in lossy])
     quiet = [w for w in every if beside(w["row"], w["way"])]
-    add("others' traffic is not said to be absent", [w["twin"]["others_traffic"] is not False for w in quiet])
+    add("cross traffic is not reported as absent if present", [w["twin"]["others_traffic"] is not False for w in quiet])
     alone = [w for w in every if not w["row"]["load"].get("others")]
-    add("others' traffic is not said to be there without any", [w["twin"]["others_traffic"] is not True for w in alone])
-    add("a steady rate is not said to vary", [w["twin"]["rate_varies"] is not True for w in every])
+    add("cross traffic is not reported as present if absent", [w["twin"]["others_traffic"] is not True for w in alone])
+    add("a constant rate is not reported as variable", [w["twin"]["rate_varies"] is not True for w in every])
     return out
 
 
@@ -324,10 +329,13 @@ def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
     rates = [holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"]) for w in every if stated(w["twin"]["rate_mbit"])]
     return [
         criterion(
-            "others that come and go, within the stated limits, are not said to be absent", "in 90 %", absent, least=0.9
+            "intermittent cross traffic within the stated limits is not reported as absent",
+            "in 90 %",
+            absent,
+            least=0.9,
         ),
         criterion(
-            "interval of rate_mbit contains the truth beside others that come and go", "in 90 %", rates, least=0.9
+            "interval of rate_mbit contains the true value with intermittent cross traffic", "in 90 %", rates, least=0.9
         ),
     ]
 
@@ -336,7 +344,7 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
     """What is said beside others that come and go, by the mean time for which they are silent."""
     every = [w | {"load": row["load"]} for row in rows if "twin" in row for w in ways([row]) if w["way"] == "down"]
     out = [
-        "| silent for, mean | paths | seen | cannot tell | none seen | of these, rate missed |",
+        "| mean pause | paths | reported present | unknown | reported absent | of these, rate interval wrong |",
         "|---|---|---|---|---|---|",
     ]
     for low, high in pairwise((0.0, *PAUSES_S, math.inf)):
@@ -379,52 +387,60 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
     part = noticed(0, round(1000 * limits.idle_s / limits.ping_ms))
     live = sum(row["live"] for row in good)
     lines = [
-        "# The twin behind fair queues, under both-way loads and beside others", "",
-        f"{len(good)} paths drawn at random, {live} of them over real packets between two namespaces. Four kinds:",
-        "`fair`, fair queueing both ways, loaded by 2 to 8 flows; `both`, both ways at once by one or four flows",
-        f"of CUBIC or BBR; `udp`, an evenly paced stream of others along one way, {_shares(good)} of the link;",
-        f"`tcp`, one or two long TCP flows of others. Seeds {SIMULATED.start} to {SIMULATED.stop - 1}, simulated, and",
-        f"{LIVE.start} to {LIVE.stop - 1}, live; none of them calibrated anything.",
-        "Written by `python -m validation.twin_shared`.", "",
-        "| what | asked | found | |", "|---|---|---|---|",
+        "# Accuracy of path models: fair queueing, bidirectional load, cross traffic", "",
+        "This page compares path models inferred by `narrows twin` with the true parameters of paths that",
+        "are difficult to infer. `python -m validation.twin_shared` writes it.", "",
+        f"{len(good)} random paths were tested: {len(good) - live} simulated ones with seeds"
+        f" {SIMULATED.start} to {SIMULATED.stop - 1}, and",
+        f"{live} emulated ones (`live`) with seeds {LIVE.start} to {LIVE.stop - 1}. None of them was used for"
+        " calibration.", "",
+        "| kind | path and load |", "|---|---|",
+        "| `fair` | fair queueing in both directions, loaded by 2 to 8 flows |",
+        "| `both` | both directions loaded at once by one or four CUBIC or BBR flows |",
+        f"| `udp` | cross traffic in one direction: constant-rate UDP, {_shares(good)} of the link rate |",
+        "| `tcp` | cross traffic in one direction: one or two long TCP flows |", "",
+        "| statement | criterion | result | |", "|---|---|---|---|",
         *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in asked), "",
-        "An interval may have an open end, where others' traffic cannot be excluded or a link was never full. So this",
-        "is how much is told of each kind:", "",
-        "| kind | ways | family told | rate told | rate with two ends | their width, median |",
+        "An interval is open at one end if cross traffic cannot be excluded or the link was never fully",
+        "used. The next table shows how many parameters were determined:", "",
+        "| kind | directions | family determined | rate determined | rate with two finite ends "
+        "| median width of these |",
         "|---|---|---|---|---|---|",
         *(told(good, kind) for kind in KINDS), "",
-        "## Others that come and go", "",
-        f"{len(on_off)} more simulated paths, seeds {ON_OFF.start} to {ON_OFF.stop - 1}, have a UDP stream of others",
-        "along one way that sends for exponential times and is silent for others, of means between",
-        f"{ON_OFF_S[0]:g} and {ON_OFF_S[1]:g} s; it takes 10 to 60 % of the link while it sends. The path was idle for",
-        f"{limits.idle_s:g} s before the loads. By its number of idle pings such a measurement notices",
-        f"a stream that takes {100 * EXAMPLE:.0f} % of the link for {100 * part:.0f} % of the time,",
-        f"if its pauses are {limits.idle_s / PAUSES:g} s or less in the mean;",
-        "that is the limit which `narrows` states with \"none seen\". A stream beyond it may be missed:", "",
+        "## Intermittent cross traffic", "",
+        f"{len(on_off)} more simulated paths (seeds {ON_OFF.start} to {ON_OFF.stop - 1}) have on-off UDP cross traffic",
+        "in one direction. On and off times are exponentially distributed with means between",
+        f"{ON_OFF_S[0]:g} and {ON_OFF_S[1]:g} s. While on, it takes 10 to 60 % of the link rate. The path was idle for",
+        f"{limits.idle_s:g} s before the loads. The number of idle pings limits which cross traffic is detected.",
+        f"A detectable stream takes at least {100 * EXAMPLE:.0f} % of the link rate for {100 * part:.0f} % of the",
+        f"time, with a mean pause of at most {limits.idle_s / PAUSES:g} s.",
+        "`narrows twin` states this limit when it reports no cross traffic. Other streams may be missed:", "",
         *on_off_table(on_off), "",
-        "## Each way", "",
-        "| seed | kind | way | truth | twin | rate | its interval | others |", "|---|---|---|---|---|---|---|---|",
+        "## Results by direction", "",
+        "| seed | kind | direction | true path | path model | rate, Mbit/s | 90 % interval, Mbit/s "
+        "| cross traffic |",
+        "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for row in good:
         for w in ways([row]):
             rate, of = w["twin"]["rate_mbit"], w["truth"]
             number = "" if rate["value"] is None else f"{rate['value']:.4g}"
             ends = [f"{end:.4g}" if end is not None else "" for end in (rate["low"], rate["high"])]
-            seen = {True: "seen", False: "none", None: "cannot tell"}[w["twin"]["others_traffic"]]
+            seen = {True: "present", False: "absent", None: "unknown"}[w["twin"]["others_traffic"]]
             missed = "" if holds(rate, of["rate_mbit"]) else ", missed"
             where = ", live" if row["live"] else ""
-            also = ", others" if beside(row, w["way"]) else ""
-            sure = (
-                f"{w['twin']['family']}, {w['twin']['sure']}" if w["twin"]["sure"] != "cannot tell" else "cannot tell"
-            )
+            also = ", cross traffic" if beside(row, w["way"]) else ""
+            sure = f"{w['twin']['family']}, {w['twin']['sure']}" if w["twin"]["sure"] != "cannot tell" else "unknown"
             cells = [f"{row['seed']}", f"{row['load']['kind']}{where}", w["way"]]
             cells += [f"{of['kind']} {of['rate_mbit']:.4g} Mbit/s{also}", sure, number]
-            cells += [f"{ends[0]} to {ends[1] or 'any'}{missed}", seen]
+            cells += [f"{ends[0]} to {ends[1] or '–'}{missed}", seen]
             lines.append(f"| {' | '.join(cells)} |")
     left = [row for row in rows if "twin" not in row]
+    if left:
+        lines += ["", "## Excluded seeds", "", "| seed | reason |", "|---|---|"]
     for row in left:
-        why = row.get("error") or "; ".join(row["instruments"]["why"])
-        lines.append(f"\nSeed {row['seed']} does not count: {why.splitlines()[-1]}.")
+        why = row["error"].splitlines()[-1:] if row.get("error") else row["instruments"]["why"]
+        lines += [f"| {row['seed']} | {reason} |" for reason in why]
     return "\n".join(lines) + "\n"
 
 
