@@ -149,7 +149,7 @@ class Recorded:
     def says(self) -> str:
         """In a few words."""
         bdp = self.buffer_bytes / (self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1000)
-        return f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, {100 * self.loss:.2g} % lost"
+        return f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, loss {100 * self.loss:.2g} %"
 
 
 @cache
@@ -362,8 +362,8 @@ def _rules(of: Recorded, truth: dict[str, float]) -> Json:
     picks = {
         "always CUBIC": "cubic",
         "always BBR": "bbr",
-        "BBR above 1.5 % of loss, else CUBIC": "bbr" if of.loss > MUCH_LOSS else "cubic",
-        "BBR below 1 BDP of buffer, else CUBIC": "bbr" if bdp < 1 else "cubic",
+        "BBR above 1.5 % loss, else CUBIC": "bbr" if of.loss > MUCH_LOSS else "cubic",
+        "BBR with less than 1 BDP of buffer, else CUBIC": "bbr" if bdp < 1 else "cubic",
         "BBR for long paths (RTT above 50 ms), else CUBIC": "bbr" if of.rtt_ms > FAR_MS else "cubic",
     }
     best = max(truth.values())
@@ -430,7 +430,8 @@ def from_measurement(seed: int, *, widths: bool = True) -> Json:
         row = _row(f"measured {seed}", rates, found, choice, truth)
         if role != "sender":
             best = max(truth.values())
-            row["rules"] = {f"queues: {key}": max(0.0, 1 - truth[key] / best) for key in ("as it is", "cake at 90%")}
+            names = {"as it is": "queue unchanged", "cake at 90%": "cake at 90 %"}
+            row["rules"] = {name: max(0.0, 1 - truth[key] / best) for key, name in names.items()}
         after = _told(found, true, choice, f"measured {seed}")
         if not widths:
             trues = {name: [row["true"] for row in after if row["name"] == name] for name in PLAYED}
@@ -526,26 +527,29 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
     same = [row["left"] for row in rows if row["same"]]
     out = [
         Criterion("paths", f"{ENOUGH} at least", str(paths), paths >= ENOUGH),
-        _share("utility within 5 % of the best", "in 90 %", good, least=0.9),
-        Criterion("the worst regret", "15 % at most", f"{100 * worst:.1f} %", worst <= BAD),
-        _share("left as it is, where nothing differs by 5 %", "in 95 %", same, least=0.95),
+        _share("utility within 5 % of the best candidate", "in 90 %", good, least=0.9),
+        Criterion("largest regret", "15 % at most", f"{100 * worst:.1f} %", worst <= BAD),
+        _share("configuration kept if the best gain is below 5 % or not significant", "in 95 %", same, least=0.95),
     ]
     mean = fmean([row["regret"] for row in rows if _is_recorded(row)])
     for name in _thumbs([row for row in rows if _is_recorded(row)]):
         its = fmean([row["rules"][name] for row in rows if name in row.get("rules", {})])
         out.append(
             Criterion(
-                f"{name}: its mean regret", "more than ours", f"{100 * its:.1f} %, ours {100 * mean:.1f} %", its > mean
+                f"{name}: mean regret",
+                "more than `narrows advise`",
+                f"{100 * its:.1f} %, `narrows advise` {100 * mean:.1f} %",
+                its > mean,
             )
         )
     held = [row["low"] <= row["true"] <= row["high"] for row in told if row["counted"]]
-    out.append(_share("90 % intervals hold what was then measured", "85 to 95 %", held, least=0.85, most=0.95))
+    out.append(_share("90 % intervals contain the later measurement", "85 to 95 %", held, least=0.85, most=0.95))
     narrow = [row["high"] - row["low"] <= abs(row["change"]) / 4 for row in told if row["claimed"] and row["run"] == 0]
-    out.append(
-        _share("intervals of what an advice was given for, a quarter of it at most", "in half", narrow, least=0.5)
-    )
+    out.append(_share("interval of the headline figure at most a quarter of the change", "in half", narrow, least=0.5))
     right = [row["low"] <= row["true"] <= row["high"] for row in told if row["claimed"]]
-    out.append(_share("of these, held", "85 to 95 % or more", right, least=0.85))
+    out.append(
+        _share("intervals of headline figures contain the later measurement", "85 to 95 % or more", right, least=0.85)
+    )
     return out
 
 
@@ -562,53 +566,69 @@ def _share(name: str, asked: str, hits: Sequence[bool], *, least: float, most: f
     return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", bool(hits) and least <= share <= most)
 
 
+NAMES = {
+    "p95_ms": "p95 ping RTT under load",
+    "again_pct": "retransmission rate",
+    "rival_mbit": "goodput left to that CUBIC flow",
+}
+"""Figures as the page names them."""
+
+
 def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) -> str:
     """The page."""
     linux_rows = [row for row in rows if row["name"].startswith("Linux")]
     live_rows = [row for row in rows if row["name"].startswith("live")]
     others = [row for row in rows if not _is_recorded(row)]
     lines = [
-        "# How good the advice is", "",
-        "`narrows advise` held against what then happens. `python -m validation.advise` writes this page; its header",
-        "says how the paths were made. [The utility](advise.md#utility) is the one that the advice itself is ranked by.",  # noqa: E501
-        f"{len({row['name'] for row in linux_rows})} paths are recordings of Linux 6.12, each asked for with three sets",  # noqa: E501
-        "of cares;",
-        *([f"{len({row['name'] for row in live_rows})} were run over real packets, likewise;"] if live_rows else []),
-        f"{len(others)} are simulated, and the advice got a measurement of them only. The intervals come from",
-        f"{len(CALIBRATED)} other recordings and {len(CALIBRATED_MEASURED)} other measured paths.", "",
-        f"Each path of Linux was recorded {_range([row['runs'] for row in linux_rows])} times, all congestion controls alike.",  # noqa: E501
-        "Its truth is the mean over the runs; where the 90 % interval of what the best is ahead by reaches down to 0,",
-        "nothing differs. A regret is that of the means, and its interval stands beside it.", "",
-        "| what | asked | found | |", "|---|---|---|---|",
+        "# Accuracy of the advice", "",
+        "This page compares recommendations of `narrows advise` with results of Linux and of simulated",
+        "paths. `python -m validation.advise` writes it. The header of its source describes the paths.", "",
+        "| paths | number | input of `narrows advise` |", "|---|---|---|",
+        f"| recordings of Linux 6.12, {_range([row['runs'] for row in linux_rows])} runs of each congestion control | "
+        f"{len({row['name'] for row in linux_rows})} | path parameters, three sets of goals |",
+        *(
+            [f"| live runs | {len({row['name'] for row in live_rows})} | path parameters, three sets of goals |"]
+            if live_rows else []
+        ),
+        f"| simulated | {len(others)} | a measurement only |",
+        f"| calibration of the intervals | {len(CALIBRATED)} recordings, {len(CALIBRATED_MEASURED)} simulated paths, "
+        "all different from those above | |", "",
+        "| term | definition |", "|---|---|",
+        "| utility | the [utility](advise.md#utility) by which `narrows advise` ranks candidates, mean over the runs |",
+        "| regret | relative shortfall of the utility of the recommended candidate from that of the best candidate |",
+        "| significant difference | the 90 % interval of the advantage of the best candidate excludes 0 |",
+        "| headline figure | the figure named in the first line of the advice |", "",
+        "| quantity | criterion | result | |", "|---|---|---|---|",
         *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(rows, told)), "",
-        "## Beside rules of thumb", "",
-        "Regret is what the choice is short of the best one's utility. A rule may choose who takes more than twice its",
-        "share, advice may not; *best* is of all for a rule, and of those that may be recommended for advice.", "",
-        "| | mean regret | within 5 % | worst |", "|---|---|---|---|",
-        _line("narrows advise, on Linux", [row["regret"] for row in linux_rows]),
-        *([_line("narrows advise, live", [row["regret"] for row in live_rows])] if live_rows else []),
-        _line("narrows advise, beside the best of all", [_of_all(row) for row in linux_rows + live_rows]),
+        "## Comparison with rules of thumb", "",
+        "A rule of thumb may select a candidate that takes more than twice its fair share. `narrows advise`",
+        "may not. For rules, the best candidate is therefore the best of all. For `narrows advise` it is the",
+        "best of those that may be recommended.", "",
+        "| method | mean regret | regret at most 5 % | largest regret |", "|---|---|---|---|",
+        _line("`narrows advise`, Linux recordings", [row["regret"] for row in linux_rows]),
+        *([_line("`narrows advise`, live runs", [row["regret"] for row in live_rows])] if live_rows else []),
+        _line("`narrows advise`, relative to all candidates", [_of_all(row) for row in linux_rows + live_rows]),
         *_lines(linux_rows + live_rows),
-        _line("narrows advise, measured paths", [row["regret"] for row in others]),
+        _line("`narrows advise`, simulated paths", [row["regret"] for row in others]),
         *_lines(others), "",
-        "- *BBR above 1.5 % of loss*: what bpftune does for a connection.",
-        "- *BBR below 1 BDP of buffer*: Cao et al., IMC 2019, in one line.",
-        "- *BBR for long paths*: what guides for content servers say.",
-        "- *cake at 90 %*: what guides for home routers say.", "",
+        "- *BBR above 1.5 % loss*: the rule of bpftune.",
+        "- *BBR with less than 1 BDP of buffer*: summary of Cao et al., IMC 2019.",
+        "- *BBR for long paths*: a common recommendation for content servers.",
+        "- *cake at 90 %*: a common recommendation for home routers.", "",
         "## Intervals by figure", "",
-        "| figure | stated | held | width over change, median |", "|---|---|---|---|",
+        "| figure | intervals | containing the measurement | median of width / change |", "|---|---|---|---|",
     ]  # fmt: skip
     for name in PLAYED:
         mine = [row for row in told if row["name"] == name and row["counted"]]
         if mine:
             held = fmean([row["low"] <= row["true"] <= row["high"] for row in mine])
             width = median([(row["high"] - row["low"]) / max(1e-9, abs(row["change"])) for row in mine])
-            lines.append(f"| {FIGURES[name][0]} | {len(mine)} | {100 * held:.0f} % | {width:.2f} |")
+            lines.append(f"| {NAMES.get(name, FIGURES[name][0])} | {len(mine)} | {100 * held:.0f} % | {width:.2f} |")
     lines += [
         "",
-        "## The worst",
+        "## Largest regrets",
         "",
-        "| path | for | chosen | best | regret | 90 % interval |",
+        "| path | goals | recommended | best | regret | 90 % interval |",
         "|---|---|---|---|---|---|",
     ]
     worst = sorted(rows, key=lambda row: -row["regret"])[:10]

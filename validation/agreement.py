@@ -121,67 +121,73 @@ def markdown(found: Json, here: agreement.Machine) -> str:
     absent = [name for name in rows if name not in done]
     left_out = [f"**Not run: {len(absent)} of {len(rows)}**: {', '.join(absent)}.", ""] if absent else []
     lines = [
-        "# Do the simulator and real packets agree?",
+        "# Agreement of simulation and live runs",
         "",
-        "Made by `make agree`: nobody writes here. The rows are in",
-        "[validation/agreement.toml](../../validation/agreement.toml).",
+        "This page compares the simulator with live runs of the same scenarios with this kernel's TCP.",
+        "`make agree` runs the scenarios of [validation/agreement.toml](../../validation/agreement.toml) and",
+        "writes it.",
         "",
-        f"Linux {here.release}, {here.hz} Hz, simulated as `{here.like}`; {len(done)} of {len(rows)} scenarios,",
-        f"{runs} live runs that their instruments trusted, and {flagged} that they flagged, which were repeated;",
-        "no other run was.",
+        "| | |",
+        "|---|---|",
+        f"| kernel of the live runs | Linux {here.release}, {here.hz} Hz |",
+        f"| hosts of the simulation | `{here.like}` |",
+        f"| scenarios | {len(done)} of {len(rows)} |",
+        f"| live runs | {runs} trusted by their self-check |",
+        f"| repeated live runs | {flagged} not trusted; no other run was repeated |",
         "",
         *left_out,
-        "| | figures | share |",
+        "| result | figures | share |",
         "|---|---|---|",
-        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided |",
-        f"| parted | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided |",
-        f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all |",
+        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided figures |",
+        f"| disagreed | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided figures |",
+        f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all figures |",
         "",
-        f"Wrong on purpose: {apart} of {len(controls)} told apart.",
+        f"Negative controls rejected: {apart} of {len(controls)}.",
         "",
-        "A figure agrees within 10 %, or a difference that is too little to matter",
-        "([the measure](../../core/src/figures/beside.rs)); live runs farther apart than 15 % leave it undecided.",
-        "Figures stand as simulated / live ± from the least to the largest live run.",
+        "A figure agrees if simulation and live runs differ by at most 10 %, or by an amount that is",
+        "[too small to matter](../../core/src/figures/beside.rs). It is undecided if the live runs differ",
+        "from each other by more than 15 %.",
         "",
-        "## What parted",
+        "## Disagreements",
         "",
         *_listed(done, rows, "parted"),
         "",
-        "## What is undecided",
+        "## Undecided figures",
         "",
         *_listed(done, rows, "undecided"),
         "",
-        "## Wrong on purpose",
+        "## Negative controls",
         "",
-        "The live runs of the row beside a simulation of another scenario.",
+        "The live runs of a scenario are compared with the simulation of a different scenario.",
         "",
-        "| row | wrong | told apart by |",
+        "| scenario | changed to | rejected by |",
         "|---|---|---|",
     ]
     for name, control in controls.items():
-        told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**nothing**"
+        told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**none**"
         wrong = ", ".join(f"{k} {v if isinstance(v, str) else ' '.join(v)}" for k, v in rows[name]["control"].items())
         lines.append(f"| {name} | {wrong} | {told} |")
-    lines += ["", "## Every figure", "", "| row | scenario | live runs | flagged | figures |", "|---|---|---|---|---|"]
+    lines += ["", "## All figures", "", "Format: median of the simulations / median of the live runs ± range of the live runs.", ""]
+    lines += ["| name | scenario | live runs | repeated | figures |", "|---|---|---|---|---|"]
     for name, one in done.items():
         told = "; ".join(
-            _figure(f) + {"parted": " **parted**", "undecided": " *undecided*"}.get(f["verdict"], "")
+            _figure(f) + {"parted": " **disagreed**", "undecided": " *undecided*"}.get(f["verdict"], "")
             for f in one["figures"]
         )
         lines.append(f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} | {told} |")
     kinds = Counter(_kind(reason) for one in done.values() for reason in one["flagged"])
     if kinds:
-        lines += ["", "## Why runs were flagged", ""]
-        lines += [f"- {count} times: {kind}" for kind, count in kinds.most_common()]
+        lines += ["", "## Reasons for repeated runs", ""]
+        lines += [f"- {count} times: {kind}." for kind, count in kinds.most_common()]
     return "\n".join(lines) + "\n"
 
 
 _KINDS = {
     "left more than": "packets left late",
-    "rate was off": "the rate was off",
-    "own devices dropped": "the hosts' own devices dropped packets",
-    "did not take": "a host did not take packets",
-    "kept the real-time": "the kernel stopped the real-time thread",
+    "rate was off": "rate error",
+    "own devices dropped": "packets dropped by the hosts' own devices",
+    "did not take": "packets not accepted by a host",
+    "kept the real-time": "real-time thread stopped by the kernel",
 }
 
 
@@ -190,13 +196,16 @@ def _kind(reason: str) -> str:
 
 
 def _listed(done: Json, rows: Json, verdict: str) -> list[str]:
-    told = ["| row | scenario | figure | sim | live | live spread | allowed |", "|---|---|---|---|---|---|---|"]
+    told = [
+        "| name | scenario | figure | simulated | live | range of live runs | allowed difference |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, one in done.items():
         for f in one["figures"]:
             if f["verdict"] == verdict:
                 cells = " | ".join(_number(f[key]) for key in ("sim", "live", "live_spread", "tolerance"))
                 told.append(f"| {name} | {words(rows[name])} | `{f['figure']}` | {cells} |")
-    return told if len(told) > 2 else ["Nothing."]  # noqa: PLR2004
+    return told if len(told) > 2 else ["None."]  # noqa: PLR2004
 
 
 def met(found: Json) -> bool:
