@@ -35,7 +35,7 @@ CODE = "CODE"
 """The word that stands for inline code in a sentence."""
 
 FENCE = re.compile(r"\s*(```|~~~)")
-ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+")
+ITEM = re.compile(r"^\s*([-*+]|\d+[.)])\s+")
 STARTS = re.compile(r"\s*([-*+]|1[.)])\s+")
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Examples?|Note):\s*$")
 ENTRY = re.compile(r"\**\w+( \([^)]*\))?: +(?=\S)")

@@ -69,6 +69,11 @@ def test_a_sentence_has_one_place_whatever_its_lines() -> None:
     assert in_page(page) == [(1, "fused-relative"), (4, "random-loss")]
 
 
+def test_a_mark_inside_a_paragraph_is_no_item() -> None:
+    (text,) = prose.markdown("a.md", "**Bold.** The text of 6. Then - more\n")
+    assert text.text == "Bold. The text of 6. Then - more"
+
+
 def test_a_number_at_the_start_of_a_line_is_no_item() -> None:
     assert in_page("The reference is Linux\n6. What is measured\n") == [(1, "fused-relative")]
 
