@@ -45,6 +45,9 @@ BARE = re.compile(r"<?https?://\S+|<[!/]?[a-zA-Z][^>]*>")
 END = re.compile(
     r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!cf\.)[\"')*_]*\s+(?=[\"'(\[*_]*[A-Z])"
 )
+NAMES = re.compile(rf"{CODE}(,? (and |or )?{CODE})+")
+"""A list of names in code, which counts as one word of a sentence."""
+
 WORDS = re.compile(r"[^\W\d_]\S*\s+[^\W\d_]")
 OPTION = re.compile(r"^\s+(-\S+.*?|\S+)\s{2,}")
 ESCAPE = re.compile(r"\\\n\s*|\\[nrt]")
@@ -310,7 +313,7 @@ def violations(texts: Iterable[Text], config: Config) -> Iterator[Hit]:
                         shown = sentence[max(0, found.start() - 20) : found.end() + 30]
                         message = f"“{shown}”: write {rule.use}"
                         yield Hit(text.file, text.line, rule.name, message, text.file)
-            count = len(re.findall(r"\S*\w\S*", sentence))
+            count = len(re.findall(r"\S*\w\S*", NAMES.sub(CODE, sentence)))
             if count > config.words and text.kind not in ("cell", "message"):
                 message = f"{count} words, at most {config.words}: “{sentence[:60]}…”"
                 yield Hit(text.file, text.line, LONG, message, directory(text.file))

@@ -84,6 +84,11 @@ def test_long_sentences(words: int, rules: list[str]) -> None:
     assert found(prose.plain(f"Before it. {sentence} After it.")) == rules
 
 
+def test_a_list_of_names_is_one_word() -> None:
+    names = ", ".join(f"`{name}`" for name in "abcdefghijklmnopqrstuvwxyz")
+    assert found(prose.plain(f"The kinds are {names} and `others`.")) == []
+
+
 def test_abbreviations_and_decimals_do_not_end_a_sentence() -> None:
     assert len(prose.sentences("Rates, e.g. Linux and 1.5 Mbit/s, vs. BBR. Next.")) == 2
 
