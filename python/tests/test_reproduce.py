@@ -89,11 +89,11 @@ def test_a_bisection_that_finds_nothing_says_so() -> None:
     assert crossover(lambda _: 40, 7) is None
     experiment = experiments()["cliff"]
     told = {check.id: sum(check.accept or ()) / 2 for check in experiment.checks if check.id != "law-1.5"}
-    why = {"law-1.5": "not found: half of the rate passes nowhere between 27.3 and 39.3 % of loss"}
+    why = {"law-1.5": "not found: goodput does not cross half of the rate between 27.3 and 39.3 % loss"}
     found = Outcome(experiment=experiment, ours=told, quick=True, runs=1, seconds=1.0, made="1", failed=why)
     assert (found.count("failed"), found.count("outside")) == (1, 0)
-    assert "1 could not be determined" in page.verdict([found])
-    assert f"*gain 1.5, likewise*: {why['law-1.5']}." in page.markdown([found], "x")
+    assert "Not determined: 1." in page.verdict([found])
+    assert f"*gain 1.5, same*: {why['law-1.5']}." in page.markdown([found], "x")
     assert next(one for one in found.json()["checks"] if one["id"] == "law-1.5")["reason"] == why["law-1.5"]
 
 
@@ -126,14 +126,14 @@ def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -
     assert "law-1.25" not in lab.failed
     lab = Steep(51.0)
     losses.cliff(lab)
-    assert lab.failed["law-1.25"] == "not found: half of the rate passes nowhere between 14 and 50 % of loss"
+    assert lab.failed["law-1.25"] == "not found: goodput does not cross half of the rate between 14 and 50 % loss"
 
 
 def test_a_quick_run_does_not_ask_for_explanations() -> None:
     bad = replace(outcome(bbr_5=8.0), quick=True)
     text = page.markdown([bad], "x")
-    assert "not explained yet" not in text
-    assert "*BBR, N = 5*: not explained; the whole run decides: narrows reproduce queue-model." in text
+    assert "*: not explained." not in text
+    assert "*BBR, N = 5*: not explained; a full run is decisive: narrows reproduce queue-model." in text
 
 
 def test_a_missing_scikit_learn_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_a_missing_scikit_learn_is_said_with_what_to_install(monkeypatch: pytest
     assert lab.lacks["own-tree"].endswith("pip install 'narrows[learn]'")
     experiment = experiments()["decision-tree"]
     found = Outcome(experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks)
-    assert "scikit-learn, which is not installed: pip install" in page.page([found], "x")
+    assert "scikit-learn is not installed: pip install" in page.page([found], "x")
 
 
 class Played(Lab):
@@ -167,9 +167,9 @@ def test_pages_tell_what_is_outside_and_why() -> None:
     assert page.verdict([good]).startswith("7 of 7 published figures (100.0 %)")
     text = page.markdown([bad], "narrows reproduce queue-model")
     assert "5 of 7 published figures (71.4 %)" in text
-    assert "of the 2 outside 1 are explained" in text
+    assert "An experiment explains 1 of the 2 figures outside." in text
     assert "*BBR, N = 2: one BDP*: It rained. ([experiment](../../validation/evidence/reading.md))" in text
-    assert "*BBR, N = 5*: not explained yet." in text
+    assert "*BBR, N = 5*: not explained." in text
     shown = page.page([bad], "narrows reproduce queue-model")
     assert shown.count("OUTSIDE") == 2
     assert "It rained." in shown

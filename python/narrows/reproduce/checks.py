@@ -1,7 +1,7 @@
-"""What was published and how near counts as the same: `data/experiments.toml`, and what became of it.
+"""Published figures with accepted ranges (`data/experiments.toml`), and the outcome of their checks.
 
-The file was committed before the first run, so that no tolerance follows a result. What was missed and why is in a file
-of its own, `data/misses.toml`.
+The file was committed before the first run, so that no range depends on a result. Explanations of figures outside
+their range are in `data/misses.toml`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ EXPERIMENTS = "data/experiments.toml"
 MISSES = "data/misses.toml"
 
 Word = Literal["inside", "outside", "shown", "failed", "left out"]
-"""What became of a check; `failed`: its figure was looked for and not found."""
+"""Outcome of a check; `failed`: its figure could not be determined."""
 
 NEAR = 1.1
-"""An explanation holds for figures within this factor of those that its experiment has."""
+"""An explanation applies to figures within this factor of those in its experiment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +29,12 @@ class Check:
     """One published figure.
 
     Attributes:
-        id: What the code answers.
-        of: What it is.
-        published: As it stands there.
-        unit: Of all its numbers.
-        accept: What is inside, both ends too; None where it is only shown.
-        full: Is it left out of a quick run?
+        id: Identifier, as in the code that computes the figure.
+        of: Description of the figure.
+        published: Published value, as text.
+        unit: Unit of all numbers.
+        accept: Accepted range, both ends included; None if the figure is shown without a verdict.
+        full: True if a quick run omits it.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Check:
     full: bool = False
 
     def word(self, ours: float | None) -> Word:
-        """What became of it."""
+        """The outcome."""
         if ours is None:
             return "left out"
         if self.accept is None:
@@ -55,14 +55,14 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What was published together.
+    """A published experiment.
 
     Attributes:
-        name: How it is asked for.
-        title: What it is about.
-        source: Who published it, where, and who read it.
-        setup: How it is run here.
-        checks: Its figures.
+        name: Name on the command line.
+        title: Topic.
+        source: Publication, and the source of the figures.
+        setup: Configuration of the runs.
+        checks: Figures.
     """
 
     name: str
@@ -74,13 +74,13 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Miss:
-    """Why a check is outside.
+    """Explanation of a figure outside its range.
 
     Attributes:
-        why: In a sentence or two.
-        evidence: The file of the experiment that shows it, from the root of the repository.
-        side: On which side of what is accepted it holds.
-        seen: The figures that the experiment has.
+        why: The explanation, in one or two sentences.
+        evidence: File of the experiment that shows it, relative to the root of the repository.
+        side: Side of the accepted range to which it applies.
+        seen: Figures of the experiment.
     """
 
     why: str
@@ -89,7 +89,7 @@ class Miss:
     seen: tuple[float, ...]
 
     def range(self, check: Check) -> tuple[float, float]:
-        """The figures that it explains.
+        """Range of the figures that it explains.
 
         >>> ratio = Check(id="a", of="A", published="3", unit="times", accept=(2.0, 4.5))
         >>> miss = Miss(why="Linux has 1.3", evidence="a.md", side="below", seen=(1.1, 2.0))
@@ -102,25 +102,25 @@ class Miss:
         return (low, min(high, least)) if self.side == "below" else (max(low, most), high)
 
     def explains(self, check: Check, ours: float) -> bool:
-        """Is the explanation about a figure like this one?"""
+        """True if the explanation applies to this figure."""
         low, high = self.range(check)
         return check.word(ours) == "outside" and low <= ours <= high
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """An experiment that was run.
+    """Outcome of an experiment.
 
     Attributes:
-        experiment: Which.
-        ours: Our figures by check; what a quick run leaves out is absent.
-        quick: Was it a quick run?
-        runs: So many simulations it took.
-        seconds: So long they took.
+        experiment: The experiment.
+        ours: Figures of narrows by check; without those that a quick run omits.
+        quick: True for a quick run.
+        runs: Number of simulations.
+        seconds: Duration in seconds.
         made: Version and build of narrows.
-        misses: What is known of checks that are outside.
-        failed: Why a figure was looked for and not found, by check.
-        lacks: What is not installed that a check needs, by check.
+        misses: Explanations of figures outside their range, by check.
+        failed: Reason why a figure could not be determined, by check.
+        lacks: Missing packages, by check.
     """
 
     experiment: Experiment
@@ -134,19 +134,19 @@ class Outcome:
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def words(self) -> list[tuple[Check, float | None, Word]]:
-        """Every check with ours and its verdict."""
+        """Every check with the figure of narrows and the verdict."""
         return [
             (c, self.ours.get(c.id), "failed" if c.id in self.failed else c.word(self.ours.get(c.id)))
             for c in self.experiment.checks
         ]
 
     def explained(self, check: Check) -> Miss | None:
-        """What explains that a check is outside, if something does that is about such a figure."""
+        """The explanation that applies to a check outside its range, if any."""
         miss, ours = self.misses.get(check.id), self.ours.get(check.id)
         return miss if miss is not None and ours is not None and miss.explains(check, ours) else None
 
     def reason(self, check: Check) -> str:
-        """Why a check is not inside, in words; empty where it is."""
+        """The reason why a check is not inside; empty if it is."""
         known = self.failed.get(check.id) or self.lacks.get(check.id)
         ours, miss = self.ours.get(check.id), self.misses.get(check.id)
         if known is not None or check.word(ours) != "outside":
@@ -154,18 +154,18 @@ class Outcome:
         if (explained := self.explained(check)) is not None:
             return explained.why
         if self.quick:
-            return f"not explained; the whole run decides: narrows reproduce {self.experiment.name}"
+            return f"not explained; a full run is decisive: narrows reproduce {self.experiment.name}"
         if miss is None:
-            return "not explained yet"
+            return "not explained"
         low, high = miss.range(check)
-        return f"not explained: {miss.evidence} is about figures from {low:.3g} to {high:.3g}"
+        return f"not explained: {miss.evidence} applies to figures from {low:.3g} to {high:.3g}"
 
     def count(self, word: Word) -> int:
-        """So many came to that."""
+        """Number of checks with this outcome."""
         return sum(one == word for _, _, one in self.words())
 
     def json(self) -> dict[str, Any]:
-        """For machines."""
+        """Machine-readable form."""
         return {
             "experiment": self.experiment.name,
             "title": self.experiment.title,
@@ -201,7 +201,7 @@ class Outcome:
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """All of them by name, in the order of the file.
+    """All experiments by name, in the order of the file.
 
     >>> list(experiments())[:3]
     ['grid', 'replication', 'decision-tree']
@@ -211,7 +211,7 @@ def experiments() -> dict[str, Experiment]:
 
 @cache
 def misses(name: str) -> dict[str, Miss]:
-    """What is known of an experiment's misses."""
+    """Explanations of the figures of an experiment that are outside their range."""
     return {
         id_: Miss(**{**miss, "seen": tuple(map(float, miss["seen"]))})
         for id_, miss in _read(MISSES).get(name, {}).items()

@@ -117,7 +117,7 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
             ]
             for check, ours, word in outcome.words()
         ]
-        table(out, tables.Table("", ("what", "verdict"), ("published", "accepted", "ours", "unit"), rows))
+        table(out, tables.Table("", ("figure", "verdict"), ("published", "accepted", "narrows", "unit"), rows))
         for check, why, evidence in page.reasons(outcome):
             out.print(f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}", markup=False)
         out.print(f"{page.sentence(outcome)}\n")
@@ -126,7 +126,7 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
 
 @contextmanager
 def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], object]]:
-    """How many runs there were, on stderr, for a terminal, after the first second."""
+    """Shows the number of runs on stderr, if it is a terminal, after the first second."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -135,7 +135,7 @@ def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], object]]:
     def told(runs: int) -> None:
         seconds = time.monotonic() - begin
         if seconds > 1:
-            print(f"\r{name}: {runs} runs, {runs / seconds:.1f} in a second ", end="", file=sys.stderr, flush=True)
+            print(f"\r{name}: {runs} runs, {runs / seconds:.1f} per second ", end="", file=sys.stderr, flush=True)
 
     yield told
     print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Where the runs of an experiment are made: on every core, counted, with a progress that a person sees."""
+"""Executes the runs of an experiment on every core, with progress."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from narrows.runs.scenario import Scenario
 Key = TypeVar("Key", bound=Hashable)
 Figures = dict[str, Any]
 Runs = list[Figures]
-"""A case's runs, one for each seed."""
+"""Runs of a case, one for each seed."""
 
 Of = Callable[[Figures], float]
-"""A figure of a run."""
+"""Computes a figure of a run."""
 
 
 class Lab:
-    """Runs scenarios, with fewer seeds and in less virtual time where it is to be quick.
+    """Runs scenarios; a quick lab uses fewer seeds and less virtual time.
 
     Attributes:
-        quick: Is it?
-        runs: So many were made.
-        failed: Why a figure was looked for and not found, by check.
-        lacks: What is not installed that a check needs, by check.
+        quick: True for a quick lab.
+        runs: Number of completed runs.
+        failed: Reason why a figure could not be determined, by check.
+        lacks: Missing packages, by check.
     """
 
     def __init__(self, *, quick: bool = False, told: Callable[[int], object] = lambda _: None) -> None:
-        """`told` hears the number of runs so far."""
+        """`told` receives the number of completed runs."""
         self.quick = quick
         self.runs = 0
         self.failed: dict[str, str] = {}
@@ -40,11 +40,11 @@ class Lab:
         self._told = told
 
     def seconds(self, whole: float, quick: float | None = None) -> str:
-        """A duration: a third, or what is said, where it is to be quick."""
+        """A duration; in a quick lab `quick`, or a third of `whole`."""
         return f"{(whole / 3 if quick is None else quick) if self.quick else whole:g}s"
 
     def did(self, _: object = None) -> None:
-        """One more run was made."""
+        """Counts a completed run."""
         self.runs += 1
         self._told(self.runs)
 
@@ -56,7 +56,7 @@ class Lab:
         quick_seeds: int = 2,
         interval: str = "off",
     ) -> dict[Key, Runs]:
-        """Every case with every seed; `interval` is that of the samples."""
+        """Runs every case with every seed; `interval` is the sample interval."""
         trees = {key: one.tree() if isinstance(one, Scenario) else one for key, one in cases.items()}
         each = range(1, (quick_seeds if self.quick else seeds) + 1)
 
@@ -73,22 +73,22 @@ class Lab:
 
 
 def mid(runs: Runs, of: Of) -> float:
-    """A figure's median over the seeds."""
+    """Median of a figure over the seeds."""
     return float(median(of(one) for one in runs))
 
 
 def goodput(number: int = 0) -> Of:
-    """Of one flow, Mbit/s."""
+    """Goodput of one flow, in Mbit/s."""
     return lambda figures: float(figures["flows"][number]["goodput_mbit"] or 0.0)
 
 
 def total(figures: Figures) -> float:
-    """Of all flows, Mbit/s."""
+    """Goodput of all flows, in Mbit/s."""
     return float(sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"]))
 
 
 def part(cc: str) -> Of:
-    """What a congestion control's flows have of everybody's goodput, in %."""
+    """Share of the flows of a congestion control in the total goodput, in %."""
 
     def of(figures: Figures) -> float:
         own = sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"] if flow["cc"] == cc)
@@ -98,22 +98,22 @@ def part(cc: str) -> Of:
 
 
 def fair(number: int) -> Of:
-    """What a flow has of a fair share: 1 among equals."""
+    """Goodput of a flow relative to an equal share."""
     return lambda figures: goodput(number)(figures) * len(figures["flows"]) / max(total(figures), 1e-9)
 
 
 def again(cc: str | None = None) -> Of:
-    """Segments sent again, by all or by a congestion control's flows."""
+    """Retransmissions of all flows, or of those of a congestion control."""
     return lambda figures: float(sum(flow["retransmits"] for flow in figures["flows"] if cc in {None, flow["cc"]}))
 
 
 def queue_ms(figures: Figures) -> float:
-    """The queue's delay on average."""
+    """Mean queueing delay in ms."""
     return float(figures["queue"]["delay_ms"]["mean"] or 0.0)
 
 
 def finished(longest_s: float) -> Of:
-    """When a transfer was whole, in s; what never was counts as the longest."""
+    """Completion time of a transfer in s; `longest_s` if it did not complete."""
 
     def of(figures: Figures) -> float:
         value = figures["flows"][0]["fct_s"]

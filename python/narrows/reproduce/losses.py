@@ -1,4 +1,4 @@
-"""Experiments about random loss: the cliff, BBR's own article, other laws, 1 MB over a bad path, response functions."""
+"""Experiments with random loss: probing gains of BBR, the article on BBR, loss-based congestion controls, response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narrows.runs.scenario import Flow, Hop, Host, Path, Scenario
 _PAYLOAD, _FRAME = 1448, 1514
 
 _WIDENED, _MOST_LOSS_PCT = 4, 60.0
-"""So often the losses that are tried are moved further out, and no further than that."""
+"""Number of times the range of losses is extended, and its upper limit."""
 
 
 def lossy(
@@ -27,7 +27,7 @@ def lossy(
     host: Host | None = None,
     warmup: str = "0s",
 ) -> Scenario:
-    """One flow over a path that loses packets at random, each by itself."""
+    """One flow over a path with independent random loss of packets."""
     return Scenario(
         Path(rate=rate, rtt=rtt, buffer=buffer, loss={"probability": f"{loss_pct:g}%", "per": "packet"}),
         flows=[Flow(cc)],
@@ -39,7 +39,7 @@ def lossy(
 
 
 def _half(points: list[tuple[float, float]], whole: float) -> float | None:
-    """Where half of the whole passes, between the two losses around it; None where that is nowhere.
+    """Loss at which the goodput is half of `whole`, by interpolation; None if there is none.
 
     >>> _half([(1.0, 90.0), (2.0, 10.0)], 100.0)
     1.5
@@ -53,7 +53,7 @@ def _half(points: list[tuple[float, float]], whole: float) -> float | None:
 
 
 def cliff(lab: Lab) -> dict[str, float]:
-    """The losses at which half of the rate is left, and some points of the figure."""
+    """Losses at which half of the rate remains, and some points of the published figure."""
     plain = {"kind": "bbr", "policer_detection": False}
     old = Host(like="linux-4.15")
 
@@ -94,7 +94,7 @@ def cliff(lab: Lab) -> dict[str, float]:
             around[name] = further
     for name in laws.keys() - ours.keys():
         low, high = min(got[name]), max(got[name])
-        lab.failed[name] = f"not found: half of the rate passes nowhere between {low:g} and {high:g} % of loss"
+        lab.failed[name] = f"not found: goodput does not cross half of the rate between {low:g} and {high:g} % loss"
     gentle = plain | {"probe_gain": 1.1}
     single = {
         "bbr-5": at("bbr", 5, old),
@@ -107,7 +107,7 @@ def cliff(lab: Lab) -> dict[str, float]:
 
 
 def article(lab: Lab) -> dict[str, float]:
-    """Figures of BBR's article."""
+    """Figures of the article on BBR."""
     whole = lab.seconds(60, 30)
     cases = {
         f"{cc}-{loss:g}": lossy(cc, loss, rate="100Mbit", rtt="100ms", buffer="1bdp", duration=whole)
@@ -154,7 +154,7 @@ def article(lab: Lab) -> dict[str, float]:
 
 
 def _reached(figures: Figures, from_s: float, mbit: float) -> float:
-    """How long after a time the rate of delivery, over half a second, is there."""
+    """Time until the delivery rate over half a second reaches a value."""
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     for row in rows:
         later = next((other for other in rows if other[0] >= row[0] + 0.5), None)
@@ -164,7 +164,7 @@ def _reached(figures: Figures, from_s: float, mbit: float) -> float:
 
 
 def _calm(figures: Figures, from_s: float, rtt_ms: float) -> float:
-    """How long after a time, and after the queue that it brought, the smoothed round trip is below that."""
+    """Time until the smoothed RTT is below a value again, after it rose above it."""
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     risen = next((n for n, row in enumerate(rows) if row[3] > rtt_ms), None)
     if risen is None:
@@ -173,7 +173,7 @@ def _calm(figures: Figures, from_s: float, rtt_ms: float) -> float:
 
 
 def laws(lab: Lab) -> dict[str, float]:
-    """What loss-based laws send, in Mbit/s on the wire before the loss."""
+    """Rate of loss-based congestion controls on the link before the loss, in Mbit/s."""
     old = Host(like="linux-4.15")
     cases: dict[tuple[str, float], Scenario] = {}
     for cc, losses in (
@@ -201,7 +201,7 @@ _SMALL = 1e-3
 
 
 def megabyte(lab: Lab) -> dict[str, float]:
-    """1 MB at 20 % and 200 ms with its variants; goodput over loss and over distance."""
+    """Transfer of 1 MB at 20 % loss and 200 ms, with variants; goodput by loss rate and by RTT."""
 
     def transfer(cc: str, host: Host | None = None, acks: bool = False) -> Scenario:
         reverse = Hop(rate="1Gbit", buffer="1000p", loss={"probability": "20%", "per": "packet"}) if acks else None
@@ -234,7 +234,7 @@ def megabyte(lab: Lab) -> dict[str, float]:
     }
     done = lab.play(cases, seeds=20, quick_seeds=9)
     ours = {name: mid(runs, finished(_LONGEST_S)) for name, runs in done.items()}
-    # The slide's own numbers are held to nothing; ours beside them are the plain ones.
+    # The numbers of the slide are not judged.
     ours |= {"1MB-bbr-slide": ours["1MB-bbr"], "1MB-cubic-slide": ours["1MB-cubic"]}
 
     def steady(cc: str, loss: float) -> Scenario:
@@ -269,7 +269,7 @@ def megabyte(lab: Lab) -> dict[str, float]:
 
 
 def exponent(points: list[tuple[float, float]]) -> float:
-    """The slope of a line through the logarithms, by least squares.
+    """Slope of a least-squares line through the logarithms.
 
     >>> round(exponent([(1, 10), (10, 1), (100, 0.1)]), 6)
     -1.0
@@ -280,7 +280,7 @@ def exponent(points: list[tuple[float, float]]) -> float:
 
 
 def response(lab: Lab) -> dict[str, float]:
-    """The window that a goodput stands for, on average."""
+    """Mean window that corresponds to a goodput."""
     cases = {}
     for name, cc, rtt in (
         ("reno", "reno", 100),

@@ -1,4 +1,4 @@
-"""The maps of BBR and CUBIC over rate, round trip and buffer, and the tree that was drawn from them."""
+"""Maps of BBR and CUBIC over rate, RTT and buffer, and the published decision tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Place = tuple[int, int, int]
 
 
 def published_gains() -> dict[Place, float]:
-    """What Cao et al. measured, in %.
+    """Gains measured by Cao et al., in %.
 
     >>> len(published_gains()), published_gains()[100, 500, 200]
     (128, 115.0)
@@ -42,7 +42,7 @@ def _results(lab: Lab, kernel: str, ccs: Sequence[str]) -> list[Result]:
 
 
 def again_pct(result: Result) -> float:
-    """What is sent again, of all that is sent, in %."""
+    """Retransmission rate, in %."""
     sent = result.goodput_mbit * 1e6 * TEST_S / 8 / 1448 + result.retransmits
     return 100 * result.retransmits / sent
 
@@ -52,7 +52,7 @@ def _mean_again(results: Sequence[Result], cc: str, buffer_kib: int) -> float:
 
 
 def grid(lab: Lab) -> dict[str, float]:
-    """Cao et al.'s own figures."""
+    """Figures of Cao et al."""
     results = _results(lab, "4.15", ("cubic", "bbr"))
     published = published_gains()
     signs = []
@@ -75,7 +75,7 @@ def grid(lab: Lab) -> dict[str, float]:
 
 
 def replication(lab: Lab) -> dict[str, float]:
-    """Datta and Fund's figures: the share of cells that agree."""
+    """Figures of Datta and Fund: the fraction of cells that agree."""
     ours = {}
     names = ("sign", "bbr", "again", "cubic-deep", "cubic-shallow")
     for kernel in ("4.15",) if lab.quick else ("4.15", "5.15"):
@@ -102,7 +102,7 @@ _BYTES = {"kB": 1e-3, "MB": 1.0}
 
 
 def published_tree(rate_mbit: float, buffer_mb: float) -> str:
-    """What the published tree says.
+    """Prediction of the published tree.
 
     >>> published_tree(1000, 50), published_tree(500, 10), published_tree(500, 1), published_tree(50, 1)
     ('bbr', 'cubic', 'bbr', 'cubic')
@@ -115,7 +115,7 @@ def published_tree(rate_mbit: float, buffer_mb: float) -> str:
 
 
 def tree(lab: Lab) -> dict[str, float]:
-    """The study of the gain map, held to the published tree."""
+    """The study `gain-map`, compared with the published tree."""
     whole = GAIN_MAP.parts(False)[""]
     assert not isinstance(whole.over, Sequence)
     buffers, rates, rtts = (list(whole.over[f"path.{key}"]) for key in ("buffer", "rate", "rtt"))
@@ -158,10 +158,10 @@ def tree(lab: Lab) -> dict[str, float]:
         from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415 - an extra
         from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
     except ModuleNotFoundError:
-        lab.lacks["own-tree"] = "left out: it needs scikit-learn, which is not installed: pip install 'narrows[learn]'"
+        lab.lacks["own-tree"] = "left out, because scikit-learn is not installed: pip install 'narrows[learn]'"
         return ours
-    law = DecisionTreeClassifier(max_leaf_nodes=8, min_samples_leaf=3, random_state=1)
-    scores = cross_val_score(law, at, said, cv=KFold(n_splits=10, shuffle=True, random_state=1))
+    classifier = DecisionTreeClassifier(max_leaf_nodes=8, min_samples_leaf=3, random_state=1)
+    scores = cross_val_score(classifier, at, said, cv=KFold(n_splits=10, shuffle=True, random_state=1))
     return ours | {"own-tree": 100 * float(scores.mean())}
 
 

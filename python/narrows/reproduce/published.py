@@ -1,8 +1,8 @@
-"""An experiment that others published, run again: its cells, their figures, and what counts as agreement.
+"""A published experiment: its cells, the published figures, and the criteria of agreement.
 
-One flow of Linux 4.15 or 5.15, CUBIC or BBR, or of BBRv2 on 5.13.12, for 60 s over 8 rates, 8 round-trip times and 2
-buffers: figure 5 of Cao et al. (IMC 2019) as Datta and Fund measured it anew (IMC 2023).
-`docs/explanation/published-experiments.md` tells what differs and why.
+One flow for 60 s over 8 rates, 8 RTTs and 2 buffers: CUBIC or BBR of Linux 4.15 or 5.15, or BBRv2 of Linux 5.13.12.
+This is figure 5 of Cao et al. (IMC 2019), as measured again by Datta and Fund (IMC 2023).
+`docs/explanation/published-experiments.md` describes and explains the differences.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATA = "data/datta-fund-2023-{}-{}.csv"
-TITLE = "BBR or CUBIC? One flow for 60 s (Cao et al., IMC 2019, as repeated by Datta and Fund, IMC 2023)"
+TITLE = "BBR or CUBIC? One flow for 60 s (Cao et al., IMC 2019, as replicated by Datta and Fund, IMC 2023)"
 
 KERNEL = "4.15"
-"""The Linux that Cao et al. had, whose maps `narrows demo` shows."""
+"""The kernel of Cao et al.; `narrows demo` shows its maps."""
 
 LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15", "5.13.12": "linux-5.15"}
-"""The Linuxes that maps were published of, and which of ours the hosts are then like."""
+"""Kernels of the published maps, and the corresponding value of `like` for the hosts."""
 
 MAPS = {"4.15": ("cubic", "bbr"), "5.15": ("cubic", "bbr"), "5.13.12": ("bbr2",)}
-"""The congestion controls whose maps are stored, of each of them: BBRv2 was published with a kernel of its own."""
+"""Congestion controls of the stored maps, by kernel."""
 
 TICK_HZ = 250
-"""The tick of the hosts: generic kernels of Ubuntu, of which these are, were built with CONFIG_HZ=250."""
+"""Tick of the hosts: CONFIG_HZ of the generic kernels of Ubuntu."""
 
 TEST_S = 60
-"""How long iperf3 sent, in seconds."""
+"""Duration of an iperf3 test, in seconds."""
 
 DEEP_TOLERANCE = 0.1
-"""Where the buffer holds a bandwidth-delay product the path's rate decides: a tenth, and every cell must keep it."""
+"""CUBIC, buffer of at least one bandwidth-delay product: relative difference of goodput, in every cell."""
 
 SHALLOW_TOLERANCE = 0.35
 SHALLOW_FACTOR = 1.6
 SHALLOW_SHARE = 0.8
-"""Elsewhere the first losses decide and trials of one cell differ widely: 35 % or this factor, in 80 % of cells."""
+"""CUBIC, smaller buffer: relative difference or factor, in 80 % of the cells; trials of one cell differ widely."""
 
 BBR_TOLERANCE, BBR_SHARE = 0.05, 0.9
-"""BBR's goodput hardly varies from trial to trial: a twentieth, in 90 % of the cells."""
+"""BBR: relative difference of goodput, in 90 % of the cells."""
 
 AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
-"""What BBR sends again: within this factor in 70 % of the cells, and none where none was published."""
+"""BBR: factor of retransmissions, in 70 % of the cells; zero if zero was published."""
 
 BBR2_TOLERANCE, BBR2_SHARE = 0.1, 0.8
 BBR2_AGAIN_FACTOR = 2
-"""BBRv2's goodput: a tenth, in 80 % of the cells of a buffer; what it sends again: within this factor, in 70 %."""
+"""BBRv2: relative difference of goodput in 80 % of the cells of a buffer; factor of retransmissions in 70 %."""
 
 GAIN_FROM, GAIN_SHARE = 0.1, 0.85
-"""A gain of BBR over CUBIC of a tenth or more, either way, must have the published sign in 85 % of those cells."""
+"""A published gain of BBR over CUBIC of at least this size must have the same sign, in 85 % of these cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +116,14 @@ class Cell:
 
     @property
     def again_factor(self) -> float:
-        """How far apart counts of segments sent again may be."""
+        """Accepted factor between numbers of retransmissions."""
         return BBR2_AGAIN_FACTOR if self.cc == "bbr2" else AGAIN_FACTOR
 
     def scenario(self, *, like: str | None = None) -> Scenario:
-        """The cell as it was set up: all the delay on the way back, buffers of the hosts that never limit.
+        """The configuration of the cell, with the whole delay on the reverse path and large socket buffers.
 
-        It lasts longer than the test, so that what iperf3's receiver still counts can be read off; see `received_mbit`.
-        The flow begins anywhere within a tick of the hosts' clocks, of which no trial knew. The hosts are `like` this
-        release of Linux, or what `LIKE` says.
+        It lasts longer than the test, because the receiver of iperf3 counts queued data after the end; see
+        `received_mbit`. The start of the flow is random within one tick. `like` overrides the release in `LIKE`.
         """
         waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
         return Scenario(
@@ -148,13 +147,13 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A cell with what the simulation makes of it.
+    """Result of the simulation of a cell.
 
     Attributes:
-        cell: What was published.
-        goodput_mbit: As iperf3's receiver would tell it.
-        retransmits: Segments sent again.
-        rtt_ms: The mean of the smoothed RTT.
+        cell: Published figures.
+        goodput_mbit: Goodput, computed as by the receiver of iperf3.
+        retransmits: Number of retransmissions.
+        rtt_ms: Mean smoothed RTT.
     """
 
     cell: Cell
@@ -164,19 +163,19 @@ class Result:
 
     @property
     def agrees(self) -> bool:
-        """Is it near enough to what was published?"""
+        """True if the goodput agrees with the published goodput."""
         return self.cell.agrees(self.goodput_mbit)
 
     @property
     def sends_again_as_often(self) -> bool:
-        """Is the number of segments sent again within its factor? Zero is within a factor of zero only."""
+        """True if the number of retransmissions is within its factor; zero agrees with zero only."""
         ours, theirs = self.retransmits, self.cell.retransmits
         if not ours or not theirs:
             return ours == theirs
         return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
 
     def json(self) -> dict[str, Any]:
-        """For machines."""
+        """Machine-readable form."""
         cell = self.cell
         return {
             "kernel": cell.kernel,
@@ -202,11 +201,11 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """BBR beside CUBIC in one cell.
+    """BBR compared with CUBIC in one cell.
 
     Attributes:
-        bbr: Its result.
-        cubic: And its rival's.
+        bbr: Result of BBR.
+        cubic: Result of CUBIC.
     """
 
     bbr: Result
@@ -214,26 +213,26 @@ class Gain:
 
     @property
     def ours(self) -> float:
-        """What BBR gains, as a part of CUBIC's goodput."""
+        """Gain of BBR in the simulation, as a fraction of the goodput of CUBIC."""
         return self.bbr.goodput_mbit / max(self.cubic.goodput_mbit, 1e-9) - 1
 
     @property
     def published(self) -> float:
-        """The same, as it was published."""
+        """Published gain of BBR."""
         return self.bbr.cell.goodput_mbit / self.cubic.cell.goodput_mbit - 1
 
     @property
     def clear(self) -> bool:
-        """Is one of them clearly ahead, here or in what was published?"""
+        """True if the simulated or the published gain reaches the threshold."""
         return max(abs(self.ours), abs(self.published)) >= GAIN_FROM
 
     @property
     def agrees(self) -> bool:
-        """Is the one ahead that was clearly ahead when it was published?"""
+        """True if the sign agrees, or the published gain is below the threshold."""
         return abs(self.published) < GAIN_FROM or (self.ours > 0) == (self.published > 0)
 
     def json(self) -> dict[str, Any]:
-        """For machines."""
+        """Machine-readable form."""
         cell = self.bbr.cell
         return {
             "buffer_bytes": cell.buffer_kib * 1024,
@@ -246,7 +245,7 @@ class Gain:
 
 
 def gains(results: Sequence[Result]) -> list[Gain]:
-    """A gain for every cell that has a result of both, of the same Linux."""
+    """The gain of every cell with results of both congestion controls and the same kernel."""
 
     def place(cell: Cell) -> tuple[str, int, int, int]:
         return cell.kernel, cell.buffer_kib, cell.rate_mbit, cell.rtt_ms
@@ -258,13 +257,13 @@ def gains(results: Sequence[Result]) -> list[Gain]:
 
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """What must hold, and whether it does.
+    """A criterion of agreement.
 
     Attributes:
-        name: In a person's words.
-        cells: So many it is about.
-        agree: So many of them agree.
-        share: The least part of them that must.
+        name: Description.
+        cells: Number of cells.
+        agree: Number of cells that agree.
+        share: Fraction of the cells that must agree.
     """
 
     name: str
@@ -274,33 +273,33 @@ class Criterion:
 
     @property
     def needed(self) -> int:
-        """So many cells must agree."""
+        """Number of cells that must agree."""
         return math.ceil(self.share * self.cells)
 
     @property
     def met(self) -> bool:
-        """Do enough cells agree?"""
+        """True if enough cells agree."""
         return self.agree >= self.needed
 
     def json(self) -> dict[str, Any]:
-        """For machines."""
+        """Machine-readable form."""
         return {"name": self.name, "cells": self.cells, "agree": self.agree, "needed": self.needed, "met": self.met}
 
 
 def criteria(results: Sequence[Result]) -> list[Criterion]:
-    """Those of this experiment, as far as there are results."""
+    """The criteria of this experiment for which there are results."""
     cubic = [r for r in results if r.cell.cc == "cubic"]
     bbr = [r for r in results if r.cell.cc == "bbr"]
     clear = [g for g in gains(results) if abs(g.published) >= GAIN_FROM]
     judged = [
         (
-            "sign of BBR's gain over CUBIC, where it is 10 % or more, right",
+            "sign of BBR's gain over CUBIC, where it is 10 % or more, agrees",
             [g.agrees for g in clear],
             GAIN_SHARE,
         ),
         ("BBR's goodput within 5 %", [r.agrees for r in bbr], BBR_SHARE),
         (
-            "BBR's retransmissions within a factor of 1.5, none where none were,",
+            "BBR's retransmissions within a factor of 1.5 (zero if zero was published)",
             [r.sends_again_as_often for r in bbr],
             AGAIN_SHARE,
         ),
@@ -320,7 +319,7 @@ def criteria(results: Sequence[Result]) -> list[Criterion]:
         judged += [
             (f"BBRv2's goodput with a buffer of {buffer_kib} KB within 10 %", [r.agrees for r in bbr2], BBR2_SHARE),
             (
-                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2, none where none were,",
+                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2 (zero if none)",
                 [r.sends_again_as_often for r in bbr2],
                 AGAIN_SHARE,
             ),
@@ -365,11 +364,12 @@ def third(every: Sequence[Cell]) -> list[Cell]:
 
 
 def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
-    """Goodput as iperf3's receiver tells it, from rows of time (s), bytes acknowledged, window and smoothed RTT (ms).
+    """Goodput as reported by the receiver of iperf3.
 
-    The test begins when the connection is there, one RTT after the SYN. When its 60 s are over, the sender's farewell
-    queues behind everything that was sent; all of that is still counted, and divided by 60 s. It has been acknowledged
-    one RTT, queue included, after the end: with 10 MB of buffer at 10 Mbit/s that is 8 s of transfer more.
+    `series` has rows of time (s), bytes acknowledged, window and smoothed RTT (ms). The test begins one RTT after the
+    SYN. After 60 s, the final message of the sender waits behind all data in the queue. The receiver counts this data
+    and divides by 60 s. It is acknowledged one RTT after the end, queueing delay included. With a buffer of 10 MB at
+    10 Mbit/s, this adds 8 s of data.
     """
     end_s = TEST_S + rtt_ms / 1000
     srtt_ms = next(row[3] for row in series if row[0] >= end_s)
@@ -381,7 +381,7 @@ def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
 
 
 def sent_again(samples: pa.Table, rtt_ms: float) -> int:
-    """Segments sent again by the end of the test, as iperf3's sender tells it."""
+    """Retransmissions until the end of the test, as reported by the sender of iperf3."""
     end_s = TEST_S + rtt_ms / 1000
     told = zip(samples["t_s"].to_pylist(), samples["retransmits"].to_pylist(), strict=True)
     return int(max(n for t_s, n in told if t_s <= end_s))
@@ -395,10 +395,10 @@ def reproduce(
     trials: int = 1,
     jobs: int | None = None,
 ) -> list[Result]:
-    """Runs the cells on every core; `done` is told each when one of its trials is finished. Ctrl-C stops all of them.
+    """Runs the cells on every core and calls `done` after each trial; Ctrl-C stops all of them.
 
-    Of several trials goodput and RTT are the mean, and the segments sent again the median, as they were published; the
-    first has seed 1, the next 2.
+    With several trials, goodput and RTT are means, and retransmissions are the median, as published. The trials have
+    the seeds 1, 2, ….
     """
 
     def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:

@@ -1,4 +1,4 @@
-"""Running experiments: which function answers which, and keeping what came out."""
+"""Runs experiments and stores their results."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ ANSWERS: dict[str, Callable[[Lab], dict[str, float]]] = {
     "response": losses.response,
     "wifi": wifi,
 }
-"""Who answers the checks of each experiment."""
+"""Function that computes the figures of each experiment."""
 
 INTO = "reproduced"
-"""Where results are kept."""
+"""Default directory of the results."""
 
 SETUPS = ("lab", "losses", "maps", "shares", "wifi")
-"""The modules that say how experiments are set up."""
+"""Modules that define the configuration of the experiments."""
 
 
 def build() -> str:
-    """Version and build of narrows, and of how experiments are set up: another may come to other figures."""
+    """Version and build of narrows, and a digest of the configuration of the experiments."""
     sources = resources.files("narrows").joinpath("reproduce")
     setups = [sources.joinpath(f"{module}.py").read_bytes() for module in SETUPS]
     return f"{of_narrows()} {hashlib.sha256(b''.join(setups)).hexdigest()[:12]}"
@@ -60,16 +60,16 @@ def reproduce(
     anew: bool = False,
     told: Callable[[int], object] = lambda _: None,
 ) -> Outcome:
-    """An experiment's outcome: what is kept of this build, else it is run.
+    """Outcome of an experiment, from a stored result of this build or from a new run.
 
     Raises:
-        OutputError: If it cannot be kept.
+        OutputError: If the result cannot be stored.
     """
     experiment = experiments()[name]
     file = Path(into) / f"{name}{'-quick' if quick else ''}.json"
     made = build()
     kept = None if anew else _kept(file, made)
-    # One that had to leave something out, for want of an extra, is tried again.
+    # A result that lacks figures because of a missing package is computed again.
     if kept is None or not _wanted(experiment, quick=quick) <= {*kept["ours"], *kept.get("failed", {})}:
         kept = _run(experiment, quick=quick, told=told) | {"made": made}
         output.write(file, json.dumps(kept, indent=1) + "\n")
@@ -104,7 +104,7 @@ def _run(experiment: Experiment, *, quick: bool, told: Callable[[int], object]) 
 
 
 def _kept(file: Path, made: str) -> dict[str, Any] | None:
-    """What was kept, if it is of this build and can be read."""
+    """The stored result, if it is of this build and readable."""
     try:
         kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

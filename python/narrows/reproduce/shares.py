@@ -1,4 +1,4 @@
-"""Experiments about who gets what: fairness, BBR's FAQ, joiners, mixes behind policers, models of share and queue."""
+"""Experiments on shares: fairness, BBR FAQ, late flows, policers, models of share and queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HALF = 50.0
 
 
 def fairness(lab: Lab) -> dict[str, float]:
-    """BBR beside CUBIC at 1 Gbit/s and 20 ms."""
+    """BBR beside CUBIC at 1 Gbit/s and 20 ms, by buffer."""
 
     def both(buffer: str) -> Scenario:
         return Scenario(
@@ -35,7 +35,7 @@ def fairness(lab: Lab) -> dict[str, float]:
     )
     if half is None:
         lab.failed["crossover"] = (
-            f"not found: between {_LEAST_BDP:g} and {_MOST_BDP:g} BDP nowhere does BBR's share fall through half"
+            f"not found: BBR's share does not cross one half between {_LEAST_BDP:g} and {_MOST_BDP:g} BDP"
         )
         return ours
     return ours | {"crossover": half}
@@ -45,9 +45,9 @@ _LEAST_BDP, _MOST_BDP = 0.25, 16.0
 
 
 def crossover(share: Callable[[float], float], times: int) -> float | None:
-    """The buffer at which a share in % falls through half, by bisection of its logarithm.
+    """Buffer at which a share in % falls below one half, by bisection of its logarithm.
 
-    None where it is nowhere: both ends are tried, too, where the bisection ends at one of them.
+    None if there is none in the range. If the bisection ends at a limit of the range, the limit is tested as well.
 
     >>> round(crossover(lambda buffer: 100 if buffer < 2 else 0, 20), 3)
     2.0
@@ -68,7 +68,7 @@ def crossover(share: Callable[[float], float], times: int) -> float | None:
 
 
 def faq(lab: Lab) -> dict[str, float]:
-    """Questions about BBR, each with its runs."""
+    """Frequently asked questions about BBR."""
     whole = lab.seconds(60)
 
     def path(buffer: str, **more: object) -> Path:
@@ -138,7 +138,7 @@ def faq(lab: Lab) -> dict[str, float]:
 
 
 def joiners(lab: Lab) -> dict[str, float]:
-    """Second flows, several, and far ones, in a small and in a large buffer."""
+    """Second flows, several flows, and different RTTs, in a small and in a large buffer."""
     rtt_ms = 20.0
     buffers = {"small": "0.8bdp", "large": "8bdp"}
 
@@ -183,11 +183,11 @@ _PLACES: dict[str, tuple[Path, float]] = {
     "shape": (Path(rate="2Mbit", buffer="128000B", link={"kind": "tbf", "burst": "3080B"}), 2),
     "peak": (Path(rate="4Mbit", buffer="128000B", link={"kind": "tbf", "burst": "3080B"}), 4),
 }
-"""As the reference has them, with their rates in Mbit/s."""
+"""Paths of the reference, with their rates in Mbit/s."""
 
 
 def mixes(lab: Lab) -> dict[str, float]:
-    """Who gets what behind a policer, a shaper and its peak."""
+    """Share of BBR behind a policer, a shaper, and a shaper with a peak rate."""
     from dataclasses import replace  # noqa: PLC0415
 
     kinds = ("bbr4", "cubic4", "bbr2cubic2", "bbr4cubic4", "bbr4reno4")
@@ -218,7 +218,7 @@ def mixes(lab: Lab) -> dict[str, float]:
 
 
 def share_model(lab: Lab) -> dict[str, float]:
-    """BBR flows beside one of CUBIC, and one beside sixteen."""
+    """BBR flows beside one CUBIC flow, and one BBR flow beside sixteen."""
     cases: dict[str, tuple[float, int, int]] = {}
     for number, depths in ((1, (0.5, 2, 4, 8, 16, 32, 64)), (2, (4, 16, 64)), (10, (4, 16, 64))):
         for depth in depths:
@@ -237,7 +237,7 @@ def share_model(lab: Lab) -> dict[str, float]:
 
 
 def queue_model(lab: Lab) -> dict[str, float]:
-    """What equal BBR flows keep in the queue."""
+    """Mean queue of equal BBR flows."""
     rtt_ms = 40.0
     cases = {
         f"{cc}-{number}": Scenario(

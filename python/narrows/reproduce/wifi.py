@@ -1,4 +1,4 @@
-"""Wi-Fi as it was published, with each of the three stacks; the scenarios are those of `scenarios/wifi`."""
+"""Published Wi-Fi experiments, with each of the three stacks; the scenarios are those of `scenarios/wifi`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from narrows.reproduce.lab import Figures, Lab, Of, Runs, mid
 from narrows.runs.scenario import Flow, Ping, Scenario, Station, Wifi
 
 _MOVED = 100_000
-# What 4 ms hold at 57.8 Mbit/s: scenarios/wifi/three-stations.toml says why.
+# Data of 4 ms at 57.8 Mbit/s; see scenarios/wifi/three-stations.toml.
 _ATH9K = {"bytes": "28883B"}
 
 
@@ -36,7 +36,7 @@ def _scenarios() -> dict[str, Scenario]:
         ],
         aggregate=_ATH9K,
     )
-    # An https address of 2016: a name to look up, two round trips of TLS.
+    # An HTTPS request of 2016: a DNS query, two round trips of TLS.
     file: dict[str, bool | int | float | str | list[str]] = {
         "kind": "web",
         "sizes": ["130kB"],
@@ -91,12 +91,12 @@ def _air(number: int) -> Of:
 
 
 def _moved(figures: Figures) -> float:
-    """Flows that have moved 100 kB."""
+    """Number of flows that have transferred 100 kB."""
     return float(sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= _MOVED))
 
 
 def _longest(figures: Figures) -> float:
-    """The RTT of the flow that waits longest, s."""
+    """Maximum p99 RTT of a flow, in s."""
     return max(float(flow["rtt_ms"]["p99"]) for flow in figures["flows"] if flow["rtt_ms"]) / 1000
 
 
@@ -109,7 +109,7 @@ def _page(figures: Figures) -> float:
 
 
 def wifi(lab: Lab) -> dict[str, float]:
-    """Tables, thirty and a hundred stations, a page under load."""
+    """Tables, 30 and 100 stations, and a page under load."""
     needed = dict.fromkeys(("udp", "hundred", "load", "page"), ("before", "airtime"))
     needed |= dict.fromkeys(("tcp", "thirty"), ("fq_mac", "airtime"))
     cases: dict[tuple[str, str], Figures] = {}
