@@ -1,4 +1,4 @@
-# Everything a checkout needs. `make setup` leaves .venv/bin/narrows; nothing else has to be installed by hand.
+# All commands of a checkout. `make setup` installs .venv/bin/narrows and everything that it needs.
 .DEFAULT_GOAL := help
 SHELL         := bash
 .SHELLFLAGS   := -eu -o pipefail -c
@@ -7,53 +7,53 @@ MAKEFLAGS     += --no-print-directory
 VENV   := .venv
 BIN    := $(VENV)/bin
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
-# Beside the build, so that either being removed is noticed.
+# In the build directory, so that the removal of either is detected.
 WHEEL  := $(TARGET)/wheels/.installed
-# The first Python that is new enough for the tools; the package itself is content with 3.10.
+# The first Python that is new enough for the tools; the package itself supports 3.10.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
             $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$p && break; done)
-# Clippy must see the variables that maturin sets, or each of the two would build pyo3 anew after the other.
+# Clippy needs the variables that maturin sets; otherwise each would rebuild pyo3 after the other.
 AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(CURDIR)/$(BIN)/python \
              PYO3_CONFIG_FILE="$$(ls $(TARGET)/maturin/pyo3-config-*.txt)" \
              PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Only files whose hashes `make lock` recorded are installed.
+# pip installs only files whose hashes `make lock` recorded.
 INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement
 
-# Directories are prerequisites too: a file taken away must be noticed.
+# Directories are prerequisites, too, so that a removed file is detected.
 RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core sim host python/bindings -name target -prune -o \
                     \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
 PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin \) -prune -o -type f -print)
-# The bindings have no Rust tests (python/tests are theirs) but take part, so that features, and with them builds, are shared.
+# The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
 
-help: ## This list
+help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(WHEEL) ## Build everything; afterwards .venv/bin/narrows works
+setup: $(WHEEL) ## Build and install .venv/bin/narrows
 
 $(VENV)/.tools: python/locked/requirements.txt
 	@command -v cargo > /dev/null || { echo 'make setup needs Rust 1.85 or newer: https://rustup.rs'; exit 1; }
 	@[ -n "$(PYTHON)" ] || { echo 'make setup needs Python 3.11 or newer'; exit 1; }
-	# Debian has venv without ensurepip unless python3-venv is there; its own pip can fill the gap.
+	# Without python3-venv, Debian has venv but not ensurepip; its own pip replaces it.
 	$(PYTHON) -m venv --clear $(VENV) > /dev/null || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet --break-system-packages pip; } \
 	  || { rm -rf $(VENV); echo 'make setup needs pip: install python3-venv or python3-pip'; exit 1; }
 	$(INSTALL) $<
 	touch $@
 
-# What opens the report page, where Chromium is installed; without it the tests say what they leave out.
+# Playwright, for tests that need Chromium; without it they are skipped, with the reason.
 CHROMIUM := $(firstword $(shell command -v chromium chromium-browser 2> /dev/null))
 $(VENV)/.browser: $(VENV)/.tools python/locked/requirements-browser.txt
 	$(INSTALL) python/locked/requirements-browser.txt
 	touch $@
 
-# A quarter of a gigabyte, so only for who wants it; the tests say what they leave out without it.
+# Optional, because it has a quarter of a gigabyte; without it tests are skipped, with the reason.
 $(VENV)/.ray: $(VENV)/.tools python/locked/requirements-ray.txt
 	$(INSTALL) python/locked/requirements-ray.txt
 	touch $@
 
-# Two hundred megabytes for one study, so likewise; `make test` has it.
+# Optional, because it has 200 MB for one study; `make test` installs it.
 $(VENV)/.learn: $(VENV)/.tools python/locked/requirements-learn.txt
 	$(INSTALL) python/locked/requirements-learn.txt
 	touch $@
@@ -63,21 +63,21 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	$(INSTALL) python/locked/requirements-docs.txt
 	touch $@
 
-docs: $(VENV)/.docs ## The documentation site in target/site; fails where a link or an anchor leads nowhere
+docs: $(VENV)/.docs ## Build the documentation site in target/site; fails if a link or an anchor has no target
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --config-file tools/mkdocs.yml --site-dir $(TARGET)/site
 
-learn: $(VENV)/.learn ## scikit-learn, for the decision tree
+learn: $(VENV)/.learn ## Install scikit-learn, for the decision tree
 
-ray: $(VENV)/.ray ## Ray, for sweeps on a cluster and their tests
+ray: $(VENV)/.ray ## Install Ray, for sweeps on a cluster and their tests
 
-# The page is built by Node and kept in the repository, so that nobody needs Node who does not change it.
+# Node builds the report page, which is committed, so that only changes of the page need Node.
 NODE := $(shell node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a == 20 && +b >= 19) ? 0 : 1)' \
           2> /dev/null && command -v npm > /dev/null && echo npm)
 web/node_modules/.installed: web/package.json web/package-lock.json web/.npmrc
 	cd web && npm ci --silent --no-audit --no-fund
 	touch $@
 
-# The wheel carries what touches a host as a program of its own.
+# The wheel contains the program narrows-host.
 $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	rm -rf $(@D)
 	cargo build --quiet --locked --release --package narrows-host
@@ -86,35 +86,35 @@ $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
 	touch $@
 
-# musl where that target is installed, else glibc's own static archive (Debian's libc6-dev has it).
+# musl if this target is installed, else glibc's static archive (Debian: libc6-dev).
 STATIC_TARGET := $(if $(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(shell uname -m)-unknown-linux-musl),$(shell uname -m)-unknown-linux-musl,$(shell uname -m)-unknown-linux-gnu)
-static: ## narrows-host as one file without libraries, and a look whether it starts
+static: ## Build narrows-host as one static file, and start it
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --package narrows-host --target $(STATIC_TARGET)
 	install -D -s $(TARGET)/$(STATIC_TARGET)/release/narrows-host $(TARGET)/static/narrows-host
 	! readelf -d $(TARGET)/static/narrows-host | grep NEEDED
 	$(TARGET)/static/narrows-host --version
 
-demo: setup ## The demonstration: a published experiment again, then a bad path made, measured, advised on and mended
+demo: setup ## Demonstrate narrows: a published experiment, then a bad path that is measured, analysed and improved
 	@$(BIN)/narrows demo
 	@echo
 	@$(BIN)/narrows demo --story --report $(TARGET)/story.html
 
-web: web/node_modules/.installed ## The report page, built anew; needs Node 20.19 or newer
+web: web/node_modules/.installed ## Rebuild the report page; needs Node 20.19 or newer
 	cd web && npx tsc --noEmit && npx vite build --logLevel warn
 
-# Results in JUnit's format, which .ci/skips reads.
+# .ci/skips reads results in the format of JUnit.
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
-# Two tests may write one page, so what is stored is renewed by one process.
+# Two tests may write one page, so one process renews stored results.
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
-test: setup $(VENV)/.learn ## Every exact test, on all cores: Rust, Python, what the pages show; six minutes on two cores
+test: setup $(VENV)/.learn ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
-test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Real packets, namespaces, kernels, browsers, one test after another
+test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tests with real packets, namespaces, kernels and browsers, one after another
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
-# Core is also built without an operating system, where that target is installed.
-lint: setup ## Style, types and lints; changes nothing
+# core is also built without an operating system if this target is installed.
+lint: setup ## Check style, types, layers, lints and prose; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
 	$(BIN)/ruff check validation bench tools && $(BIN)/ruff format --check validation bench tools
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation tools
@@ -122,18 +122,18 @@ lint: setup ## Style, types and lints; changes nothing
 	$(BIN)/python -m tools.prose
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings
-	@$(if $(NODE),$(MAKE) lint-web,echo 'the report page: not compared with a fresh build, there is no Node 20.19 or newer with npm')
+	@$(if $(NODE),$(MAKE) lint-web,echo 'report page: not compared with a fresh build, because Node 20.19 or newer with npm is missing')
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
-	else echo 'core without an operating system: left out, the target x86_64-unknown-none is not installed'; fi
+	else echo 'core without an operating system: skipped, because the target x86_64-unknown-none is not installed'; fi
 
-# The page in the package must be what its sources give.
+# The page in the package must be the build of its sources.
 lint-web: web/node_modules/.installed
 	cd web && npx tsc --noEmit
 	cd web && NARROWS_PAGES=$(TARGET)/pages npx vite build --logLevel warn
-	cmp $(TARGET)/pages/report.html python/narrows/pages/report.html || { echo 'the page is out of date: make web'; exit 1; }
+	cmp $(TARGET)/pages/report.html python/narrows/pages/report.html || { echo 'python/narrows/pages/report.html is out of date: run make web'; exit 1; }
 
-validate: setup ## The statistical tier: Linux, published maps, the cliff; writes validation/REPORT.md
+validate: setup ## Run the statistical tier: Linux, published maps, BBR's cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
 	$(BIN)/python -m validation.wifi
 	@$(MAKE) fuzz
@@ -142,15 +142,15 @@ FUZZ_SECONDS ?= 10
 fuzz: ## Fuzz every parser of untrusted input, FUZZ_SECONDS each [default: 10]; needs nightly Rust and cargo-fuzz
 	fuzz/run.sh $(FUZZ_SECONDS)
 
-# AddressSanitizer works with the toolchain's own standard library, ThreadSanitizer needs one that is instrumented, too.
+# AddressSanitizer works with the standard library of the toolchain; ThreadSanitizer needs an instrumented one.
 SANITIZED := --package narrows-host --target $(shell uname -m)-unknown-linux-gnu --target-dir $(TARGET)/sanitized
 NIGHTLY = @rustup run nightly rustc --version > /dev/null 2>&1 || { \
   echo '$@ needs the nightly toolchain of Rust: install it with rustup toolchain install nightly.' >&2; exit 2; }
-asan: ## Tests of narrows-host under AddressSanitizer; needs nightly Rust
+asan: ## Test narrows-host under AddressSanitizer; needs nightly Rust
 	$(NIGHTLY)
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --locked $(SANITIZED)
 
-tsan: ## Tests of narrows-host under ThreadSanitizer; needs nightly Rust with rust-src
+tsan: ## Test narrows-host under ThreadSanitizer; needs nightly Rust with rust-src
 	$(NIGHTLY)
 	@if [ -d "$$(rustc +nightly --print sysroot)/lib/rustlib/src" ]; then \
 	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
@@ -158,7 +158,7 @@ tsan: ## Tests of narrows-host under ThreadSanitizer; needs nightly Rust with ru
 
 # A copy without history, so that a patch cannot reach the checkout.
 ADDED := $(TARGET)/additions
-additions: ## The sample patches of CONTRIBUTING.md: do they compile?
+additions: ## Compile the sample patches of CONTRIBUTING.md
 	rm -rf $(ADDED) && mkdir -p $(ADDED)
 	git ls-files -z Cargo.toml Cargo.lock core sim host bench python/bindings | xargs -0 cp --parents -t $(ADDED)
 	for patch in python/tests/patches/*.patch; do \
@@ -166,7 +166,7 @@ additions: ## The sample patches of CONTRIBUTING.md: do they compile?
 	cd $(ADDED) && cargo check --quiet --locked --package narrows-sim --target-dir $(TARGET)/additions-check
 
 NIGHTLY_FUZZ_SECONDS ?= 3600
-nightly: setup ## Checks that take too long for every commit: sample patches, an hour of fuzzing, sanitizers; writes validation/nightly.txt
+nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers; writes validation/nightly.txt
 	.ci/nightly $(NIGHTLY_FUZZ_SECONDS)
 
 lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/requirements*.txt name; needs uv
@@ -175,40 +175,40 @@ lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/req
 	    uv pip compile $$file --generate-hashes --no-deps --no-annotate --no-header --python-version 3.11 --quiet; \
 	  } > python/locked/$$(basename $$file); done
 
-reproduce: setup $(VENV)/.learn ## Published experiments, five minutes; writes docs/reference/reproduced.md and why some are not met
+reproduce: setup $(VENV)/.learn ## Reproduce published experiments, five minutes; writes docs/reference/reproduced.md with explanations
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
 	$(BIN)/python -m validation.reproduced
 
-mutations: setup ## Switches off every listed law and sees which test notices; writes docs/reference/mutations.md
+mutations: setup ## Remove every listed rule and run the tests; writes docs/reference/mutations.md
 	$(BIN)/python -m validation.mutations
 
-agree: setup ## The simulator beside this machine's own TCP, half an hour; writes docs/reference/agreement.md
+agree: setup ## Compare the simulator with the TCP of this machine, half an hour; writes docs/reference/agreement.md
 	$(BIN)/python -m validation.agreement
 
-twin: setup ## The twin beside paths whose truth is known, simulated and emulated, 100 minutes; writes docs/reference/twin*.md
+twin: setup ## Compare path models with known simulated and emulated paths, 100 minutes; writes docs/reference/twin*.md
 	$(BIN)/python -m validation.twin
 	$(BIN)/python -m validation.twin_live
 	$(BIN)/python -m validation.twin_shared
 
-advice: setup ## Advice beside what Linux then did, and on measured paths; ten minutes, goes on where it was interrupted
+advice: setup ## Compare recommendations with later results of Linux, ten minutes; continues after an interruption
 	$(BIN)/python -m validation.advise
 
-bench: setup ## Segments per second of CPU: scoreboard, 1 to 10 000 flows, and the whole process with its instructions
+bench: setup ## Measure the simulator: scoreboard, 1 to 10 000 flows, instructions of the whole process
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
 	$(BIN)/python bench/laws.py
 	$(BIN)/python bench/sweep.py
 
-bench-live: setup ## What the live engine carries on this machine, and a load beside iperf3's; four minutes
+bench-live: setup ## Measure the highest rate of the live engine, and the load generator beside iperf3; four minutes
 	$(BIN)/python bench/live.py
 	$(BIN)/python bench/bulk.py
 
-bench-ns3: ## The same set-ups in ns-3, where that is installed, to compare
+bench-ns3: ## Measure the same set-ups in ns-3, if it is installed
 	@[ -n "$(PYTHON)" ] || { echo 'make bench-ns3 needs Python 3.11 or newer'; exit 1; }
 	$(PYTHON) bench/ns3/run.py
 
-clean: ## Back to a fresh checkout
+clean: ## Remove everything that is not in a fresh checkout
 	cargo clean --quiet
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +

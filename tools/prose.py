@@ -1,8 +1,8 @@
 """Checks the project's prose against the rules in `prose.toml`: `python -m tools.prose`.
 
-The program reads the Markdown pages and the help of `narrows` and of `narrows-host`. From Python
-and Rust sources it reads doc comments and string literals of several words. Code blocks, inline
-code, link targets and code that is compiled only for tests are left out.
+The program reads the Markdown pages and the help of `narrows`, `narrows-host` and `make`. From
+Python and Rust sources it reads doc comments and string literals of several words. Code blocks,
+inline code, link targets and code that is compiled only for tests are left out.
 
 `prose-baseline.toml` lists how often each file breaks each rule, and how many sentences of each
 directory are too long. The check fails where a number rises. Files that the baseline does not list
@@ -157,6 +157,13 @@ def wide(file: str, text: str, columns: int) -> Iterator[tuple[str, int]]:
             mark = ITEM.match(whole)
             if " " in whole[mark.end() if mark else len(whole) - len(whole.lstrip()) : columns + 1]:
                 yield file, number
+
+
+def makefile(file: str, text: str) -> Iterator[Text]:
+    """Yields what `make help` prints about targets."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.match(r"[a-z0-9-]+:.*## (.*)", line):
+            yield Text(file, number, "help", plain(found[1]))
 
 
 def literal(node: ast.expr) -> str | None:
@@ -340,6 +347,9 @@ def check(root: Path, config: Config) -> Iterator[Hit]:
         for name_, number in wide(name, text, config.columns):
             message = f"more than {config.columns} columns: wrap the line"
             yield Hit(name_, number, WIDE, message, name_)
+    for file in files(root, config.sources["make"]):
+        name = str(file.relative_to(root))
+        yield from violations(makefile(name, file.read_text(encoding="utf-8")), config)
     for file in files(root, config.sources["python"]):
         name = str(file.relative_to(root))
         yield from violations(python(name, file.read_text(encoding="utf-8")), config)

@@ -130,6 +130,12 @@ class Thing:
     ]  # fmt: skip
 
 
+def test_a_makefile_gives_the_help_of_its_targets() -> None:
+    text = "# What a comment has.\nall: setup ## What is built\n\techo law\n"
+    hits = prose.violations(prose.makefile("Makefile", text), CONFIG)
+    assert [(hit.line, hit.rule) for hit in hits] == [(2, "fused-relative")]
+
+
 def test_rust_gives_doc_comments_and_messages_outside_of_tests() -> None:
     source = r"""//! What the module is for,
 //! in two lines.
