@@ -47,7 +47,7 @@ def quick() -> list[str]:
 def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject:
     """A row as a scenario.
 
-    >>> here = agree.Machine(hz=250, like="linux-6.12", release="6.12", ccs=())
+    >>> here = agreement.Machine(hz=250, like="linux-6.12", release="6.12", ccs=())
     >>> made = scenario("two", table()["two-cubic"], here)
     >>> made.ccs, made.tree["flow"][0]["count"], made.tree["path"]["buffer"]
     (['cubic'], 2, '1bdp')
@@ -167,7 +167,8 @@ def markdown(found: Json, here: agreement.Machine) -> str:
         told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**none**"
         wrong = ", ".join(f"{k} {v if isinstance(v, str) else ' '.join(v)}" for k, v in rows[name]["control"].items())
         lines.append(f"| {name} | {wrong} | {told} |")
-    lines += ["", "## All figures", "", "Format: median of the simulations / median of the live runs ± range of the live runs.", ""]
+    form = "Format: median of the simulations / median of the live runs ± range of the live runs."
+    lines += ["", "## All figures", "", form, ""]
     lines += ["| name | scenario | live runs | repeated | figures |", "|---|---|---|---|---|"]
     for name, one in done.items():
         told = "; ".join(
