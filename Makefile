@@ -197,7 +197,7 @@ bench: setup ## Measure the simulator: scoreboard, 1 to 10 000 flows, instructio
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/process.py
-	$(BIN)/python bench/laws.py
+	$(BIN)/python bench/congestion_controls.py
 	$(BIN)/python bench/sweep.py
 
 bench-live: setup ## Measure the highest rate of the live engine, and the load generator beside iperf3; four minutes

@@ -1,11 +1,11 @@
-"""What a load costs: our own sender and receiver beside iperf3's own client, towards one `iperf3 -s` over loopback.
+"""Compares the cost of a load: `narrows measure` and iperf3's client with one `iperf3 -s` over loopback.
 
     python bench/bulk.py                 five rounds, two minutes
     python bench/bulk.py --rounds 2 --seconds 2
 
-Each round has all of them in turn, for what a machine gives differs from minute to minute. The rate is what the client
-itself tells; CPU time, user and system, is that of the client's process, and of it and the server together: over
-loopback the kernel does either's work for the other, whoever happens to be awake.
+Each round runs all clients in turn, because the speed of a machine varies from minute to minute. The rate is that of
+the client's report. CPU time, user and system, is that of the client alone, and of client and server together. Over
+loopback the kernel does work of one process in the context of the other.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ Json = dict[str, Any]
 
 
 def free_port() -> int:
-    """One that nobody has."""
+    """A free TCP port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
 
 
 def cpu_so_far(pid: int) -> float:
-    """Seconds of CPU of a process that runs."""
+    """CPU time of a running process, in seconds."""
     with Path(f"/proc/{pid}/stat").open(encoding="utf-8") as stat:
         words = stat.read().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def timed(command: list[str]) -> tuple[Json, float]:
-    """What a program prints, and its seconds of CPU."""
+    """The JSON that a program prints, and its CPU time in seconds."""
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)

@@ -1,6 +1,6 @@
-"""What the benchmarks share: numbers that are asked for, programs that are built first, and Ctrl-C in a line.
+"""Shared code of the benchmarks: checked numbers, programs that are built first, and handling of Ctrl-C.
 
-Ctrl-C is told as `validation` tells it, from whose import on that holds.
+The import of `validation.asked` handles Ctrl-C: it prints one line.
 """
 
 import os
@@ -17,7 +17,7 @@ __all__ = ["ROOT", "built", "positive"]
 
 
 def built(package: str, kind: str, name: str) -> str:
-    """Builds a program of this package, `kind` is "bin" or "example"; answers its path."""
+    """Builds a program of this package, `kind` is "bin" or "example"; returns its path."""
     command = ["cargo", "build", "--quiet", "--release", "--package", package, f"--{kind}", name]
     try:
         if subprocess.run(command, check=False, cwd=ROOT).returncode:

@@ -1,11 +1,10 @@
-"""What a latency test costs: the engine without a network, and tens of millions of exchanges over loopback.
+"""Measures the cost of a latency test: the engine without a network, and millions of exchanges over loopback.
 
     python bench/latency.py                     the null test, then 10 million exchanges; some minutes
     python bench/latency.py --count 1000000     fewer
 
-The null test runs the engine over a line that answers at once, without a system call: what is left is the engine's own.
-Over loopback both ends ask again and again instead of sleeping (`--policy spin`), and the memory of the near end is
-looked at all the while.
+The null test runs the engine with a transport that responds at once, without a system call, to measure the engine
+alone. Over loopback both endpoints poll instead of sleeping (`--policy spin`), and the memory of the client is sampled.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from narrows.host.live import HOST
 
 
 def resident_kb(pid: int) -> int:
-    """Of a process; 0 when it has gone."""
+    """Resident memory of a process in kB; 0 after its end."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
@@ -32,7 +31,7 @@ def resident_kb(pid: int) -> int:
 
 
 def exchanges(count: int) -> str:
-    """Over loopback; a line of what came of it."""
+    """Runs exchanges over loopback; returns a line with the result."""
     serving = subprocess.Popen(
         [
             HOST,

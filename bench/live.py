@@ -1,11 +1,13 @@
-"""How much real traffic the live engine carries on this machine, and what it adds. Run by `make bench-live`.
+"""Measures the highest rate of the live engine on this machine, and the RTT that it adds.
+
+Run by `make bench-live`.
 
     python bench/live.py [--seconds N] [--json]
 
-For each load: the highest rate at which what is delivered differs from what was due by less than 0.5 % on average,
-and one packet in a hundred is late by less than 0.5 ms; processor time of the passing thread per packet. For the RTT
-that it adds: pings through a path with nothing on it, beside the pings of `narrows doctor` through the bare
-forwarder. As root also once more as an ordinary user (`setpriv`), whose limit is 1 ms.
+For each load, the program determines the highest rate within two limits. The mean delivered rate is within 0.5 % of
+the specified rate, and the p99 delay error is below 0.5 ms. The program also prints the CPU time of the forwarding thread per
+packet. For the added RTT it compares pings over an empty path with pings of `narrows doctor` over the plain forwarder.
+As root it repeats the test as an ordinary user (`setpriv`), for whom the limit is 1 ms.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ Json = dict[str, Any]
 
 
 def scenario(flows: int, cc: str, queue: str, rtt: str, rate: str, *, seconds: int, probe: bool) -> str:
-    """A path of this rate, and who sends over it."""
+    """The scenario: a path with this rate, its flows and its probe."""
     buffer = 'buffer = "1bdp"\n' if queue == "fifo" else ""
     ping = '[[probe]]\nkind = "ping"\ninterval = "5ms"\n' if probe else ""
     sends = f'[[flow]]\ncc = "{cc}"\ncount = {flows}\n' if flows else ""

@@ -1,9 +1,9 @@
-"""The whole process, as a user pays for it: segments handed to the receiving application per second of CPU.
+"""Measures the whole process: segments delivered to the receiving application per CPU second.
 
-And instructions per segment (callgrind, where valgrind is installed). Run by `make bench`.
+It also counts instructions per segment (callgrind, if valgrind is installed). Run by `make bench`.
 
     python bench/process.py [SCENARIO.toml] [--no-callgrind]
-    python bench/process.py --where        # where the instructions go, by room
+    python bench/process.py --where        # instructions of the engine by component
 """
 
 import argparse
@@ -22,7 +22,7 @@ MSS = 1448
 
 
 def run(scenario: str) -> tuple[int, float]:
-    """Segments delivered, seconds of CPU (user and system, all threads). A failure is told in narrows' own words."""
+    """Segments delivered, seconds of CPU (user and system, all threads). A failure prints the message of narrows."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile("w+") as told:
         child = subprocess.Popen([*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out, stderr=told)
         _, status, usage = os.wait4(child.pid, 0)
@@ -52,11 +52,11 @@ ROOMS = (
     ("figures", r"narrows_core::figures"),
     ("event engine, packets", r"narrows_sim"),
 )
-"""What a function's name says of where it lives; what was inlined counts for the function it was inlined into."""
+"""Components by patterns of function names; inlined code counts for the function that contains it."""
 
 
 def where(scenario: str, segments: int) -> None:
-    """Prints instructions per segment by room: of the engine alone, whose symbols the wheel does not carry."""
+    """Prints instructions per segment by component, of the engine alone: the wheel has no symbols."""
     engine = built("narrows-sim", "example", "run")
     with tempfile.NamedTemporaryFile() as profile:
         total = instructions([engine, scenario], profile.name)

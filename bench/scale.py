@@ -1,16 +1,16 @@
-"""From one flow to ten thousand, with each congestion control: segments per second of CPU, and memory.
+"""Measures segments per CPU second and memory, from one flow to ten thousand, for each congestion control.
 
 Run by `make bench`.
 
     python bench/scale.py [--json] [--repeat N] [--cc NAME] [--quick]
 
-Each run is a process of its own (`bench/src/bin/scale.rs`), its CPU time that of the whole process; of several runs
-the one that took least counts, for whatever else the machine does can only add. Runs of all set-ups alternate, so
-that a busy minute meets all. What one costs beside another is told by rounds: the median of the quotients of runs
-that were made in the same round, seconds apart, since what a machine gives may double from one minute to the next.
+Each run is a separate process (`bench/src/bin/scale.rs`); its CPU time is that of the whole process. The result is the
+minimum of several runs, because other load only adds CPU time. Runs of all set-ups alternate. A ratio is the median
+over rounds. Its two runs are from the same round, seconds apart, because the speed of a machine may double from one
+minute to the next.
 
-Segments are counted in two ways: those that were delivered, for which all that was lost and sent again is work that
-does not count; and those that were sent, each of which the engine has taken along the path or dropped there.
+Segments are counted in two ways. *Delivered* excludes lost and retransmitted segments, although they cost time. *Sent*
+includes every segment that the engine forwarded or dropped.
 """
 
 import argparse
@@ -32,11 +32,11 @@ SETUPS = (
 QUICK = {"200s": "20s", "30s": "3s", "10s": "1s"}
 CCS = ("cubic", "bbr")
 LIMITS = {10: 1.5, 100: 1.5, 10_000: 3.0}
-"""What a segment may cost, beside one of a single flow."""
+"""Target for the cost of a segment by number of flows, relative to a single flow."""
 BESIDE_CUBIC = 1.5
-"""And beside CUBIC's."""
+"""Target for the cost of a segment, relative to CUBIC."""
 COUNTS = {"ns_per_segment": "segments", "ns_per_sent": "sent"}
-"""What a figure counts."""
+"""The count that each figure divides by."""
 
 
 def told(quotient: float | None, limit: float) -> str:
@@ -45,7 +45,7 @@ def told(quotient: float | None, limit: float) -> str:
 
 
 def run(command: list[str]) -> dict[str, float]:
-    """What one run did, its seconds of CPU (user and system) and its memory at its peak."""
+    """Results of one run, its CPU time in seconds (user and system) and its peak memory."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         done = json.load(child.stdout)
         _, status, usage = os.wait4(child.pid, 0)
@@ -54,7 +54,7 @@ def run(command: list[str]) -> dict[str, float]:
 
 
 def machine() -> dict[str, str]:
-    """What it ran on."""
+    """Processor and kernel of this machine."""
 
     def line(path: str, key: str) -> str:
         lines = pathlib.Path(path).read_text().splitlines() if pathlib.Path(path).exists() else []
@@ -133,7 +133,7 @@ def main() -> None:
             f"{row['heap_peak_bytes'] / 2**20:9.1f} {row['heap_peak_bytes'] / row['flows'] / 2**10:9.1f}"
         )
     print(
-        "x 1 flow, x cubic: medians of rounds. again: sent again, of those delivered. M/CPU s: million delivered. "
+        "x 1 flow, x cubic: medians of rounds. again: retransmitted per delivered. M/CPU s: million delivered. "
         "heap: at its peak, packets in transit and figures included. !: beyond 1.5, or 3 beside one with 10 000 flows"
     )
 

@@ -1,7 +1,9 @@
-"""What a sweep costs beside the simulations themselves, and what it keeps in memory. Run by `make bench`.
+"""Measures the overhead of a sweep in CPU time and memory.
 
-python bench/sweep.py [--ray]           two cores at work, processes and Ray; memory without runs
-python bench/sweep.py --run 1000000     so many tiny cases run, and what each process keeps meanwhile
+Run by `make bench`.
+
+    python bench/sweep.py [--ray]           two busy cores, with processes and with Ray; memory without runs
+    python bench/sweep.py --run 1000000     run this number of tiny cases and print the memory of each process
 """
 
 import argparse
@@ -28,7 +30,7 @@ SCENARIO = nw.Scenario(
     duration="10s",
 )
 BATCH = 100
-"""Cases that are answered at once."""
+"""Cases that are completed together."""
 OVER = {
     "path.rtt": {"from": "5ms", "to": "200ms", "scale": "log"},
     "path.rate": {"from": "1Mbit", "to": "20Mbit"},
@@ -36,10 +38,10 @@ OVER = {
 
 
 class Nobody:
-    """Answers at once, with a row that says nothing: what is left is the sweep's own cost."""
+    """Completes cases at once, with a constant row, to measure the sweep itself."""
 
     def outcomes(self, cases: Iterable[tuple[str, Any, Any]], count: int) -> Iterator[list[Any]]:
-        """So many at a time."""
+        """Yields outcomes in batches."""
         row = {"flow_number": 0, "flow": "f", "cc": "c"}
         batch = []
         for key, _, _ in cases:
@@ -130,14 +132,14 @@ def resident_mib(pid: str) -> float:
 
 
 def workers() -> list[str]:
-    """Those who run cases for this process."""
+    """The worker processes of this process."""
     tasks = Path("/proc/self/task").iterdir()
     found = [pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
     return [pid for pid in found if b"narrows.sweeps" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def flat(cases: int, into: str) -> None:
-    """Runs so many tiny cases, all different, and says at each power of ten what is kept."""
+    """Runs this number of tiny, distinct cases, and prints the memory at each power of ten."""
     over = OVER | {"path.buffer": {"from": "0.5bdp", "to": "8bdp", "scale": "log"}}
     sweep = nw.sweep(TINY, over, design="random", cases=cases, into=into)
     begin, marks = time.perf_counter(), [10**n for n in range(3, 9)]

@@ -54,7 +54,7 @@ class Allowed:
 
 @dataclass
 class Crate:
-    """What `layers.toml` says of one crate."""
+    """The entry of one crate in `layers.toml`."""
 
     source: Path
     layers: list[list[str]] = field(default_factory=list)

@@ -127,7 +127,7 @@ def markdown(file: str, text: str, kind: str = "prose", start: int = 1) -> Itera
             held = []
         if fence:
             fenced = not fenced
-        elif fenced or not line.strip():
+        elif fenced or not line.strip() or (not held and not listed and line.startswith("    ")):
             continue
         elif heading:
             yield Text(file, number, "heading", plain(heading[1]))

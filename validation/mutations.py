@@ -1,6 +1,6 @@
-"""Switches off one law after the other and sees whether a test notices.
+"""Removes one rule of a model after the other, and checks that a test fails.
 
-`validation/mutations/NAME.toml` lists the laws of one model, each with a piece of its source and what takes its place:
+`validation/mutations/NAME.toml` lists the rules of one model, each with a piece of its source and the replacement:
 
     [[law]]
     law = "the window moves once per round trip"
@@ -8,11 +8,10 @@
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
-`make mutations` applies them to a copy of `core`, builds its tests and runs them. A law counts as held when a test of
-its own model (`cc::NAME…`, `queue::NAME…`, `host::NAME…`, `net::NAME…`) fails without it, or one of those in
-`core/tests` that the list names: `tests = ["replay"]` at its beginning. Models do not share laws, so one build carries
-one mutation of every model. What came of it is written to docs/reference/mutations.md; the exit code is 1 when a law
-is not held.
+`make mutations` applies them to a copy of `core`, builds its tests and runs them. A removed rule is detected if a test
+of its own model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`, `net::NAME…`). Tests in `core/tests` count if the
+list names them: `tests = ["replay"]` at its beginning. Models do not share rules, so one build has one mutation of
+every model. The results are in docs/reference/mutations.md; the exit code is 1 if a removed rule is not detected.
 """
 
 from __future__ import annotations
@@ -43,10 +42,11 @@ SHOWN = 2
 
 @dataclass
 class Mutation:
-    """One law of one model, and what became of it.
+    """One rule of one model, and the result of its removal.
 
     Attributes:
-        verdict: The tests that noticed; or why it could not be tried.
+        noticed: The tests that failed without it.
+        problem: The reason why it could not be tried.
     """
 
     model: str
@@ -123,7 +123,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
 
 
 def applied(batch: list[Mutation], copy: Path) -> dict[str, str]:
-    """Writes the mutations; answers the files that are not what they were, with what they were."""
+    """Writes the mutations; returns the previous text of each changed file."""
     before = {m.file: (copy / m.file).read_text(encoding="utf-8") for m in batch}
     for m in batch:
         text = (copy / m.file).read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def applied(batch: list[Mutation], copy: Path) -> dict[str, str]:
 
 
 def restored(files: dict[str, str], copy: Path) -> None:
-    """Makes them what they were."""
+    """Restores the previous texts."""
     for file, text in files.items():
         (copy / file).write_text(text, encoding="utf-8")
 
@@ -170,12 +170,12 @@ def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:
     """The table of each model."""
     made = {}
     for model, laws in models.items():
-        lines = ["", f"## {model}", "", "| law | noticed by |", "|---|---|"]
+        lines = ["", f"## {model}", "", "| rule | detected by |", "|---|---|"]
         for m in laws:
             names = [name.removeprefix("tests::") for name in m.noticed]
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             told = ", ".join(f"`{name}`" for name in names[:SHOWN]) + more
-            lines.append(f"| {m.law} | {told or '**' + (m.problem or 'nobody') + '**'} |")
+            lines.append(f"| {m.law} | {told or '**' + (m.problem or 'no test') + '**'} |")
         made[model] = lines
     return made
 
@@ -190,17 +190,17 @@ def stored() -> dict[str, list[str]]:
 
 
 def page(tables: dict[str, list[str]]) -> str:
-    """What is written."""
+    """The text of the page."""
     rows = [line for table in tables.values() for line in table[5:]]
     held = sum(not line.endswith("** |") for line in rows)
     lines = [
-        "# Which test holds which law?",
+        "# Mutation tests",
         "",
-        "Made by `make mutations`: nobody writes here. Each row is a law that was switched off in a copy of the source",
-        "and the tests of the same model that failed then. The pieces of source are in",
+        "`make mutations` writes this page. Each row is a rule of a model that was removed in a copy of the source,",
+        "with the tests of the model that failed without it. The changes of the source are in",
         "[validation/mutations](../../validation/mutations).",
         "",
-        f"{held} of {len(rows)} laws are held.",
+        f"{held} of {len(rows)} rules are detected when removed.",
     ]
     for _, table in sorted(tables.items()):
         lines += table
@@ -241,7 +241,7 @@ def main() -> None:
     PAGE.write_text(page(kept | sections(models)), encoding="utf-8")
     missed = [m for laws in models.values() for m in laws if not m.noticed]
     for m in missed:
-        print(f"not held: {m.model}: {m.law} {m.problem}", file=sys.stderr)
+        print(f"not detected: {m.model}: {m.law} {m.problem}", file=sys.stderr)
     sys.exit(bool(missed))
 
 

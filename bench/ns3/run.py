@@ -1,11 +1,11 @@
-"""ns-3 on the set-ups of `bench/scale.py`: segments delivered per second of CPU, and memory.
+"""Measures ns-3 with the set-ups of `bench/scale.py`: segments delivered per CPU second, and memory.
 
-Run by `make bench-ns3`, by hand: it needs ns-3's development files (Debian: `apt-get install g++ libns3-dev`) and is no
-part of the tests.
+Run by `make bench-ns3`, manually: it needs ns-3's development files (Debian: `apt-get install g++ libns3-dev`)
+and is not part of the tests.
 
     python bench/ns3/run.py [--json] [--repeat N] [--cc NAME] [--flows N]
 
-`dumbbell.cc` says what is simulated. Of several runs the one that took least CPU counts. The virtual time is shorter
+`dumbbell.cc` defines the simulation. The result is the run with the least CPU time. The virtual time is shorter
 than in scale.py, so that no run takes much more than a minute of CPU.
 """
 

@@ -14,7 +14,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 WRONG = {
     "bulk.py": "--rounds",
     "latency.py": "--count",
-    "laws.py": "--seconds",
+    "congestion_controls.py": "--seconds",
     "live.py": "--seconds",
     "ns3/run.py": "--repeat",
     "scale.py": "--repeat",
@@ -37,7 +37,7 @@ def test_a_scenario_that_is_not_there_is_told_once() -> None:
 
 
 def test_a_law_that_is_not_known_is_told_in_a_line() -> None:
-    words = [sys.executable, str(BENCH / "laws.py"), "nagle"]
+    words = [sys.executable, str(BENCH / "congestion_controls.py"), "nagle"]
     done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "error: there is no congestion control nagle; there are reno, cubic, bbr," in done.stderr

@@ -69,6 +69,11 @@ def test_a_sentence_has_one_place_whatever_its_lines() -> None:
     assert in_page(page) == [(1, "fused-relative"), (4, "random-loss")]
 
 
+def test_an_indented_block_is_code() -> None:
+    page = "Text:\n\n    python law.py  the law\n\n- item\n\n    its law\n"
+    assert in_page(page) == [(7, "law")]
+
+
 def test_a_mark_inside_a_paragraph_is_no_item() -> None:
     (text,) = prose.markdown("a.md", "**Bold.** The text of 6. Then - more\n")
     assert text.text == "Bold. The text of 6. Then - more"

@@ -1,12 +1,12 @@
-"""What each congestion control costs: instructions per segment of the whole engine (callgrind), beside CUBIC's.
+"""Measures the cost of each congestion control: instructions per segment of the whole engine, relative to CUBIC.
 
 Run by `make bench`.
 
-    python bench/laws.py [--seconds N] [NAME ...]
+    python bench/congestion_controls.py [--seconds N] [NAME ...]
 
-One flow over 100 Mbit/s and 40 ms, one bandwidth-delay product of buffer; where a law needs marks or routers that
-write into its packets, the queue that has them. Asked: none above 1.5 times CUBIC's, a tree of rules 3. Without
-valgrind: CPU time.
+The path has one flow, 100 Mbit/s, 40 ms and one bandwidth-delay product of buffer. A congestion control that needs
+marks or router feedback has the queue discipline that provides them. The target is 1.5 times the cost of CUBIC, for
+rule trees 3 times. Callgrind counts the instructions; without valgrind the unit is CPU time.
 """
 
 from __future__ import annotations
