@@ -189,6 +189,6 @@ def test_a_study_that_needs_scikit_learn_says_so_before_it_runs(
     done = CliRunner().invoke(main, ["study", "decision-tree", "--quick", "--into", str(tmp_path / "out")])
     assert done.exit_code == 2
     assert done.output == (
-        "the decision tree needs scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'\n"
+        "the decision tree requires scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'\n"
     )
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""Studies of which path suits whom: the gain map, fairness, the cliff, the late comer, BBR by number."""
+"""Studies of congestion controls by path: gain map, fairness, random loss, late flows, number of BBR flows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RATES = ("10Mbit", "20Mbit", "50Mbit", "100Mbit", "250Mbit", "500Mbit", "750Mbi
 _RTTS = ("5ms", "10ms", "25ms", "50ms", "75ms", "100ms", "150ms", "200ms")
 _BUFFERS = ("100kB", "1MB", "10MB", "20MB", "50MB")
 _CLEAR = 0.1
-"""A gain of a tenth is one."""
+"""Smallest gain that counts."""
 
 
 def _gain_parts(quick: bool) -> dict[str, Part]:
@@ -49,26 +49,26 @@ def _gain_answer(rows: dict[str, Rows]) -> Answer:
         better += sum(one["gain"] >= 100 * _CLEAR for one in gain)
         worse += sum(one["gain"] <= -100 * _CLEAR for one in gain)
         about: dict[str, Any] = {
-            "title": f"What BBR gains over CUBIC, {buffer} of buffer",
+            "title": f"Gain of BBR over CUBIC, buffer of {buffer}",
             "unit": "%",
             "digits": 0,
             "middle": 0.0,
         }
         grids.append(table(gain, "path.rate", "path.rtt", first("gain"), row="rate", column="rtt", **about))
         again = [row for row in some if row["flow[0].cc"] == "bbr"]
-        about = {"title": f"What BBR sends again, {buffer} of buffer", "unit": "%"}
+        about = {"title": f"Retransmission rate of BBR, buffer of {buffer}", "unit": "%"}
         percent = lambda of: 100 * of[0]["retransmit_rate"]  # noqa: E731
         grids.append(table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about))
     verdict = (
-        f"Of {cells} paths BBR has the better goodput by a tenth or more on {better}, CUBIC on {worse}; "
-        f"on the other {cells - better - worse} it makes no such difference."
+        f"Of {cells} paths, BBR has at least 10 % more goodput on {better}, and CUBIC on {worse}. On the other "
+        f"{cells - better - worse}, the difference is smaller."
     )
     return Answer(verdict, grids)
 
 
 GAIN_MAP = Study(
     name="gain-map",
-    question="On which paths does one BBR flow get more than one CUBIC flow would?",
+    question="On which paths has a single BBR flow more goodput than a single CUBIC flow?",
     parts=_gain_parts,
     answer=_gain_answer,
 )
@@ -101,7 +101,7 @@ _PAIR = "buffer"
 
 
 def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
-    """Another step of bisection between the two buffers where a congestion control's share falls through 1."""
+    """Another bisection step between the two buffers where the share of a congestion control falls below 1."""
     steps = sum(name.startswith(_CLOSER) for name in rows)
     if steps == (2 if quick else 5):
         return None
@@ -116,7 +116,7 @@ def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
 
 
 def _shares(rows: dict[str, Rows]) -> dict[str, list[tuple[float, float]]]:
-    """Buffers in BDP, with a flow's share beside one of CUBIC, by its congestion control."""
+    """Buffers in BDP with the share of a flow beside one CUBIC flow, by congestion control."""
     every = [row for name, some in rows.items() if name == _PAIR or name.startswith(_CLOSER) for row in some]
     found: dict[str, list[tuple[float, float]]] = {}
     for (buffer, cc), some in by(every, "path.buffer", "flow[0].cc").items():
@@ -133,12 +133,12 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
     about: dict[str, Any] = {"unit": "of a fair share", "digits": 2, "middle": 1.0}
     by_buffer = table(
         rows["buffer"], "path.buffer", "flow[0].cc", _first_flow, row="buffer", column="cc",
-        title="One flow beside one CUBIC flow", **about,
+        title="Share of one flow beside one CUBIC flow", **about,
     )  # fmt: skip
     mixed = [row | {"mix": f"{row['flow[0].count']} bbr, {row['flow[1].count']} cubic"} for row in rows["numbers"]]
     numbers = table(
         mixed, "path.buffer", "mix", share("bbr"), row="buffer", column="flows",
-        title="A BBR flow's share by who is there", **about,
+        title="Share of a BBR flow by the number of flows", **about,
     )  # fmt: skip
 
     def far(of: Rows) -> float:
@@ -147,26 +147,27 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
 
     distance = table(
         rows["distance"], "path.buffer", "flow[1].rtt", far, row="buffer", column="rtt added",
-        title="What a far BBR flow gets for each bit of a near one, beside CUBIC", unit="times", digits=2, middle=1.0,
+        title="Goodput ratio of a BBR flow with a longer RTT to one with a shorter RTT, beside CUBIC",
+        unit="times", digits=2, middle=1.0,
     )  # fmt: skip
     crossings = {cc: _crossover(points) for cc, points in _shares(rows).items()}
     crossing = crossings.get("bbr")
-    where = f"from about {crossing:.1f} BDP of buffer on" if crossing else "in none of these buffers"
+    where = f"with buffers above about {crossing:.1f} BDP" if crossing else "with none of these buffers"
     equal = Grid(
-        title="The buffer in which both get the same, by bisection", unit="BDP", row="cc", column="", digits=2,
+        title="Buffer with equal shares, by bisection", unit="BDP", row="cc", column="", digits=2,
         rows=list(crossings), columns=["buffer"], cells=[[value] for value in crossings.values()],
     )  # fmt: skip
     widest = max((value, rtt, buffer) for rtt in distance.columns for buffer in distance.rows
                  if (value := distance.at(buffer, rtt)))  # fmt: skip
     verdict = (
-        f"BBR takes more than its share from CUBIC in shallow buffers, and less {where}; a BBR flow with "
-        f"{widest[1]} more of distance gets {widest[0]:.1f} times what its near sister has in {widest[2]} of buffer."
+        f"Beside CUBIC, BBR has more than an equal share with shallow buffers, and less {where}. A BBR flow with "
+        f"{widest[1]} more RTT has {widest[0]:.1f} times the goodput of the other, with a buffer of {widest[2]}."
     )
     return Answer(verdict, [by_buffer, equal, numbers, distance])
 
 
 def _bracket(points: list[tuple[float, float]]) -> tuple[float, float] | None:
-    """The two neighbours between which shares fall through 1.
+    """The two neighbouring points between which shares fall below 1.
 
     >>> _bracket([(1, 1.5), (4, 0.5), (16, 0.4)])
     (1, 4)
@@ -175,7 +176,7 @@ def _bracket(points: list[tuple[float, float]]) -> tuple[float, float] | None:
 
 
 def _crossover(points: list[tuple[float, float]]) -> float | None:
-    """Where shares fall through 1, between two points by the logarithm of the buffer.
+    """Buffer at which shares fall below 1, by interpolation on the logarithm of the buffer.
 
     >>> _crossover([(1, 1.5), (4, 0.5)])
     2.0
@@ -189,7 +190,7 @@ def _crossover(points: list[tuple[float, float]]) -> float | None:
 
 FAIRNESS = Study(
     name="fairness",
-    question="How do BBR and CUBIC share, by buffer, by number and by distance?",
+    question="How do BBR and CUBIC share a link, by buffer, number of flows and RTT?",
     parts=_fair_parts,
     answer=_fair_answer,
     more=_fair_more,
@@ -221,15 +222,15 @@ def _cliff_answer(rows: dict[str, Rows]) -> Answer:
 
     grid = table(
         [named(row) for row in rows[""]], "loss", "cc", lambda of: 100 * of[0]["goodput_mbit"] / 50,
-        row="loss", column="cc", title="Goodput, of 50 Mbit/s", unit="%",
+        row="loss", column="cc", title="Goodput, in percent of 50 Mbit/s", unit="%",
     )  # fmt: skip
     falls = {cc: _half(grid, cc) for cc in grid.columns}
-    told = "; ".join(f"{cc} {'not at all' if at is None else f'at {at:.2g} %'}" for cc, at in falls.items())
-    return Answer(f"Goodput falls below half of what it is without loss: {told}.", [grid])
+    losses = "; ".join(f"{cc} {'never' if at is None else f'{at:.2g} %'}" for cc, at in falls.items())
+    return Answer(f"Loss rate at which goodput falls to half of that without loss: {losses}.", [grid])
 
 
 def _half(grid: Grid, column: str) -> float | None:
-    """The loss at which half is left, between two points by a straight line."""
+    """Loss rate at which half of the goodput remains, by linear interpolation."""
     points = [(float(row.removesuffix("%")), grid.at(row, column)) for row in grid.rows]
     half = points[0][1] / 2
     for (low, above), (high, below) in pairwise(points):
@@ -240,7 +241,7 @@ def _half(grid: Grid, column: str) -> float | None:
 
 CLIFF = Study(
     name="cliff",
-    question="How much random loss does each bear?",
+    question="How much goodput remains under random loss, by congestion control?",
     parts=_cliff_parts,
     answer=_cliff_answer,
 )
@@ -254,12 +255,12 @@ def _late_parts(quick: bool) -> dict[str, Part]:
         duration="60s" if quick else "80s",
         warmup=late,
     )
-    laws = ["cubic", "bbr", "bbr3", "reno"]
+    ccs = ["cubic", "bbr", "bbr3", "reno"]
     cases = [
         {"path.buffer": buffer, "flow[0].cc": one, "flow[1].cc": other}
         for buffer in ("0.5bdp", "2bdp", "8bdp")
-        for one in laws
-        for other in laws
+        for one in ccs
+        for other in ccs
     ]
     return {"": Part(scenario=scenario, over=cases, seeds=2 if quick else 5)}
 
@@ -271,7 +272,7 @@ def _late_answer(rows: dict[str, Rows]) -> Answer:
     grids = [
         table(
             some, "flow[0].cc", "flow[1].cc", late, row="there", column="late comer",
-            title=f"The late comer's share in its first minute, {buffer} of buffer", unit="of a fair share", digits=2,
+            title=f"Share of the late flow in its first minute, buffer of {buffer}", unit="of a fair share", digits=2,
             middle=1.0,
         )
         for (buffer,), some in by(rows[""], "path.buffer").items()
@@ -279,7 +280,7 @@ def _late_answer(rows: dict[str, Rows]) -> Answer:
     places = [(grid, r, c) for grid in grids for r in grid.rows for c in grid.columns]
     grid, there, comer = min(places, key=lambda place: place[0].at(*place[1:]))
     verdict = (
-        f"The worst off is {comer} that comes to {there} ({grid.title.rpartition(', ')[2]}): "
+        f"The smallest share is that of {comer}, starting late beside {there} ({grid.title.rpartition(', ')[2]}): "
         f"{grid.at(there, comer):.2f} of a fair share."
     )
     return Answer(verdict, grids)
@@ -287,7 +288,7 @@ def _late_answer(rows: dict[str, Rows]) -> Answer:
 
 LATE = Study(
     name="late-comer",
-    question="Does who comes late get a share?",
+    question="Which share does a flow obtain that starts late?",
     parts=_late_parts,
     answer=_late_answer,
 )
@@ -315,22 +316,23 @@ def _number_answer(rows: dict[str, Rows]) -> Answer:
         about: dict[str, Any] = {"row": "flows", "column": "cc"}
         kept, fair, again = first("queue_delay_mean_ms"), first("jain"), mean("retransmit_rate", 100)
         grids += [
-            table(some, *keys, kept, title=f"Queue on average, {buffer} of buffer", unit="ms", **about),
-            table(some, *keys, fair, title=f"Jain's index, {buffer} of buffer", unit="", digits=2, **about),
-            table(some, *keys, again, title=f"Sent again, {buffer} of buffer", unit="%", digits=2, **about),
+            table(some, *keys, kept, title=f"Mean queueing delay, buffer of {buffer}", unit="ms", **about),
+            table(some, *keys, fair, title=f"Jain's index, buffer of {buffer}", unit="", digits=2, **about),
+            table(some, *keys, again, title=f"Retransmission rate, buffer of {buffer}", unit="%", digits=2, **about),
         ]
     deep = grids[3]
     most = deep.rows[-1]
     verdict = (
-        f"In 8 BDP of buffer {most} BBR flows keep {deep.at(most, 'bbr'):.0f} ms of queue where one keeps "
-        f"{deep.at(deep.rows[0], 'bbr'):.0f}; {most} CUBIC flows keep {deep.at(most, 'cubic'):.0f} ms."
+        f"With a buffer of 8 BDP, the mean queueing delay is {deep.at(deep.rows[0], 'bbr'):.0f} ms with one BBR flow, "
+        f"{deep.at(most, 'bbr'):.0f} ms with {most} BBR flows, and {deep.at(most, 'cubic'):.0f} ms with {most} CUBIC "
+        "flows."
     )
     return Answer(verdict, grids)
 
 
 NUMBER = Study(
     name="bbr-by-number",
-    question="What do many BBR flows keep in the queue?",
+    question="How long is the queue of many BBR flows?",
     parts=_number_parts,
     answer=_number_answer,
 )
@@ -354,22 +356,22 @@ _LIMITS_MBIT = {"policed": 20.0}
 _WIFI = "Wi-Fi"
 
 
-_FEW_LAWS = ["reno", "cubic", "bbr", "bbr3", "vegas", "copa"]
-_FEW_LAWS += ["htcp", "illinois", "westwood", "ledbat", "yeah", "compound"]
-_MORE_LAWS = ["bbr2", "bic", "cdg", "highspeed", "hybla", "lp", "newreno"]
-_MORE_LAWS += ["nv", "remy", "scalable", "timely", "veno", "dctcp", "prague"]
-"""Not XCP, whose routers these paths do not have."""
+_FEW_CCS = ["reno", "cubic", "bbr", "bbr3", "vegas", "copa"]
+_FEW_CCS += ["htcp", "illinois", "westwood", "ledbat", "yeah", "compound"]
+_MORE_CCS = ["bbr2", "bic", "cdg", "highspeed", "hybla", "lp", "newreno"]
+_MORE_CCS += ["nv", "remy", "scalable", "timely", "veno", "dctcp", "prague"]
+"""Without XCP, because these paths have no XCP routers."""
 
 
 def _tournament_parts(quick: bool) -> dict[str, Part]:
-    laws = _FEW_LAWS if quick else _FEW_LAWS + _MORE_LAWS
+    ccs = _FEW_CCS if quick else _FEW_CCS + _MORE_CCS
     scenario = Scenario(
         Path(rate="1Mbit", rtt="10ms"),
         flows=[Flow("cubic")],
         probes=[Ping(interval="20ms")],
         duration="20s" if quick else "40s",
     )
-    cases = [{"flow[0].cc": cc, **place} for place in _PLACES.values() for cc in laws]
+    cases = [{"flow[0].cc": cc, **place} for place in _PLACES.values() for cc in ccs]
     air = Scenario(
         wifi=Wifi(standard="n", station=[Station(name="laptop", mcs=7, rtt="20ms")]),
         flows=scenario.flows,
@@ -379,7 +381,7 @@ def _tournament_parts(quick: bool) -> dict[str, Part]:
     seeds = 1 if quick else 3
     return {
         "": Part(scenario=scenario, over=cases, seeds=seeds),
-        _WIFI: Part(scenario=air, over={"flow[0].cc": laws}, seeds=seeds),
+        _WIFI: Part(scenario=air, over={"flow[0].cc": ccs}, seeds=seeds),
     }
 
 
@@ -402,17 +404,19 @@ def _tournament_answer(rows: dict[str, Rows]) -> Answer:
 
     about: dict[str, Any] = {"row": "cc", "column": "path"}
     keys = ("flow[0].cc", "place")
-    goodput = table(rated, *keys, used, title="Goodput, of the path's rate", unit="%", digits=0, **about)
-    delay = table(rated, *keys, first("ping_p95_ms"), title="Ping beside it, p95", unit="ms", **about)
+    goodput = table(
+        rated, *keys, used, title="Goodput, in percent of the rate of the path", unit="%", digits=0, **about
+    )
+    delay = table(rated, *keys, first("ping_p95_ms"), title="RTT of a ping beside it, p95", unit="ms", **about)
     best = _front(goodput, delay)
-    verdict = "Not beaten in both goodput and delay by any other, on most paths: " + ", ".join(
+    verdict = "Pareto-optimal in goodput and delay on most paths: " + ", ".join(
         f"{cc} ({count} of {len(goodput.columns)})" for cc, count in best[:4]
     )
     return Answer(f"{verdict}.", [goodput, delay], picture=lambda figure: _pareto(figure, goodput, delay))
 
 
 def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
-    """Whom on a path nobody beats in one while being no worse in the other, by what the tables show."""
+    """Pareto-optimal congestion controls on a path, by the values in the tables."""
     points = {
         cc: (round(goodput.at(cc, path), goodput.digits), -round(delay.at(cc, path), delay.digits))
         for cc in goodput.rows
@@ -425,7 +429,7 @@ def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
 
 
 def _front(goodput: Grid, delay: Grid) -> list[tuple[str, int]]:
-    """On how many paths nobody beats a congestion control."""
+    """Number of paths on which each congestion control is Pareto-optimal."""
     counts = dict.fromkeys(goodput.rows, 0)
     for path in goodput.columns:
         for cc in _unbeaten(goodput, delay, path):
@@ -437,29 +441,29 @@ _ACROSS, _NAMED = 4, 2
 
 
 def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
-    """A field for each path: goodput over the ping beside it; who is not beaten is joined by a line and named."""
+    """A plot for each path: goodput by RTT of the ping, with the Pareto front."""
     down = math.ceil(len(goodput.columns) / _ACROSS)
     figure.set_size_inches(3.0 * _ACROSS, 2.6 * down + 0.6)
-    figure.suptitle(f"{TOURNAMENT.question} Up and left is better; named: beaten by nobody in both")
+    figure.suptitle(f"{TOURNAMENT.question} Up and left is better; labels: Pareto-optimal")
     places = list(figure.subplots(down, _ACROSS, squeeze=False).flat)
     for place, path in zip(places, goodput.columns, strict=False):
         best = _unbeaten(goodput, delay, path)
         for cc in goodput.rows:
             x, y = delay.at(cc, path), goodput.at(cc, path)
             place.plot(x, y, "o", markersize=4, color="#0072b2" if cc in best else "#aaaaaa")
-        # Who is as good is named together; names go to the right and to the left by turns, lest they meet.
+        # Equal results share a label; labels alternate between right and left to avoid overlap.
         same: dict[tuple[float, float], list[str]] = {}
         for cc in best:
             at = (round(delay.at(cc, path), delay.digits), round(goodput.at(cc, path), goodput.digits))
             same.setdefault(at, []).append(cc)
         for turn, ((x, y), names) in enumerate(sorted(same.items())):
-            told = (
+            label = (
                 ", ".join(names)
                 if len(names) <= _NAMED
                 else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
             )
             side: dict[str, Any] = {"xytext": (4, -7)} if turn % 2 == 0 else {"xytext": (-4, 3), "ha": "right"}
-            place.annotate(told, (x, y), textcoords="offset points", fontsize=6, **side)
+            place.annotate(label, (x, y), textcoords="offset points", fontsize=6, **side)
         front = sorted((delay.at(cc, path), goodput.at(cc, path)) for cc in best)
         place.plot([x for x, _ in front], [y for _, y in front], color="#0072b2", linewidth=0.8, zorder=0)
         place.set_title(path, fontsize=8)
@@ -472,7 +476,7 @@ def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
 
 TOURNAMENT = Study(
     name="tournament",
-    question="Who does best alone, on which kind of path?",
+    question="Which congestion control is best for a single flow, by type of path?",
     parts=_tournament_parts,
     answer=_tournament_answer,
 )

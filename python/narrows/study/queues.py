@@ -1,4 +1,4 @@
-"""Studies of which queue suits whom: latency, BBR over CoDel, policers and shapers, the asymmetric line."""
+"""Studies of queues: latency, BBR over CoDel, policers and shapers, asymmetric links."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.study.study import Answer, Grid, Part, Rows, Study, first, mean, share, table, total
 
-_LAWS = ("cubic", "reno", "bbr", "bbr3", "vegas", "copa", "ledbat")
+_CCS = ("cubic", "reno", "bbr", "bbr3", "vegas", "copa", "ledbat")
 _QUEUES = ("codel", "fq_codel", "pie", "fq_pie", "sfq")
 
 
 def _named(row: dict[str, Any], key: str) -> dict[str, Any]:
-    """A choice's kind, where it was varied with its parameters."""
+    """Replaces a choice with parameters by its kind."""
     import json  # noqa: PLC0415
 
     value = row[key]
@@ -31,8 +31,8 @@ def _latency_parts(quick: bool) -> dict[str, Part]:
         {"path.queue": queue, "path.buffer": "1000p"} for queue in _QUEUES if queue not in {"fifo", "red", "cake"}
     ]
     queues += [{"path.queue": "cake", "path.buffer": None}]
-    laws = _LAWS[::2] if quick else _LAWS
-    cases = [{k: v for k, v in queue.items() if v is not None} | {"flow[0].cc": cc} for queue in queues for cc in laws]
+    ccs = _CCS[::2] if quick else _CCS
+    cases = [{k: v for k, v in queue.items() if v is not None} | {"flow[0].cc": cc} for queue in queues for cc in ccs]
     return {"": Part(scenario=scenario, over=cases, seeds=1 if quick else 3)}
 
 
@@ -45,20 +45,20 @@ def _latency_answer(rows: dict[str, Rows]) -> Answer:
     about: dict[str, Any] = {"row": "queue", "column": "cc"}
     keys = ("queue", "flow[0].cc")
     whole = total("goodput_mbit")
-    delay = table(named, *keys, first("ping_p95_ms"), title="Ping beside four flows, p95", unit="ms", **about)
-    goodput = table(named, *keys, whole, title="Goodput of the four, of 20 Mbit/s", unit="Mbit/s", **about)
-    again = table(named, *keys, mean("retransmit_rate", 100), title="Sent again", unit="%", digits=2, **about)
-    told = [f"{delay.at(queue, cc):.0f}" for cc in ("cubic", "bbr") for queue in ("fifo, 8bdp", "fq_codel")]
+    delay = table(named, *keys, first("ping_p95_ms"), title="RTT of a ping beside four flows, p95", unit="ms", **about)
+    goodput = table(named, *keys, whole, title="Total goodput of four flows, link of 20 Mbit/s", unit="Mbit/s", **about)
+    again = table(named, *keys, mean("retransmit_rate", 100), title="Retransmission rate", unit="%", digits=2, **about)
+    pings = [f"{delay.at(queue, cc):.0f}" for cc in ("cubic", "bbr") for queue in ("fifo, 8bdp", "fq_codel")]
     verdict = (
-        f"Beside four CUBIC flows a ping takes {told[0]} ms in a deep fifo and {told[1]} ms in fq_codel; beside four "
-        f"BBR flows {told[2]} and {told[3]} ms."
+        f"Beside four CUBIC flows, the p95 RTT of a ping is {pings[0]} ms with a deep fifo and {pings[1]} ms with "
+        f"fq_codel. Beside four BBR flows, it is {pings[2]} ms and {pings[3]} ms."
     )
     return Answer(verdict, [delay, goodput, again])
 
 
 LATENCY = Study(
     name="latency",
-    question="How long does a packet wait, by congestion control and queue?",
+    question="How long is the queueing delay, by congestion control and queue discipline?",
     parts=_latency_parts,
     answer=_latency_answer,
 )
@@ -81,26 +81,26 @@ def _codel_answer(rows: dict[str, Rows]) -> Answer:
 
     about: dict[str, Any] = {"row": "queue", "column": "cc"}
     fair = table(
-        rows[""], "path.queue", "flow[0].cc", own, title="Share of two flows beside two of CUBIC",
+        rows[""], "path.queue", "flow[0].cc", own, title="Share of two BBR flows beside two CUBIC flows",
         unit="of a fair share", digits=2, middle=1.0, **about,
     )  # fmt: skip
     keys = ("path.queue", "flow[0].cc")
 
-    def sent_again(of: Rows) -> float | None:
+    def retransmitted(of: Rows) -> float | None:
         return mean("retransmit_rate", 100)([row for row in of if row["cc"] != "cubic"])
 
-    delay = table(rows[""], *keys, first("ping_p95_ms"), title="Ping beside them, p95", unit="ms", **about)
-    again = table(rows[""], *keys, sent_again, title="Sent again by BBR", unit="%", digits=2, **about)
+    delay = table(rows[""], *keys, first("ping_p95_ms"), title="RTT of a ping beside them, p95", unit="ms", **about)
+    again = table(rows[""], *keys, retransmitted, title="Retransmission rate of BBR", unit="%", digits=2, **about)
     verdict = (
-        f"Under CoDel alone BBR takes {fair.at('codel', 'bbr'):.2f} of its fair share from CUBIC, which heeds what "
-        f"CoDel drops; with a queue for each flow (fq_codel) it has {fair.at('fq_codel', 'bbr'):.2f}."
+        f"Under CoDel, BBR has {fair.at('codel', 'bbr'):.2f} times its fair share beside CUBIC, because CUBIC responds "
+        f"to the drops. With a queue for each flow (fq_codel), it has {fair.at('fq_codel', 'bbr'):.2f} times."
     )
     return Answer(verdict, [fair, delay, again])
 
 
 CODEL = Study(
     name="bbr-over-codel",
-    question="What does BBR make of queues that drop early?",
+    question="How does BBR behave with active queue management?",
     parts=_codel_parts,
     answer=_codel_answer,
 )
@@ -150,37 +150,41 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
         return share("bbr")(of) if any(row["cc"] != "bbr" for row in of) else None
 
     about: dict[str, Any] = {"row": "flows", "column": "place"}
-    whole = table(mixed, "mix", "place", used, title="Goodput of all, of the rate", unit="%", digits=0, **about)
-    fair = table(
-        mixed, "mix", "place", others, title="BBR's share", unit="of a fair share", digits=2, middle=1.0, **about
+    whole = table(
+        mixed, "mix", "place", used, title="Total goodput, in percent of the rate", unit="%", digits=0, **about
     )
-    again = table(mixed, "mix", "place", mean("retransmit_rate", 100), title="Sent again", unit="%", digits=1, **about)
+    fair = table(
+        mixed, "mix", "place", others, title="Share of BBR", unit="of a fair share", digits=2, middle=1.0, **about
+    )
+    again = table(
+        mixed, "mix", "place", mean("retransmit_rate", 100), title="Retransmission rate", unit="%", digits=1, **about
+    )
 
     def of_rate(of: Rows) -> float:
         return float(100 * of[0]["goodput_mbit"] / _CIR_MBIT["policer"])
 
     burst = table(
         rows["burst"], "path.policer.burst", "flow[0].cc", of_rate, row="burst", column="cc",
-        title="One flow behind a policer of 2 Mbit/s and 50 ms, by its burst", unit="%", digits=0,
+        title="Goodput of one flow behind a policer of 2 Mbit/s at 50 ms, by burst size", unit="%", digits=0,
     )  # fmt: skip
-    told = "; ".join(f"{cc} {_least(burst, cc)}" for cc in burst.columns)
+    bursts = "; ".join(f"{cc} {_least(burst, cc)}" for cc in burst.columns)
     verdict = (
-        f"Behind a policer BBR has {fair.at('BBR ×4 + CUBIC ×4', 'policer'):.1f} times its fair share beside CUBIC, "
-        f"behind a shaper {fair.at('BBR ×4 + CUBIC ×4', 'shaper'):.1f} times. Least burst for {_ENOUGH:.0f} % of the "
-        f"rate: {told}."
+        f"Beside CUBIC, BBR has {fair.at('BBR ×4 + CUBIC ×4', 'policer'):.1f} times its fair share behind a policer, "
+        f"and {fair.at('BBR ×4 + CUBIC ×4', 'shaper'):.1f} times behind a shaper. Smallest burst size for "
+        f"{_ENOUGH:.0f} % of the rate: {bursts}."
     )
     return Answer(verdict, [whole, fair, again, burst])
 
 
 def _least(grid: Grid, column: str) -> str:
-    """The least burst from which on enough gets through."""
+    """Smallest burst size from which on the goodput suffices."""
     enough = [row for row in grid.rows if all(grid.at(r, column) >= _ENOUGH for r in grid.rows[grid.rows.index(row) :])]
     return enough[0] if enough else "none of these"
 
 
 POLICER = Study(
     name="policer",
-    question="What do a policer and a shaper of 2 Mbit/s do to BBR, to CUBIC and to their mix?",
+    question="How do BBR, CUBIC and both together behave behind a policer and a shaper of 2 Mbit/s?",
     parts=_police_parts,
     answer=_police_answer,
 )
@@ -205,22 +209,30 @@ def _line_answer(rows: dict[str, Rows]) -> Answer:
     named = [_named(row, "path.reverse.queue") for row in rows[""]]
     about: dict[str, Any] = {"row": "queue up", "column": "cc"}
     keys = ("path.reverse.queue", "flow.cc")
-    down = table(named, *keys, first("goodput_mbit"), title="Download, of 100 Mbit/s", unit="Mbit/s", **about)
-    up = table(
-        named, *keys, lambda of: of[1]["goodput_mbit"], title="Upload, of 5 Mbit/s", unit="Mbit/s", digits=2, **about
+    down = table(
+        named, *keys, first("goodput_mbit"), title="Goodput of the download, link of 100 Mbit/s", unit="Mbit/s", **about
     )
-    ping = table(named, *keys, first("ping_p95_ms"), title="Ping, p95", unit="ms", **about)
+    up = table(
+        named,
+        *keys,
+        lambda of: of[1]["goodput_mbit"],
+        title="Goodput of the upload, link of 5 Mbit/s",
+        unit="Mbit/s",
+        digits=2,
+        **about,
+    )
+    ping = table(named, *keys, first("ping_p95_ms"), title="RTT of a ping, p95", unit="ms", **about)
     verdict = (
-        f"An upload in a fifo leaves a CUBIC download {down.at('fifo', 'cubic'):.0f} of 100 Mbit/s, and a ping "
-        f"{ping.at('fifo', 'cubic'):.0f} ms; behind fq_codel it is {down.at('fq_codel', 'cubic'):.0f} Mbit/s and "
-        f"{ping.at('fq_codel', 'cubic'):.0f} ms."
+        f"With a fifo for the upload, a CUBIC download has {down.at('fifo', 'cubic'):.0f} of 100 Mbit/s, and the p95 "
+        f"RTT of a ping is {ping.at('fifo', 'cubic'):.0f} ms. With fq_codel, it is "
+        f"{down.at('fq_codel', 'cubic'):.0f} Mbit/s and {ping.at('fq_codel', 'cubic'):.0f} ms."
     )
     return Answer(verdict, [down, up, ping])
 
 
 LINE = Study(
     name="asymmetric-line",
-    question="What does an upload do to a download over a line of 100 and 5 Mbit/s?",
+    question="How does an upload affect a download on an access link of 100 and 5 Mbit/s?",
     parts=_line_parts,
     answer=_line_answer,
 )

@@ -1,4 +1,4 @@
-"""A study in a terminal and as a picture."""
+"""Output of a study in the terminal and as a figure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ACROSS = 3
 _DARK = 0.45
 _TITLE = 36
 _CLOSE = 0.1
-"""Values within a tenth of the largest are no contrast to be drawn."""
+"""Relative range of values below which the colour scale starts at zero."""
 
 
 def shown(grid: Grid) -> tables.Table:
-    """A grid as a table of words."""
+    """A grid as a table."""
     rows = [
         [tables.Cell(label), *(tables.Cell(number(value, grid.digits)) for value in line)]
         for label, line in zip(grid.rows, grid.cells, strict=True)
@@ -38,7 +38,7 @@ def shown(grid: Grid) -> tables.Table:
 
 
 def tell(found: Found) -> None:
-    """Prints question, verdict and tables."""
+    """Prints the question, the verdict and the tables."""
     out = console()
     out.print(found.study.question, style="bold")
     out.print(found.answer.verdict)
@@ -47,13 +47,13 @@ def tell(found: Found) -> None:
     for grid in found.answer.grids:
         out.print(f"\n{grid.title}{f' ({grid.unit})' if grid.unit else ''}:")
         table(out, shown(grid))
-    out.print(f"\nThis rests on {found.runs} runs.")
+    out.print(f"\nNumber of runs: {found.runs}.")
     for failure in found.failures:
-        out.print(f"could not be run: {failure}")
+        out.print(f"failed: {failure}")
 
 
 def draw(found: Found, file: str | PathLike[str]) -> None:
-    """Draws each grid as a map, or what the study says is its picture.
+    """Draws each grid as a map, or the figure that the study defines.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -82,7 +82,7 @@ def draw(found: Found, file: str | PathLike[str]) -> None:
 
 
 def _map(place: Axes, grid: Grid) -> None:
-    """One grid: colours for the eye, numbers for who wants to know."""
+    """Draws one grid with colours and numbers."""
     values = [[math.nan if value is None else value for value in line] for line in grid.cells]
     there = [value for line in values for value in line if not math.isnan(value)]
     if not there:

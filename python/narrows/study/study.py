@@ -1,4 +1,4 @@
-"""What a study is: a question, sweeps, and how their rows become an answer."""
+"""Studies: a question, sweeps, and the computation of an answer from their rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from narrows.sweeps.rows import Row
 
 Rows = list["Row"]
-"""Rows of a sweep: a flow of a run each."""
+"""Rows of a sweep, one for each flow of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +27,15 @@ class Grid:
     """A figure over two keys.
 
     Attributes:
-        title: What it shows.
-        unit: Of the cells.
-        row: What the rows are.
-        column: What the columns are.
-        rows: Their labels.
-        columns: Theirs.
-        cells: A list per row; None where nothing was measured.
-        digits: Shown behind the point.
-        middle: Where a picture's colours change, such as 0 for a gain or 1 for a fair share; None without one.
+        title: Title.
+        unit: Unit of the cells.
+        row: Name of the key that varies by row.
+        column: Name of the key that varies by column.
+        rows: Labels of the rows.
+        columns: Labels of the columns.
+        cells: A list for each row; None for a missing value.
+        digits: Decimal places.
+        middle: Neutral value of the colour scale, such as 0 for a gain or 1 for a fair share; None without one.
     """
 
     title: str
@@ -49,7 +49,7 @@ class Grid:
     middle: float | None = None
 
     def at(self, row: object, column: object) -> float:
-        """A cell by its labels; it must be there."""
+        """Value of a cell by its labels; it must exist."""
         value = self.cells[self.rows.index(str(row))][self.columns.index(str(column))]
         assert value is not None
         return value
@@ -57,14 +57,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study found: a sentence or a few, and the figures they rest on.
+    """Result of a study.
 
     Attributes:
-        verdict: The sentence.
-        grids: The figures.
-        words: Lines to be told after it, where tables alone do not say it.
-        rules: What a program can read, where there are rules to be had.
-        picture: Draws it, where a map of each grid is not its picture.
+        verdict: Conclusion in one or several sentences.
+        grids: Tables of figures.
+        words: Further lines to print after the verdict.
+        rules: Rules in machine-readable form, if the study finds rules.
+        picture: Draws the result, if it is not a map of each grid.
     """
 
     verdict: str
@@ -85,16 +85,16 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A question with its way to an answer.
+    """A question, with its sweeps and the computation of the answer.
 
     Attributes:
-        name: How it is asked for.
-        question: In a person's words.
-        parts: Its sweeps by name; smaller ones for `quick`.
-        answer: Of their rows, by the same names.
-        rules: Does it find rules that a program can read?
-        more: What to run next, given what there is, for those that close in on something; None when it is enough.
-        ready: Raises what keeps it from being answered, before anything is run.
+        name: Name on the command line.
+        question: Question as a sentence.
+        parts: Sweeps by name; smaller ones for `quick`.
+        answer: Computes the answer from the rows of the sweeps, by the same names.
+        rules: True if it finds rules in machine-readable form.
+        more: Next sweeps of an iterative study, given the rows so far; None at the end.
+        ready: Raises an error if a requirement is missing, before any run.
     """
 
     name: str
@@ -108,14 +108,14 @@ class Study:
 
 @dataclass
 class Found:
-    """An answered study.
+    """A study with its answer.
 
     Attributes:
-        study: Which.
-        answer: What was found.
-        runs: On so many it rests.
-        seconds: So long it took; what was there already costs none.
-        failures: So many runs failed.
+        study: The study.
+        answer: The answer.
+        runs: Number of runs.
+        seconds: Duration in seconds, without stored runs.
+        failures: Messages of failed runs.
     """
 
     study: Study
@@ -125,7 +125,7 @@ class Found:
     failures: list[str] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
-        """For machines."""
+        """Machine-readable form."""
         return {
             "study": self.study.name,
             "question": self.study.question,
@@ -148,7 +148,7 @@ class Found:
 
 
 def sweeps(study: Study, *, quick: bool, into: str | PathLike[str] = INTO) -> dict[str, Sweep]:
-    """The sweeps of a study."""
+    """Sweeps of a study."""
     return _planned(study, study.parts(quick), into)
 
 
@@ -167,11 +167,11 @@ def run(
     into: str | PathLike[str] = INTO,
     progress: Progress | None = None,
 ) -> Found:
-    """Runs what is not there yet, and answers.
+    """Executes the runs that are not stored yet, and computes the answer.
 
     Raises:
-        NarrowsError: If something that the study needs is not installed.
-        OutputError: If results cannot be kept.
+        NarrowsError: If a required package is not installed.
+        OutputError: If results cannot be stored.
     """
     import time  # noqa: PLC0415
 
@@ -198,7 +198,7 @@ def run(
 
 
 def by(rows: Rows, *keys: str) -> dict[tuple[Hashable, ...], Rows]:
-    """Rows by what was varied, in the order of the cases.
+    """Rows by the values of the varied keys, in the order of the cases.
 
     >>> by([{"a": 1, "b": 2}, {"a": 1, "b": 3}], "a")
     {(1,): [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}]}
@@ -216,7 +216,7 @@ def table(
     of: Callable[[Rows], float | None],
     **about: Any,  # noqa: ANN401 - a grid's own
 ) -> Grid:
-    """A grid of what `of` says of the rows of one run, the median over seeds, by two keys."""
+    """A grid by two keys of a figure `of` the rows of a run, as the median over the seeds."""
     cells = by(rows, down, across)
     names = list(dict.fromkeys(key[0] for key in cells)), list(dict.fromkeys(key[1] for key in cells))
     values = [[_median(of, cells.get((r, c), [])) for c in names[1]] for r in names[0]]
@@ -225,7 +225,7 @@ def table(
 
 
 def _median(of: Callable[[Rows], float | None], rows: Rows) -> float | None:
-    """Over the runs of a cell."""
+    """Median over the runs of a cell."""
     values = [value for one in by(rows, "seed").values() if (value := of(one)) is not None]
     return median(values) if values else None
 
@@ -251,12 +251,12 @@ def mean(name: str, times: float = 1.0) -> Callable[[Rows], float | None]:
 
 
 def first(name: str) -> Callable[[Rows], float | None]:
-    """A figure of the whole run, or of its first flow."""
+    """A figure of the run, or of its first flow."""
     return lambda rows: rows[0][name]
 
 
 def share(cc: str) -> Callable[[Rows], float | None]:
-    """How much of its fair share a congestion control's flows get: 1 is what they would have as equals."""
+    """Share of the flows of a congestion control, relative to an equal share."""
 
     def of(rows: Rows) -> float | None:
         own = [row["goodput_mbit"] for row in rows if row["cc"] == cc]

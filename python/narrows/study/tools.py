@@ -1,4 +1,4 @@
-"""Studies of what measuring tools tell: bursty against paced datagrams."""
+"""Studies of measurement tools: bursty and paced datagrams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SENDERS: dict[str, dict[str, Any]] = {
     "every 100 ms": {"kind": "bursty", "sleep": "100ms"},
     "every 1 s": {"kind": "bursty", "sleep": "1s"},
 }
-"""Who sends the same number of datagrams: one after the other, or what is due at once after each sleep."""
+"""Senders with the same rate: evenly paced, or in a burst after each sleep."""
 
 _BUFFERS = ("10p", "50p", "200p", "1000p")
 _RATES = ("2Mbit", "5Mbit", "10Mbit", "15Mbit", "18Mbit")
@@ -66,29 +66,30 @@ def _answer(rows: dict[str, Rows]) -> Answer:
     def grid(title: str, unit: str, of: Any, digits: int = 1) -> Grid:  # noqa: ANN401 - a figure of a run
         return table(by_buffer, *keys, of, title=title, unit=unit, digits=digits, **about)
 
-    loss = grid("Loss of 10 Mbit/s on 20 Mbit/s, as iperf and packet counts tell", "%", lost)
+    loss = grid("Packet loss of 10 Mbit/s on a link of 20 Mbit/s", "%", lost)
     grids = [
         loss,
         table(
-            by_rate, "sender", "asked", lost, title="Loss with a buffer of 50 packets, by the rate that is asked for",
+            by_rate, "sender", "asked", lost, title="Packet loss with a buffer of 50 packets, by sending rate",
             unit="%", row="sender", column="asked",
         ),
-        grid("Jitter as iperf tells (RFC 3550)", "ms", first("udp_jitter_ms"), 2),
+        grid("Jitter (RFC 3550, as reported by iperf)", "ms", first("udp_jitter_ms"), 2),
         grid("One-way delay, p95", "ms", first("udp_delay_p95_ms")),
-        grid("What a meter of the link calls idle, over a second or more", "%", idle, 0),
+        grid("Idle capacity of the link, averaged over the run", "%", idle, 0),
     ]  # fmt: skip
     bursts = loss.at("every 100 ms", "50p")
     verdict = (
-        f"10 Mbit/s on a path of 20 with 50 packets of buffer: a tool that paces tells {loss.at('paced', '50p'):.1f} % "
-        f"of loss, one that sleeps 100 ms between bursts {bursts:.0f} %, while a meter shows a link "
-        f"{grids[4].at('every 100 ms', '50p'):.0f} % idle. What such a tool measures is the buffer, not the rate."
+        f"10 Mbit/s on a link of 20 Mbit/s with a buffer of 50 packets: a paced sender has "
+        f"{loss.at('paced', '50p'):.1f} % loss. A sender that sleeps 100 ms between bursts has {bursts:.0f} % loss, "
+        f"although {grids[4].at('every 100 ms', '50p'):.0f} % of the link is idle. The result of such a tool depends "
+        "on the buffer, not on the rate."
     )
     return Answer(verdict, grids)
 
 
 DATAGRAMS = Study(
     name="bursty-udp",
-    question="What does a tool report that sends its datagrams in bursts, beside one that paces them?",
+    question="How do results of a tool that sends datagrams in bursts differ from those of a paced tool?",
     parts=_parts,
     answer=_answer,
 )

@@ -1,11 +1,11 @@
-"""The decision tree: on which path does BBR get more than CUBIC, in rules that a person can keep in mind.
+"""The decision tree: rules that predict on which paths BBR has more goodput than CUBIC.
 
-Cao et al. (IMC 2019) drew one from their 640 cells. Here the paths are a sample of all there are, random loss among
-them, and the tree is scikit-learn's (CART, Breiman et al. 1984), kept so small that it can be read out. Its thresholds
-are rounded to two digits, and what is said of each leaf is counted anew with the rounded ones. How often it would be
-right about a path that it has not seen is told by cross-validation.
+Cao et al. (IMC 2019) derived a tree from 640 cells. Here the paths are a Latin hypercube sample, including random loss.
+The tree is that of scikit-learn (CART, Breiman et al. 1984), limited to a small number of leaves. Its thresholds are
+rounded to two digits, and the figures of each leaf are computed with the rounded thresholds. Cross-validation measures
+the accuracy on unseen paths.
 
-The rules are data, too: `narrows study decision-tree --rules FILE` writes what `python/narrows/data/tree.json` holds.
+The rules are also data: `narrows study decision-tree --rules FILE` writes what `python/narrows/data/tree.json` holds.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "narrows-rules-1"
-"""Of the rule file."""
+"""Format of the rule file."""
 
 CLEAR_PCT = 10.0
-"""A gain of so much is one; below it neither is better."""
+"""Smallest gain that counts, in percent."""
 
 LEAVES, LEAST_SHARE, FOLDS = 10, 0.02, 10
-"""So many rules at most, each about so great a share of the paths; so many parts for the cross-validation."""
+"""Maximum number of rules, minimum share of the paths of a rule, and folds of the cross-validation."""
 
 _PACKET = 1514
 _LEAST_PACKETS = 10
@@ -45,14 +45,14 @@ _LOSSLESS, _LEAST_LOSS_PCT, _MOST_LOSS_PCT = 0.4, 0.001, 20.0
 
 @dataclass(frozen=True)
 class Feature:
-    """What a rule may ask of a path.
+    """A property of a path that a rule may test.
 
     Attributes:
-        name: In rows and rules.
-        words: In sentences.
-        unit: Its unit.
-        least: Of the paths that were tried.
-        most: Likewise.
+        name: Name in rows and rules.
+        words: Name in sentences.
+        unit: Unit.
+        least: Minimum of the sample.
+        most: Maximum of the sample.
     """
 
     name: str
@@ -62,35 +62,36 @@ class Feature:
     most: float
 
     def below(self, limit: float) -> str:
-        """Less than that, in words."""
+        """The condition below a limit, as text."""
         return f"{self.words} below {limit:g} {self.unit}"
 
     def at_least(self, limit: float) -> str:
-        """That or more, in words."""
+        """The condition at or above a limit, as text."""
         return f"{self.words} of {limit:g} {self.unit} or more"
 
 
 FEATURES = (
     Feature("rate_mbit", "a rate", "Mbit/s", 1, 1000),
-    Feature("rtt_ms", "a round trip", "ms", 2, 300),
+    Feature("rtt_ms", "an RTT", "ms", 2, 300),
     Feature("buffer_bdp", "a buffer", "BDP", 0.05, 20),
     Feature("loss_pct", "random loss", "%", 0, _MOST_LOSS_PCT),
 )
 
 OUTCOMES = {
-    "bbr": "BBR has a tenth more goodput, or better",
-    "cubic": "CUBIC has a tenth more goodput, or better",
-    "even": "neither has a tenth more",
+    "bbr": "BBR has at least 10 % more goodput",
+    "cubic": "CUBIC has at least 10 % more goodput",
+    "even": "neither has 10 % more goodput",
 }
-"""What a rule may say."""
+"""Predictions of a rule."""
 
-_NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "either"}
+_NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "neither"}
 
 
 def paths(cases: int) -> list[dict[str, Any]]:
-    """A Latin hypercube of paths; two in five have no random loss, the others from 0.001 to 20 %, by its logarithm.
+    """A Latin hypercube of paths.
 
-    A buffer has ten packets at least.
+    40 % of the paths have no random loss, the others 0.001 to 20 %, on a logarithmic scale. A buffer holds at least ten
+    packets.
     """
     axes: dict[str, dict[str, Any]] = {
         "path.rate": {"from": "1Mbit", "to": "1000Mbit", "scale": "log"},
@@ -129,12 +130,12 @@ def _parts(quick: bool) -> dict[str, Part]:
 
 @dataclass(frozen=True)
 class Seen:
-    """A path that was tried with both.
+    """Results of both congestion controls on a path.
 
     Attributes:
-        at: Its features, in the order of `FEATURES`.
-        gain_pct: What BBR has more than CUBIC.
-        again_pct: What each sends again, by congestion control.
+        at: Features, in the order of `FEATURES`.
+        gain_pct: Gain of BBR over CUBIC, in percent.
+        again_pct: Retransmission rate in percent, by congestion control.
     """
 
     at: tuple[float, ...]
@@ -143,7 +144,7 @@ class Seen:
 
     @property
     def outcome(self) -> str:
-        """Who is ahead."""
+        """The class of the path."""
         return "bbr" if self.gain_pct >= CLEAR_PCT else "cubic" if self.gain_pct <= -CLEAR_PCT else "even"
 
 
@@ -154,12 +155,12 @@ def seen(rows: Rows) -> list[Seen]:
     for pair in by(rows, *keys).values():
         one = {row["flow[0].cc"]: row for row in pair}
         if set(one) != {"bbr", "cubic"}:
-            continue  # one of them could not be run
+            continue  # one of the runs failed
         first = pair[0]
         rate, rtt = float(first["path.rate"].removesuffix("Mbit")), float(first["path.rtt"].removesuffix("ms"))
         buffer = float(first["path.buffer"].removesuffix("B")) * 8 / (rate * rtt * 1000)
         loss = float(json.loads(first["path.loss"])["probability"].removesuffix("%"))
-        # BBR beats a flow that stands still by no more than this.
+        # Limits the gain if CUBIC has no goodput.
         gain = 100 * (one["bbr"]["goodput_mbit"] / max(one["cubic"]["goodput_mbit"], 1e-3) - 1)
         again = {cc: 100 * (row["retransmit_rate"] or 0.0) for cc, row in one.items()}
         found.append(Seen((rate, rtt, buffer, loss), gain, again))
@@ -168,14 +169,14 @@ def seen(rows: Rows) -> list[Seen]:
 
 @dataclass
 class Node:
-    """A question, or without one a leaf.
+    """A node of the tree; a node without children is a leaf.
 
     Attributes:
-        feature: Which of `FEATURES` is asked for.
-        limit: Paths below it go to the one side.
-        below: That side.
-        above: The other.
-        there: The paths that come here.
+        feature: Index of the tested feature in `FEATURES`.
+        limit: Threshold.
+        below: Child for paths below the threshold.
+        above: Child for the other paths.
+        there: Paths of this node.
     """
 
     feature: int = -1
@@ -186,16 +187,16 @@ class Node:
 
     @property
     def says(self) -> str:
-        """What most of its paths come to."""
+        """The most frequent class of its paths."""
         return Counter(one.outcome for one in self.there).most_common(1)[0][0] if self.there else "even"
 
     @property
     def right(self) -> int:
-        """So many of its paths come to that."""
+        """Number of its paths with this class."""
         return sum(one.outcome == self.says for one in self.there)
 
     def leaves(self) -> list[Node]:
-        """From left to right."""
+        """Leaves from left to right."""
         if self.below is None or self.above is None:
             return [self]
         return self.below.leaves() + self.above.leaves()
@@ -203,10 +204,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Rule:
-    """A leaf with the way to it.
+    """A leaf with its conditions.
 
     Attributes:
-        when: Least (or None) and limit (or None) by feature, for those that are asked.
+        when: Minimum (or None) and limit (or None) by tested feature.
         leaf: The leaf.
     """
 
@@ -214,28 +215,23 @@ class Rule:
     leaf: Node
 
     def condition(self) -> str:
-        """In words."""
-        told = [_bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())]
-        return listed(told) or "any path"
+        """The conditions as text."""
+        conditions = [_bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())]
+        return listed(conditions) or "any path"
 
     def words(self) -> str:
-        """The whole rule as a sentence."""
+        """The rule as a sentence."""
         gains = sorted(one.gain_pct for one in self.leaf.there)
         low, high = quantile(gains, 0.1), quantile(gains, 0.9)
         whole = len(self.leaf.there)
-        if self.leaf.says == "even":
-            end = "take either: neither has a tenth more"
-        else:
-            other = _NAMES["cubic" if self.leaf.says == "bbr" else "bbr"]
-            end = f"take {_NAMES[self.leaf.says]}: it has a tenth more than {other}, or better,"
         condition = self.condition()
         return (
-            f"{condition[0].upper()}{condition[1:]}: {end} on {self.leaf.right} of {whole} such paths "
-            f"(BBR's gain {signed(median(gains))} %, mostly {signed(low)} to {signed(high)} %)."
+            f"{condition[0].upper()}{condition[1:]}: {OUTCOMES[self.leaf.says]} on {self.leaf.right} of {whole} such "
+            f"paths (median gain of BBR {signed(median(gains))} %, p10 to p90 {signed(low)} to {signed(high)} %)."
         )
 
     def json(self) -> dict[str, Any]:
-        """For machines."""
+        """Machine-readable form."""
         gains = sorted(one.gain_pct for one in self.leaf.there)
         when = []
         for feature, (least, limit) in sorted(self.when.items()):
@@ -255,7 +251,7 @@ class Rule:
 
 
 def signed(value: float) -> str:
-    """A number with its sign, a true minus.
+    """A number with its sign and a typographic minus.
 
     >>> signed(12.3), signed(-0.2), signed(-40)
     ('+12', '0', '−40')
@@ -265,7 +261,7 @@ def signed(value: float) -> str:
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """Of sorted values, linearly between two.
+    """Quantile of sorted values, by linear interpolation.
 
     >>> quantile([0.0, 10.0], 0.1)
     1.0
@@ -283,12 +279,12 @@ def _bounds(feature: Feature, least: float | None, limit: float | None) -> str:
 
 
 def rules(node: Node, when: dict[int, tuple[float | None, float | None]] | None = None) -> list[Rule]:
-    """Every leaf as a rule; each path meets exactly one."""
+    """Every leaf as a rule; exactly one rule applies to each path."""
     when = when or {}
     if node.below is None or node.above is None:
         return [Rule(when, node)]
     least, limit = when.get(node.feature, (None, None))
-    # A split further down is within those above it, so the new bound is always the tighter one.
+    # A split is within the splits above it, so the new bound is always tighter.
     under, over = when | {node.feature: (least, node.limit)}, when | {node.feature: (node.limit, limit)}
     return rules(node.below, under) + rules(node.above, over)
 
@@ -299,13 +295,13 @@ def _two_digits(value: float) -> float:
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree with what it is worth.
+    """A tree with its accuracy.
 
     Attributes:
-        root: Its first question.
-        cases: The paths it was grown from.
-        cross_validated: The share of unseen paths that such a tree is right about.
-        commonest: What one would reach who always says the same.
+        root: Root node.
+        cases: Number of paths.
+        cross_validated: Accuracy on unseen paths, by cross-validation.
+        commonest: Accuracy of the most frequent class for all paths.
     """
 
     root: Node
@@ -314,11 +310,11 @@ class Grown:
     commonest: float
 
 
-LEARN = "the decision tree needs scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'"
+LEARN = "the decision tree requires scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'"
 
 
 def installed() -> None:
-    """Looks for scikit-learn, before anything is run for the tree.
+    """Checks that scikit-learn is installed.
 
     Raises:
         NarrowsError: If it is not installed.
@@ -328,7 +324,7 @@ def installed() -> None:
 
 
 def grow(every: list[Seen]) -> Grown:
-    """A tree of these paths.
+    """Trains a tree on these paths.
 
     Raises:
         NarrowsError: If scikit-learn is not installed.
@@ -339,11 +335,11 @@ def grow(every: list[Seen]) -> Grown:
     except ModuleNotFoundError as error:
         raise NarrowsError(LEARN) from error
     least = max(5, round(LEAST_SHARE * len(every)))
-    law = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1)
+    classifier = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1)
     at, said = [list(one.at) for one in every], [one.outcome for one in every]
     folds = KFold(n_splits=min(FOLDS, len(every)), shuffle=True, random_state=1)
-    scores = cross_val_score(law, at, said, cv=folds)
-    tree = law.fit(at, said).tree_
+    scores = cross_val_score(classifier, at, said, cv=folds)
+    tree = classifier.fit(at, said).tree_
 
     def node(number: int) -> Node:
         low, high = int(tree.children_left[number]), int(tree.children_right[number])
@@ -358,7 +354,7 @@ def grow(every: list[Seen]) -> Grown:
 
 
 def _filled(node: Node, every: list[Seen]) -> Node:
-    """Sends each path its way."""
+    """Assigns the paths to the nodes."""
     node.there = every
     if node.below is not None and node.above is not None:
         _filled(node.below, [one for one in every if one.at[node.feature] < node.limit])
@@ -367,7 +363,7 @@ def _filled(node: Node, every: list[Seen]) -> Node:
 
 
 def _joined(node: Node) -> Node:
-    """A question whose answers make no difference is none."""
+    """Merges leaves with the same class."""
     if node.below is None or node.above is None:
         return node
     node.below, node.above = _joined(node.below), _joined(node.above)
@@ -378,13 +374,13 @@ def _joined(node: Node) -> Node:
 
 
 def document(grown: Grown) -> dict[str, Any]:
-    """The rule file."""
+    """Contents of the rule file."""
     return {
         "format": FORMAT,
         "question": DECISION_TREE.question,
         "made_by": "narrows study decision-tree --rules FILE",
         "narrows": __version__,
-        "about": "one flow alone for 30 s, slow start included, Linux 6.12 at both ends, fifo, loss per packet",
+        "about": "one flow for 30 s, slow start included, Linux 6.12 on both hosts, fifo, independent loss of packets",
         "features": [
             {"name": f.name, "words": f.words, "unit": f.unit, "from": f.least, "to": f.most} for f in FEATURES
         ],
@@ -413,21 +409,21 @@ def _answer(rows: dict[str, Rows]) -> Answer:
         spread = [quantile(gains, 0.1), median(gains), quantile(gains, 0.9)]
         cells.append([float(round(value)) for value in (len(gains), *shares, *spread)])
     grid = Grid(
-        title="The rules, and how the paths they are about came out", unit="paths, then %", row="when", column="",
+        title="Rules, with the results of their paths", unit="paths, then %", row="when", column="",
         rows=labels, columns=columns, cells=cells, digits=0,
     )  # fmt: skip
     counts = Counter(one.outcome for one in every)
     verdict = (
-        f"Of {len(every)} paths BBR has a tenth more goodput, or better, on {counts['bbr']}, CUBIC on "
-        f"{counts['cubic']}. {len(found)} rules foresee that for {100 * grown.cross_validated:.0f} % of paths they "
-        f"have not seen; always saying the same would for {100 * grown.commonest:.0f} %."
+        f"Of {len(every)} paths, BBR has at least 10 % more goodput on {counts['bbr']}, and CUBIC on "
+        f"{counts['cubic']}. {len(found)} rules predict this correctly for {100 * grown.cross_validated:.0f} % of "
+        f"unseen paths. Predicting the most frequent class for all paths is correct for {100 * grown.commonest:.0f} %."
     )
-    told = [f"- {rule.words()}" for rule in found]
-    return Answer(verdict, [grid], words=told, rules=document(grown), picture=lambda figure: draw(figure, grown.root))
+    lines = [f"- {rule.words()}" for rule in found]
+    return Answer(verdict, [grid], words=lines, rules=document(grown), picture=lambda figure: draw(figure, grown.root))
 
 
 def draw(figure: Figure, root: Node) -> None:
-    """The tree: questions in the field's words, below is to the left; leaves coloured by who gains."""
+    """Draws the tree; paths below a threshold go to the left."""
     place = figure.subplots()
     place.axis("off")
     leaves = {id(leaf): number for number, leaf in enumerate(root.leaves())}
@@ -457,12 +453,12 @@ def draw(figure: Figure, root: Node) -> None:
     place.set_xlim(-0.7, len(leaves) - 0.3)
     place.set_ylim(-deep - 0.6, 0.6)
     figure.set_size_inches(max(6.0, 1.15 * len(leaves)), 1.1 * deep + 2)
-    figure.suptitle(f"{DECISION_TREE.question}\nOne flow alone; leaves: how many of the paths, BBR's median gain")
+    figure.suptitle(f"{DECISION_TREE.question}\nSingle flow; leaves: number of paths, median gain of BBR")
 
 
 DECISION_TREE = Study(
     name="decision-tree",
-    question="By what can one tell which of BBR and CUBIC a path suits?",
+    question="Which properties of a path predict whether BBR or CUBIC has more goodput?",
     parts=_parts,
     answer=_answer,
     rules=True,
