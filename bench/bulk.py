@@ -1,11 +1,12 @@
-"""Compares the cost of a load: `narrows measure` and iperf3's client with one `iperf3 -s` over loopback.
+"""Compares the CPU cost of a load by `narrows measure` and by iperf3, over loopback.
 
     python bench/bulk.py                 five rounds, two minutes
     python bench/bulk.py --rounds 2 --seconds 2
 
-Each round runs all clients in turn, because the speed of a machine varies from minute to minute. The rate is that of
-the client's report. CPU time, user and system, is that of the client alone, and of client and server together. Over
-loopback the kernel does work of one process in the context of the other.
+Each round runs all clients in turn, because the speed of a machine varies from minute to minute.
+The rate is that of the client's report. CPU time, user and system, is that of the client alone, and
+of client and server together. Over loopback the kernel does work of one process in the context of
+the other.
 """
 
 from __future__ import annotations

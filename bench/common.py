@@ -1,4 +1,4 @@
-"""Shared code of the benchmarks: checked numbers, programs that are built first, and handling of Ctrl-C.
+"""Shared code of the benchmarks: checked numbers, builds of programs, handling of Ctrl-C.
 
 The import of `validation.asked` handles Ctrl-C: it prints one line.
 """

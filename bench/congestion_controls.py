@@ -1,12 +1,13 @@
-"""Measures the cost of each congestion control: instructions per segment of the whole engine, relative to CUBIC.
+"""Measures the cost of each congestion control: instructions per segment, relative to CUBIC.
 
 Run by `make bench`.
 
     python bench/congestion_controls.py [--seconds N] [NAME ...]
 
-The path has one flow, 100 Mbit/s, 40 ms and one bandwidth-delay product of buffer. A congestion control that needs
-marks or router feedback has the queue discipline that provides them. The target is 1.5 times the cost of CUBIC, for
-rule trees 3 times. Callgrind counts the instructions; without valgrind the unit is CPU time.
+The path has one flow, 100 Mbit/s, 40 ms and one bandwidth-delay product of buffer. A congestion
+control that needs marks or router feedback has the queue discipline that provides them. The target
+is 1.5 times the cost of CUBIC, for rule trees 3 times. Callgrind counts the instructions; without
+valgrind the unit is CPU time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Measures the cost of a latency test: the engine without a network, and millions of exchanges over loopback.
+"""Measures the cost of a latency test: the engine alone, and millions of exchanges over loopback.
 
     python bench/latency.py                     the null test, then 10 million exchanges; some minutes
     python bench/latency.py --count 1000000     fewer
 
-The null test runs the engine with a transport that responds at once, without a system call, to measure the engine
-alone. Over loopback both endpoints poll instead of sleeping (`--policy spin`), and the memory of the client is sampled.
+The null test runs the engine with a transport that responds at once, without a system call, to
+measure the engine alone. Over loopback both endpoints poll instead of sleeping (`--policy spin`),
+and the memory of the client is sampled.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ Run by `make bench-live`.
 
     python bench/live.py [--seconds N] [--json]
 
-For each load, the program determines the highest rate within two limits. The mean delivered rate is within 0.5 % of
-the specified rate, and the p99 delay error is below 0.5 ms. The program also prints the CPU time of the forwarding thread per
-packet. For the added RTT it compares pings over an empty path with pings of `narrows doctor` over the plain forwarder.
-As root it repeats the test as an ordinary user (`setpriv`), for whom the limit is 1 ms.
+For each load, the program determines the highest rate within two limits. The mean delivered rate is
+within 0.5 % of the specified rate, and the p99 delay error is below 0.5 ms. The program also prints
+the CPU time of the forwarding thread per packet. For the added RTT it compares pings over an empty
+path with pings of `narrows doctor` over the plain forwarder. As root it repeats the test as an
+ordinary user (`setpriv`), for whom the limit is 1 ms.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Measures segments per CPU second and memory, from one flow to ten thousand, for each congestion control.
+"""Measures segments per CPU second and memory, from one flow to ten thousand.
 
 Run by `make bench`.
 
     python bench/scale.py [--json] [--repeat N] [--cc NAME] [--quick]
 
-Each run is a separate process (`bench/src/bin/scale.rs`); its CPU time is that of the whole process. The result is the
-minimum of several runs, because other load only adds CPU time. Runs of all set-ups alternate. A ratio is the median
-over rounds. Its two runs are from the same round, seconds apart, because the speed of a machine may double from one
-minute to the next.
+Each run is a separate process (`bench/src/bin/scale.rs`); its CPU time is that of the whole
+process. The result is the minimum of several runs, because other load only adds CPU time. Runs of
+all set-ups alternate. A ratio is the median over rounds. Its two runs are from the same round,
+seconds apart, because the speed of a machine may double from one minute to the next.
 
-Segments are counted in two ways. *Delivered* excludes lost and retransmitted segments, although they cost time. *Sent*
-includes every segment that the engine forwarded or dropped.
+Segments are counted in two ways. *Delivered* excludes lost and retransmitted segments, although
+they cost time. *Sent* includes every segment that the engine forwarded or dropped.
 """
 
 import argparse

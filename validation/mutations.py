@@ -1,6 +1,7 @@
 """Removes one rule of a model after the other, and checks that a test fails.
 
-`validation/mutations/NAME.toml` lists the rules of one model, each with a piece of its source and the replacement:
+`validation/mutations/NAME.toml` lists the rules of one model, each with a piece of its source and
+the replacement:
 
     [[law]]
     law = "the window moves once per round trip"
@@ -8,10 +9,11 @@
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
-`make mutations` applies them to a copy of `core`, builds its tests and runs them. A removed rule is detected if a test
-of its own model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`, `net::NAME…`). Tests in `core/tests` count if the
-list names them: `tests = ["replay"]` at its beginning. Models do not share rules, so one build has one mutation of
-every model. The results are in docs/reference/mutations.md; the exit code is 1 if a removed rule is not detected.
+`make mutations` applies them to a copy of `core`, builds its tests and runs them. A removed rule is
+detected if a test of its own model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
+`net::NAME…`). Tests in `core/tests` count if the list names them: `tests = ["replay"]` at its
+beginning. Models do not share rules, so one build has one mutation of every model. The results are
+in docs/reference/mutations.md; the exit code is 1 if a removed rule is not detected.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Measures ns-3 with the set-ups of `bench/scale.py`: segments delivered per CPU second, and memory.
+"""Measures ns-3 with the set-ups of `bench/scale.py`: segments per CPU second, and memory.
 
-Run by `make bench-ns3`, manually: it needs ns-3's development files (Debian: `apt-get install g++ libns3-dev`)
-and is not part of the tests.
+Run by `make bench-ns3`, manually: it needs ns-3's development files (Debian:
+`apt-get install g++ libns3-dev`) and is not part of the tests.
 
     python bench/ns3/run.py [--json] [--repeat N] [--cc NAME] [--flows N]
 
-`dumbbell.cc` defines the simulation. The result is the run with the least CPU time. The virtual time is shorter
-than in scale.py, so that no run takes much more than a minute of CPU.
+`dumbbell.cc` defines the simulation. The result is the run with the least CPU time. The virtual
+time is shorter than in scale.py, so that no run takes much more than a minute of CPU.
 """
 
 import argparse
