@@ -538,5 +538,5 @@ def test_a_twin_from_a_stranger_is_read_with_care(odd: object) -> None:
 
 
 def test_the_tree_s_rule_for_a_path() -> None:
-    assert "take BBR" in rule(asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%"))
+    assert "BBR has at least 10 % more goodput" in rule(asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%"))
     assert rule(asked(role="receiver", buffer="1bdp")) == ""
