@@ -4,7 +4,7 @@
 the replacement:
 
     [[law]]
-    law = "the window moves once per round trip"
+    law = "The window changes once per round trip"
     find = '''if ev.una > self.round_end {'''
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
@@ -198,8 +198,8 @@ def page(tables: dict[str, list[str]]) -> str:
     lines = [
         "# Mutation tests",
         "",
-        "`make mutations` writes this page. Each row is a rule of a model that was removed in a copy of the source,",
-        "with the tests of the model that failed without it. The changes of the source are in",
+        "`make mutations` writes this page. For each row, a rule of a model was removed in a copy of the",
+        "source. The row names the tests of the model that failed. The changes of the source are in",
         "[validation/mutations](../../validation/mutations).",
         "",
         f"{held} of {len(rows)} rules are detected when removed.",
