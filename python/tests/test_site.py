@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -138,14 +139,9 @@ def test_the_home_page_opens_and_leads_to_every_section(browser: Browser, site: 
         assert "narrows" in reader.page.inner_text("h1")
         tabs = reader.page.locator(".md-tabs__link")
         names = [name.strip() for name in tabs.all_inner_texts()]
-        assert [name.split()[0] for name in names] == [
-            "Home",
-            "Tutorial",
-            "How-to",
-            "Reference",
-            "Explanation",
-            "Project",
-        ]
+        index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+        assert names == ["Home", *re.findall(r"^## (.+)$", index, re.MULTILINE)]
+        assert {"Reference", "Explanation", "Project"} <= set(names)
         for name in names:
             reader.page.locator(".md-tabs__link", has_text=name).click()
             reader.page.wait_for_selector("article h1")
@@ -195,8 +191,3 @@ def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, site: str) -> Non
             if reader.page.evaluate("document.documentElement.scrollWidth") > 360:
                 wide.append(name)
         assert wide == []
-
-
-def test_the_site_is_not_part_of_the_repository() -> None:
-    ignored = subprocess.run(["git", "check-ignore", "-q", "target/site"], cwd=ROOT, check=False)
-    assert ignored.returncode == 0 or not Path(ROOT / ".git").exists()
