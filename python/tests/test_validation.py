@@ -19,7 +19,7 @@ from narrows.reproduce.published import Cell, Result, cells
 
 sys.path.insert(0, str(ROOT))
 
-from validation import cliff, digest, explained, linux, papers, stored
+from validation import cliff, digest, explained, linux, mutations, papers, stored
 
 VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
 CASES = {case.name: case for case in stored.cases()}
@@ -44,6 +44,12 @@ with processes(2) as pool:
 
 def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
     assert interrupted(POOL, ROOT) == (-signal.SIGINT, "stopped\n")
+
+
+def test_each_mutation_changes_one_place_of_the_source() -> None:
+    """A rule whose text was renamed would otherwise be found by `make mutations` only."""
+    listed = [mutation for of_model in mutations.listed("*").values() for mutation in of_model]
+    assert [f"{m.model}: {m.law}: {m.problem}" for m in listed if m.problem] == []
 
 
 @pytest.mark.parametrize(
