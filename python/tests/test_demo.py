@@ -201,7 +201,7 @@ def test_the_story_as_json_shows_that_it_helped_and_was_foreseen() -> None:
 def test_options_of_the_maps_are_refused_with_the_story(cli: Cli) -> None:
     for option in (["--quick"], ["--up-to", "100"], ["--goodput"], ["--check"]):
         done = cli("demo", "--story", *option)
-        assert (done.returncode, "of the maps, not of the story" in done.stderr) == (2, True)
+        assert (done.returncode, "cannot be combined with --story" in done.stderr) == (2, True)
 
 
 def test_the_story_s_options_are_refused_without_it(cli: Cli) -> None:

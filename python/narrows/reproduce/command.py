@@ -27,29 +27,27 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--all", "every", is_flag=True, help="Every experiment. Example: --all --quick")
+@click.option("--all", "every", is_flag=True, help="Run every experiment. Example: --all --quick")
 @click.option(
-    "--quick", is_flag=True, help="Fewer cells and seeds, shorter runs: about two minutes for all. Example: --quick"
+    "--quick", is_flag=True, help="Run fewer and shorter cases; about two minutes for --all. Example: --quick"
 )
 @click.option(
     "--into",
     default="reproduced",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="Directory of the results; what is there of this build is not run again. Example: --into results",
+    help="Directory of the results; results of this build are reused. Example: --into results",
 )
-@click.option("--anew", is_flag=True, help="Run again even so. Example: --anew")
-@click.option("--html", "html_file", type=output.File(), help="Write a page. Example: --html page.html")
+@click.option("--anew", is_flag=True, help="Ignore stored results. Example: --anew")
+@click.option("--html", "html_file", type=output.File(), help="Write an HTML page. Example: --html page.html")
 @click.option(
     "--markdown",
     "markdown_file",
     type=output.File(),
-    help="Write it as Markdown. Example: --markdown a.md",
+    help="Write a Markdown page. Example: --markdown a.md",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .verdict"
-)
-@click.option("--check", "strict", is_flag=True, help="Exit with 1 unless 80 % are inside. Example: --check")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict")
+@click.option("--check", "strict", is_flag=True, help="Exit with code 1 if less than 80 % are inside. Example: --check")
 def reproduce(  # noqa: PLR0917
     name: str | None,
     every: bool,
@@ -61,7 +59,7 @@ def reproduce(  # noqa: PLR0917
     as_json: bool,
     strict: bool,
 ) -> None:
-    """Run published experiments again: ours beside theirs, with a verdict. Without NAME: which there are.
+    """Repeat published experiments and compare the results. Without NAME, list the experiments.
 
     Example: narrows reproduce share-model --quick
     """
@@ -71,7 +69,7 @@ def reproduce(  # noqa: PLR0917
             echo(f"{one.name:15} {one.title}")
         return
     if name is not None and every:
-        raise NarrowsError("either the name of an experiment or --all")
+        raise NarrowsError("NAME and --all cannot be combined")
     if name is not None and name not in known:
         raise NarrowsError(f"there is no experiment `{name}`; there are {', '.join(known)}")
 

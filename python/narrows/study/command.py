@@ -23,29 +23,27 @@ def _studies() -> dict[str, object]:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Fewer cases and shorter runs. Example: --quick")
-@click.option("--on", default="local", show_default=True, help="Who runs it, as of `narrows sweep`. Example: --on ray")
+@click.option("--quick", is_flag=True, help="Run fewer and shorter cases. Example: --quick")
+@click.option("--on", default="local", show_default=True, help="Executor, as in `narrows sweep`. Example: --on ray")
 @click.option(
     "--into",
     default="sweep-results",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="Directory of the results; what is there is not run again. Example: --into results",
+    help="Directory of the results; stored runs are reused. Example: --into results",
 )
-@click.option("--plot", type=output.Picture(), help="Draw it into a PNG, SVG or PDF. Example: --plot map.png")
+@click.option("--plot", type=output.Picture(), help="Write a figure as PNG, SVG or PDF. Example: --plot map.png")
 @click.option(
     "--rules",
     "rules_file",
     type=output.File(),
-    help="Of a study that finds rules: write them as JSON. Example: --rules tree.json",
+    help="Write the rules of the study as JSON. Example: --rules tree.json",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .verdict"
-)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict")
 def study(  # noqa: PLR0917
     name: str | None, quick: bool, on: str, into: str, plot: str | None, rules_file: str | None, as_json: bool
 ) -> None:
-    """Answer a question by a sweep: a verdict, tables, a picture. Without NAME: which questions there are.
+    """Answer a question with a sweep: a verdict, tables and a figure. Without NAME, list the studies.
 
     Example: narrows study fairness --quick --plot fairness.png
     """
@@ -61,7 +59,7 @@ def study(  # noqa: PLR0917
     assert isinstance(asked, Study)
     if rules_file is not None and not asked.rules:
         ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)  # type: ignore[attr-defined]
-        raise NarrowsError(f"the study {name} finds no rules; leave out --rules, or ask {ones}")
+        raise NarrowsError(f"the study {name} finds no rules; omit --rules, or run {ones}")
     count = Count(quiet=as_json)
     try:
         found = run(asked, quick=quick, on=on, into=into, progress=count)
