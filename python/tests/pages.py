@@ -132,7 +132,7 @@ def _kernels() -> str:
         f"| {f.since[0]}.{f.since[1]} | {f.what} | {f.source} |"
         for f in sorted(FEATURES.values(), key=lambda f: f.since)
     ]
-    return "\n".join(["", "| since Linux | what | commit |", "|---|---|---|", *rows, "", ""])
+    return "\n".join(["", "| since Linux | feature | commit |", "|---|---|---|", *rows, "", ""])
 
 
 def _limits() -> str:
@@ -140,7 +140,7 @@ def _limits() -> str:
         return f"`{row['option']} {row['metavar']}`" if row["option"] else "–"
 
     rows = [f"| {row['text']} | {row['of']} | {option(row)} | {row['default']} |" for row in LIMITS]
-    return "\n".join(["", "| limit | of one | option | default |", "|---|---|---|---|", *rows, "", ""])
+    return "\n".join(["", "| limit | scope | option | default |", "|---|---|---|---|", *rows, "", ""])
 
 
 def _made(what: str, *of: str) -> str:
@@ -234,12 +234,12 @@ def _params(params: list[dict[str, object]]) -> str:
 
 def _rules(rules: list[dict[str, str]]) -> str:
     rows = [_row(r["since"], r["of"], r["name"], r["help"], r["source"]) for r in rules]
-    return _table("since", "of", "rule", "what changed", "source") + "".join(rows)
+    return _table("since Linux", "component", "rule", "change", "source") + "".join(rows)
 
 
 def _keys(keys: list[dict[str, str]]) -> str:
     rows = [_row(f"`{k['name']}`", k["takes"], k["default"], k["range"], k["help"]) for k in keys]
-    return _table("key", "takes", "default", "range", "meaning") + "".join(rows)
+    return _table("key", "type", "default", "range", "meaning") + "".join(rows)
 
 
 def _later(keys: list[dict[str, str]]) -> str:
