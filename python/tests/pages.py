@@ -198,9 +198,9 @@ def _ladder(what: str) -> str:
         return _table("Linux", "released", "what", "commits") + "".join(_row(*cells) for cells in rows)
     table = _table("Linux", *ladder.HEADS)
     for name, toml in ladder.scenarios().items():
-        if name.startswith("farther on") == (what == "beyond"):
+        if name.startswith(ladder.BEYOND) == (what == "beyond"):
             run = nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name)))
-            table += _row(name.removeprefix("farther on, "), *ladder.cells(ladder.row(run.json)))
+            table += _row(name.removeprefix(ladder.BEYOND), *ladder.cells(ladder.row(run.json)))
     return table
 
 

@@ -76,7 +76,7 @@ def test_smaller_bursts_and_a_finer_clock_are_shorter_waits(rows: dict[str, ladd
 
 def test_only_bbr_helps_farther_on_and_needs_fq_no_more(rows: dict[str, ladder.Row]) -> None:
     before, fine, bbr, by_itself = (
-        rows[f"farther on, {name}"] for name in ("3.2 before", "3.15 microseconds", "4.9 BBR", "4.13 pacing by TCP")
+        rows[f"{ladder.BEYOND}{name}"] for name in ("3.2 before", "3.15 microseconds", "4.9 BBR", "4.13 pacing by TCP")
     )
     assert fine.ping > 0.9 * before.ping
     assert bbr.ping < 0.7 * fine.ping

@@ -38,7 +38,12 @@ def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], l
     for name, toml in lesson.scenarios.items():
         scenario = from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', f"explain {topic}"))
         runs.append(run(scenario, seed=seed, sample_interval=lesson.sample_interval, verdicts=_VERDICTS))
-    sure = [f"{name}: {words.how_sure(one.json)[0]}" for name, one in zip(lesson.scenarios, runs, strict=True)]
+    names: dict[str, list[str]] = {}
+    for name, one in zip(lesson.scenarios, runs, strict=True):
+        names.setdefault(words.how_sure(one.json)[0], []).append(name)
+    # Runs with the same sentence share it.
+    every = len(names) == 1 and len(runs) > 1
+    sure = [f"{'All runs' if every else '; '.join(of)}: {sentence}" for sentence, of in names.items()]
     blocks = [*lesson.blocks([one.json for one in runs]), Block("Validation", tuple(sure))]
     return lesson, runs, blocks
 

@@ -82,6 +82,9 @@ RUNGS = (
 )  # fmt: skip
 """The steps, oldest first."""
 
+BEYOND = "20 Mbit/s bottleneck, "
+"""Prefix of the names of scenarios with a bottleneck behind the interface."""
+
 _PATH = 'rate   = "1Gbit"\nrtt    = "20ms"\nbuffer = "1000p"\n'
 _BEYOND = 'rate   = "20Mbit"\nrtt    = "20ms"\nbuffer = "4bdp"\n'
 
@@ -120,7 +123,7 @@ def file(rung: int) -> tuple[str, str]:
 def scenarios() -> dict[str, str]:
     """Scenarios of all steps; then those with a bottleneck behind the interface."""
     return {rung.name: scenario(i) for i, rung in enumerate(RUNGS)} | {
-        f"farther on, {rung.name}": scenario(i, beyond=True) for i, rung in enumerate(RUNGS) if rung.beyond
+        f"{BEYOND}{rung.name}": scenario(i, beyond=True) for i, rung in enumerate(RUNGS) if rung.beyond
     }
 
 

@@ -110,8 +110,8 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
             "Effect on other traffic",
             (
                 f"The flow itself is not affected; its goodput is {_goodput(big)}. All other packets on this path wait "
-                f"behind its packets. The median RTT of the ping is {_ping(big)}. Calls, games and web pages have the "
-                "same delay.",
+                f"behind its packets. The median RTT of the ping is {_ping(big)}. Packets of calls, games and web "
+                "pages have the same delay.",
             ),
             (Show(0, "rtt"), Show(0, "delay")),
         ),
@@ -129,7 +129,7 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
             (
                 "Reduce the buffer, or use a queue discipline with active queue management (RFC 7567). It drops or "
                 "marks packets before the buffer is full (`narrows explain codel`). A buffer that is too small reduces "
-                "the goodput. To see this, change the key `buffer` in the scenario below.",
+                "the goodput: change the key `buffer` in the scenario of this lesson.",
             ),
         ),
     ]
@@ -482,7 +482,7 @@ LESSONS: dict[str, Lesson] = {
             "all traffic on the path.",
         ),
         {
-            "a thousand packets": _scenario('cc    = "cubic"\nstart = "5s"', buffer="1000p"),
+            "1000 packets": _scenario('cc    = "cubic"\nstart = "5s"', buffer="1000p"),
             "one BDP": _scenario('cc    = "cubic"\nstart = "5s"'),
         },
         _bufferbloat,
@@ -550,9 +550,9 @@ LESSONS: dict[str, Lesson] = {
         ),
         {
             "two near stations": _air_scenario("before", far=False),
-            "and a far one, before": _air_scenario("before"),
-            "a queue for each station": _air_scenario("fq_mac"),
-            "airtime fairness": _air_scenario("airtime"),
+            "with a far station, before Linux 4.8": _air_scenario("before"),
+            "with a far station, FQ-CoDel in mac80211": _air_scenario("fq_mac"),
+            "with a far station, airtime fairness": _air_scenario("airtime"),
         },
         _wifi,
     ),
