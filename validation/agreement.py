@@ -97,9 +97,24 @@ def words(row: Json) -> str:
     return f"{', '.join(row['cc'])}; {row['rate']}, {row['rtt']}, {more}"
 
 
-def _figure(figure: Json) -> str:
-    numbers = [_number(figure[key]) for key in ("sim", "live", "live_spread")]
-    return f"`{figure['figure']}` {numbers[0]} / {numbers[1]} ± {numbers[2]}"
+RESULTS = {"agreed": "agreed", "parted": "**disagreed**", "undecided": "*undecided*"}
+"""Verdicts as the page names them."""
+
+UNITS = {
+    "goodput_mbit": "Mbit/s",
+    "srtt_ms": "ms",
+    "cwnd_mean": "packets",
+    "retransmit_pct": "%",
+    "jain": "1",
+    "ping_p50_ms": "ms",
+    "ping_p95_ms": "ms",
+}
+
+
+def _metric(metric: Json) -> str:
+    name = metric["figure"]
+    numbers = [_number(metric[key]) for key in ("sim", "live", "live_spread")]
+    return " | ".join([f"`{name}`", UNITS[name.partition(" ")[0]], *numbers, RESULTS[metric["verdict"]]])
 
 
 def _number(x: float | None) -> str:
@@ -136,15 +151,15 @@ def markdown(found: Json, here: agreement.Machine) -> str:
         f"| repeated live runs | {flagged} not trusted; no other run was repeated |",
         "",
         *left_out,
-        "| result | figures | share |",
+        "| result | metrics | share |",
         "|---|---|---|",
-        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided figures |",
-        f"| disagreed | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided figures |",
-        f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all figures |",
+        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided metrics |",
+        f"| disagreed | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided metrics |",
+        f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all metrics |",
         "",
         f"Negative controls rejected: {apart} of {len(controls)}.",
         "",
-        "A figure agrees if simulation and live runs differ by at most 10 %, or by an amount that is",
+        "A metric agrees if simulation and live runs differ by at most 10 %, or by an amount that is",
         "[too small to matter](../../core/src/figures/beside.rs). It is undecided if the live runs differ",
         "from each other by more than 15 %.",
         "",
@@ -152,7 +167,7 @@ def markdown(found: Json, here: agreement.Machine) -> str:
         "",
         *_listed(done, rows, "parted"),
         "",
-        "## Undecided figures",
+        "## Undecided metrics",
         "",
         *_listed(done, rows, "undecided"),
         "",
@@ -167,15 +182,13 @@ def markdown(found: Json, here: agreement.Machine) -> str:
         told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**none**"
         wrong = ", ".join(f"{k} {v if isinstance(v, str) else ' '.join(v)}" for k, v in rows[name]["control"].items())
         lines.append(f"| {name} | {wrong} | {told} |")
-    form = "Format: median of the simulations / median of the live runs ± range of the live runs."
-    lines += ["", "## All figures", "", form, ""]
-    lines += ["| name | scenario | live runs | repeated | figures |", "|---|---|---|---|---|"]
-    for name, one in done.items():
-        told = "; ".join(
-            _figure(f) + {"parted": " **disagreed**", "undecided": " *undecided*"}.get(f["verdict"], "")
-            for f in one["figures"]
-        )
-        lines.append(f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} | {told} |")
+    lines += ["", "## Scenarios", "", "| name | scenario | live runs | repeated |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} |" for name, one in done.items()
+    ]
+    heads = ["name", "metric", "unit", "simulated, median", "live, median", "range of live runs", "result"]
+    lines += ["", "## All metrics", "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    lines += [f"| {name} | {_metric(metric)} |" for name, one in done.items() for metric in one["figures"]]
     kinds = Counter(_kind(reason) for one in done.values() for reason in one["flagged"])
     if kinds:
         lines += ["", "## Reasons for repeated runs", ""]
@@ -198,7 +211,7 @@ def _kind(reason: str) -> str:
 
 def _listed(done: Json, rows: Json, verdict: str) -> list[str]:
     told = [
-        "| name | scenario | figure | simulated | live | range of live runs | allowed difference |",
+        "| name | scenario | metric | simulated | live | range of live runs | allowed difference |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, one in done.items():
