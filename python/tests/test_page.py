@@ -174,8 +174,8 @@ def test_the_first_words_are_the_answer_and_then_how_sure(browser: Browser, run:
     opened = Opened(browser, page)
     words = spoken(opened)
     goodput = run.flows[0]["goodput_mbit"]
-    assert words.startswith(f"The answer\nOf what passed, cubic0 got {goodput:.2f} Mbit/s")
-    order = ["How sure is that?", "Summary", "Pictures", "Verdicts on packets", "The scenario", "Where it comes from"]
+    assert words.startswith(f"Answer\nOf what passed, cubic0 got {goodput:.2f} Mbit/s")
+    order = ["Evidence", "Summary", "Pictures", "Packets", "Scenario", "Provenance"]
     places = [words.index(f"{heading}\n") for heading in order]
     assert places == sorted(places)
 
@@ -252,7 +252,7 @@ def test_a_name_in_the_legend_hides_its_line(browser: Browser, page: Path) -> No
 
 def test_runs_side_by_side_share_their_axes(browser: Browser, both: Path) -> None:
     opened = Opened(browser, both)
-    assert spoken(opened).startswith("The answer\nOf these 2 runs, ")
+    assert spoken(opened).startswith("Answer\nOf these 2 runs, ")
     opened.drag("queue", 0.2, 0.6)
     for key in TIMED:
         shown = opened.page.eval_on_selector_all(
@@ -265,22 +265,22 @@ def test_runs_side_by_side_share_their_axes(browser: Browser, both: Path) -> Non
 def test_verdicts_follow_the_time_that_is_shown(browser: Browser, run: nw.Run, page: Path) -> None:
     opened = Opened(browser, page)
     total = run.verdicts.num_rows
-    assert f"of {total} in the time shown" in opened.page.inner_text("#packets .said")
+    assert f"of {total} in this interval" in opened.page.inner_text("#packets .said")
     opened.drag("queue", 0.0, 0.5)
     low, high = opened.scale("queue")
     within = sum(low <= t <= high for t in run.verdicts["t_s"].to_pylist())
     assert 0 < within < total
-    assert f"of {within} in the time shown" in opened.page.inner_text("#packets .said")
+    assert f"of {within} in this interval" in opened.page.inner_text("#packets .said")
     opened.page.locator("#packets select").first.select_option("cubic1")
     names = opened.page.eval_on_selector_all("#packets tbody tr td:nth-child(2)", "all => all.map(e => e.textContent)")
     assert set(names) == {"cubic1"}
-    assert "no room in the queue" in opened.page.inner_text("#packets tbody")
+    assert "queue full" in opened.page.inner_text("#packets tbody")
 
 
 def test_the_scenario_can_be_copied(browser: Browser, run: nw.Run, page: Path) -> None:
     opened = Opened(browser, page)
     opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    opened.page.get_by_text("As it was given").click()
+    opened.page.get_by_text("As specified").click()
     opened.page.locator("#scenario button").first.click()
     opened.page.get_by_text("copied").first.wait_for()
     assert opened.page.evaluate("navigator.clipboard.readText()") == run.toml

@@ -1,4 +1,4 @@
-// One picture: a uPlot chart with its title, its legend that tells values, keys and fingers.
+// One picture: a uPlot chart with its title, its legend with values, keyboard and touch controls.
 
 import uPlot from "uplot";
 import type { LineData, PictureData } from "./document";
@@ -20,7 +20,7 @@ interface Options {
   xs: number[][];
   axis: Axis;
   group: Group;
-  /** Whose it is, where several runs are side by side. */
+  /** The name of the run, if the page has several runs. */
   of?: string;
   /** Names of the whole numbers of the y axis. */
   lanes?: string[];
@@ -30,11 +30,11 @@ interface Options {
 const HEIGHT = 200;
 const LEFT = 58;
 
-/** Says aloud what a key has chosen. */
+/** Announces the values at the cursor to screen readers. */
 const spoken = el("div", { class: "unseen", "aria-live": "polite" });
 document.body.append(spoken);
 
-/** Five digits that count, without an exponent. */
+/** Five significant digits, without an exponent. */
 export function shown(value: number): string {
   return String(Number(value.toPrecision(value >= 10000 ? 6 : 4)));
 }
@@ -84,7 +84,7 @@ export class Chart implements Linked {
     this.fingers();
   }
 
-  /** The greatest value that is shown between two x. */
+  /** The greatest value between two x. */
   most(from: number, to: number): number {
     let most = 0;
     this.lines.forEach((line, i) => {
@@ -213,7 +213,7 @@ export class Chart implements Linked {
         ],
         series,
         hooks: {
-          // What is shown, as the chart itself has it, for who reads the page by program.
+          // The visible range, for programs that read the page.
           setScale: [
             (chart, key) => {
               const { min, max } = chart.scales[key] ?? {};
@@ -270,7 +270,7 @@ export class Chart implements Linked {
     if (width > 0 && width !== this.u.width) this.u.setSize({ width, height: this.options.height ?? HEIGHT });
   }
 
-  /** The sample of a line that is nearest to x, as its place; nothing where the line is not. */
+  /** The index of the sample of a line that is nearest to x; nothing outside of the line. */
   private nearest(i: number, x: number): number | null {
     const xs = this.xs[i] ?? [];
     let low = 0;
@@ -327,7 +327,7 @@ export class Chart implements Linked {
     act();
   }
 
-  /** One finger tells values, or moves what is zoomed; two zoom. */
+  /** One finger shows values, or moves a zoomed picture; two fingers zoom. */
   private fingers(): void {
     const { axis } = this.options;
     const down = new Map<number, number>();

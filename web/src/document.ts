@@ -1,6 +1,6 @@
-// What the page shows, as narrows/render/report.py writes it. Every number was computed before it came here.
+// The data of the page, as written by narrows/render/report.py, which computes every number.
 
-/** Text, and where in the run's JSON its number stands ("" for words). */
+/** Text, and the JSON path of its number in the run ("" for words). */
 export type Cell = [text: string, path: string];
 
 export interface TableData {
@@ -14,10 +14,10 @@ export type LineStyle = "line" | "dashed" | "dotted" | "points";
 
 export interface LineData {
   label: string;
-  /** Whose colour it has; null for what is everybody's. */
+  /** The flow whose colour it has; null for lines of no flow. */
   flow: number | null;
   style: LineStyle;
-  /** A place in `RunData.xs`. */
+  /** An index into `RunData.xs`. */
   x: number;
   y: (number | null)[];
 }
@@ -64,7 +64,7 @@ export interface RunData {
   figures: unknown;
 }
 
-/** A part of a lesson: words, and what is to be seen beside them. */
+/** A part of a lesson: text and its pictures. */
 export interface BlockData {
   heading: string;
   text: string[];

@@ -3,7 +3,7 @@
 type Child = Node | string | null | undefined | false;
 type Properties = Record<string, string | boolean | ((event: Event) => void)>;
 
-/** An element; properties that are functions listen to the event of that name. */
+/** An element; properties that are functions are listeners of the event of that name. */
 export function el<K extends keyof HTMLElementTagNameMap>(
   name: K,
   properties: Properties = {},
@@ -21,7 +21,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 
 let numbered = 0;
 
-/** An id that no other element has. */
+/** A unique id. */
 export function newId(): string {
   numbered += 1;
   return `n${numbered}`;

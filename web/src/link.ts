@@ -1,7 +1,7 @@
-// Axes that are linked: what one shows, all show.
+// Linked axes: all show the same interval.
 
 export interface Linked {
-  /** Shows this part of the axis. */
+  /** Shows this interval of the axis. */
   show(from: number, to: number): void;
 }
 
@@ -33,7 +33,7 @@ export class Axis {
     return this.from > this.least || this.to < this.most;
   }
 
-  /** Shows from…to, as far as there is something. */
+  /** Shows from…to, limited to the data. */
   set(from: number, to: number): void {
     const whole = this.most - this.least;
     const width = Math.min(whole, Math.max(to - from, whole / 5000));
@@ -49,12 +49,12 @@ export class Axis {
     this.set(this.least, this.most);
   }
 
-  /** Zooms by a factor below or above 1, around a point that stays where it is. */
+  /** Zooms by a factor below or above 1, around a fixed point. */
   zoom(factor: number, around = (this.from + this.to) / 2): void {
     this.set(around - (around - this.from) * factor, around + (this.to - around) * factor);
   }
 
-  /** Moves by a share of what is shown. */
+  /** Moves by a fraction of the interval. */
   move(share: number): void {
     const by = (this.to - this.from) * share;
     this.set(this.from + by, this.to + by);

@@ -1,4 +1,4 @@
-// The page: the answer in words, tables, pictures, packets, the scenario, and where all of it comes from.
+// The page: the answer in words, tables, pictures, packets, the scenario and its provenance.
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -46,7 +46,7 @@ function copyable(title: string, text: string, file: string, about: string): HTM
       await navigator.clipboard.writeText(text);
       said.textContent = "copied";
     } catch {
-      // A page from a disk may not be allowed to: what is selected can be copied by hand.
+      // Browsers may forbid this for a page from a disk; the user can copy the selected text.
       const range = document.createRange();
       range.selectNodeContents(pre);
       getSelection()?.removeAllRanges();
@@ -68,7 +68,7 @@ function answer(page: DocumentData): HTMLElement {
   const several = page.runs.length > 1;
   return el(
     "section", { id: "answer" },
-    el("h2", {}, "The answer"),
+    el("h2", {}, "Answer"),
     page.first !== "" && el("p", { class: "first" }, page.first),
     el(
       "div", { class: "columns" },
@@ -77,7 +77,7 @@ function answer(page: DocumentData): HTMLElement {
           "div", {},
           several && el("h3", {}, run.name),
           ...run.answer.map((text, i) => el("p", { class: i === 0 && !several ? "first" : "" }, text)),
-          el("h3", {}, several ? `How sure is ${run.name}?` : "How sure is that?"),
+          el("h3", {}, several ? `Evidence for ${run.name}` : "Evidence"),
           el("ul", { class: "sure" }, ...run.sure.map((text) => el("li", {}, text))),
         ),
       ),
@@ -96,7 +96,7 @@ function summary(page: DocumentData): HTMLElement {
   );
 }
 
-/** The buttons for a linked axis, for who has neither mouse nor keys. */
+/** The buttons of a linked axis, for users without mouse and keyboard. */
 function toolbar(axis: Axis): HTMLElement {
   const window_ = el("span", { class: "window", role: "status" });
   const tell = () => {
@@ -106,7 +106,7 @@ function toolbar(axis: Axis): HTMLElement {
   tell();
   const button = (text: string, label: string, click: () => void) => el("button", { type: "button", "aria-label": label, title: label, click }, text);
   return el(
-    "div", { class: "toolbar", role: "toolbar", "aria-label": "Time that is shown" },
+    "div", { class: "toolbar", role: "toolbar", "aria-label": "Time interval of the pictures" },
     button("◀", "earlier", () => axis.move(-0.5)),
     button("−", "zoom out", () => axis.zoom(2)),
     button("+", "zoom in", () => axis.zoom(0.5)),
@@ -145,8 +145,8 @@ function chartOf(page: DocumentData, run: RunData, key: string, axes: Axes): Cha
 }
 
 const HOW =
-  "Drag across a picture to zoom, double-click for the whole; with a finger, drag and pinch. With keys: arrows move the " +
-  "line that tells values, + and − zoom, Shift and arrows move, 0 shows everything. A name in a legend hides its line.";
+  "Drag across a picture to zoom; double-click to reset. On a touch screen, drag and pinch. Keys: arrows move the cursor " +
+  "that shows values, + and − zoom, Shift with arrows moves, 0 resets. A click on a name in a legend hides its line.";
 
 function pictures(page: DocumentData, axes: Axes): HTMLElement {
   const keys = [...new Set(page.runs.flatMap((run) => run.pictures.map((picture) => picture.key)))];
@@ -170,7 +170,7 @@ function lesson(page: DocumentData, text: string[], blocks: BlockData[]): HTMLEl
         const run = page.runs[show.run];
         const picture = run?.pictures.find((one) => one.key === show.key);
         if (run === undefined || picture === undefined) return null;
-        // Pictures of a lesson show different times, so each has axes of its own.
+        // Pictures of a lesson show different times, so each has its own axes.
         const whole = furthest(page.runs, (key, time) => (picture.time ? time : key === show.key));
         const axis = new Axis(`${block.heading}${show.run}${show.key}`, 0, whole);
         const chart = new Chart({ picture, xs: run.xs, axis, group: new Group(), ...(page.runs.length > 1 ? { of: run.name } : {}) });
@@ -190,8 +190,8 @@ function lesson(page: DocumentData, text: string[], blocks: BlockData[]): HTMLEl
 function packets(page: DocumentData, axis: Axis): HTMLElement {
   return el(
     "section", { id: "packets" },
-    el("h2", {}, "Verdicts on packets"),
-    el("p", {}, "Each packet that was dropped, marked or lost, in the time that the pictures show."),
+    el("h2", {}, "Packets"),
+    el("p", {}, "Each packet that was dropped, marked or lost in the time interval of the pictures."),
     ...page.runs.map((run) => verdictsOf(run, axis, page.runs.length > 1)),
   );
 }
@@ -200,14 +200,14 @@ function scenarios(page: DocumentData): HTMLElement {
   const several = page.runs.length > 1;
   return el(
     "section", { id: "scenario" },
-    el("h2", {}, "The scenario"),
+    el("h2", {}, "Scenario"),
     ...page.runs.map((run) =>
       el(
         "div", {},
         several && el("h3", {}, run.name),
-        el("p", {}, "To run it again: save it as scenario.toml, then ", el("code", {}, run.command)),
-        copyable(several ? `As it was given: ${run.name}` : "As it was given", run.toml, "scenario.toml", "What is left out has its default of this version."),
-        copyable(several ? `With every default: ${run.name}` : "With every default", run.canonical, "scenario.toml", "Defaults and seed filled in: the same run with later versions too, as far as their results do not change."),
+        el("p", {}, "To repeat the run, save the scenario as scenario.toml, then run ", el("code", {}, run.command)),
+        copyable(several ? `As specified: ${run.name}` : "As specified", run.toml, "scenario.toml", "Missing keys have the defaults of this version."),
+        copyable(several ? `With every default: ${run.name}` : "With every default", run.canonical, "scenario.toml", "All defaults and the seed are included. Later versions repeat the run unless their results change."),
       ),
     ),
   );
@@ -217,13 +217,13 @@ function provenance(page: DocumentData): HTMLElement {
   const several = page.runs.length > 1;
   return el(
     "section", { id: "evidence" },
-    el("h2", {}, "Where it comes from"),
+    el("h2", {}, "Provenance"),
     ...page.runs.map((run) =>
       el(
         "div", {},
         several && el("h3", {}, run.name),
         run.evidence && table(run.evidence, several ? run.name : null),
-        run.evidence && el("p", {}, "Distance adds up the logarithms of the ratios of rate, RTT, buffer (of a policer its burst) and random loss: 0 is the very case, 0.69 a factor of two in one of them."),
+        run.evidence && el("p", {}, "The distance is the sum of the logarithms of the ratios of rate, RTT, buffer or burst of a policer, and random loss. 0 is the same case; 0.69 is a factor of two in one of them."),
         el("dl", {}, ...run.provenance.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
       ),
     ),
@@ -239,7 +239,7 @@ function show(page: DocumentData): void {
     ["pictures", "Pictures", pictures(page, axes)],
     ["packets", "Packets", packets(page, axes.time)],
     ["scenario", "Scenario", scenarios(page)],
-    ["evidence", "Evidence", provenance(page)],
+    ["evidence", "Provenance", provenance(page)],
   ];
   if (page.lesson !== undefined) {
     parts.unshift(["lesson", "Explained", lesson(page, page.lesson.text, page.lesson.blocks)]);
@@ -256,7 +256,7 @@ function show(page: DocumentData): void {
       ),
     ),
     el("main", {}, ...parts.map(([, , part]) => part)),
-    el("footer", {}, el("p", {}, `Made by narrows ${page.narrows}. This page needs nothing but itself.`)),
+    el("footer", {}, el("p", {}, `Made by narrows ${page.narrows}. This page loads no other file.`)),
   );
   const target = location.hash.slice(1);
   if (target !== "") document.getElementById(target)?.scrollIntoView();

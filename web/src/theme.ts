@@ -2,14 +2,14 @@
 
 export interface Palette {
   flows: string[];
-  /** Of what is no flow's, in order. */
+  /** Colours of lines of no flow, in order. */
   others: string[];
   points: string;
   text: string;
   grid: string;
 }
 
-// Told apart without red and green; flows differ in their dashes, too.
+// Distinguishable without red and green; flows differ in their dashes, too.
 const LIGHT: Palette = {
   flows: ["#0072b2", "#d55e00", "#007a5a", "#b0488a", "#7a5c00", "#3d7fb8", "#6a3d9a", "#4d4d4d"],
   others: ["#1a1a1a", "#777777"],
@@ -61,7 +61,7 @@ export function colourOf(flow: number | null, other: number): string {
   return (flow === null ? others[other % others.length] : flows[flow % flows.length]) ?? "#000";
 }
 
-/** A flow's dashes: none for the first eight in colour, a kind for each on paper. */
+/** The dashes of a flow: none for the first eight in colour, one pattern per flow on paper. */
 export function dashOf(flow: number | null, style: string, other: number): number[] {
   if (style === "dotted") return [2, 3];
   if (style === "dashed") return [5, 4];

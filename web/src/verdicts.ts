@@ -1,4 +1,4 @@
-// What became of packets: when, whose, why, and how long they had waited.
+// Dropped, marked and lost packets: time, flow, reason and queueing delay.
 
 import { Chart, Group } from "./chart";
 import type { LineData, PictureData, RunData, VerdictData } from "./document";
@@ -8,13 +8,13 @@ import type { Axis } from "./link";
 const PAGE = 100;
 const MOST_LANES = 24;
 const WHY: Record<string, string> = {
-  overflow: "no room in the queue",
-  law: "the queue's law",
-  loss: "random loss on the path",
-  policer: "over the policer's rate",
+  overflow: "queue full",
+  law: "AQM",
+  loss: "random loss",
+  policer: "rate of the policer exceeded",
 };
 
-/** A lane per flow with a point where one of its packets met its fate. */
+/** One lane per flow, with a point for each of its dropped, marked or lost packets. */
 function lanes(verdicts: VerdictData, flows: number, xs: number[][]): { picture: PictureData; names: string[] } {
   const hit = [...new Set(verdicts.flow)].sort((a, b) => a - b).slice(0, MOST_LANES);
   const lines: LineData[] = [];
@@ -24,20 +24,20 @@ function lanes(verdicts: VerdictData, flows: number, xs: number[][]): { picture:
       if (mine.length === 0) return;
       xs.push(mine);
       const label = `${verdicts.flow_names[flow] ?? flow} ${name} (${mine.length})`;
-      // Kinds of fate lie a little apart, so that none hides another.
+      // Points of different events are shifted, so that none hides another.
       const y = lane + (verdict - 1) * 0.22;
       lines.push({ label, flow: flow < flows ? flow : null, style: "points", x: xs.length - 1, y: mine.map(() => y) });
     });
   }
   const names = hit.map((flow) => verdicts.flow_names[flow] ?? String(flow));
   const about = "A point for each packet that was dropped, marked or lost, in the lane of its flow.";
-  return { picture: { key: "verdicts", title: "Whose packets", x: "time (s)", y: "flow", about, time: true, lines }, names };
+  return { picture: { key: "verdicts", title: "Dropped, marked and lost packets", x: "time (s)", y: "flow", about, time: true, lines }, names };
 }
 
 export function verdictsOf(run: RunData, axis: Axis, several: boolean): HTMLElement {
   const { verdicts } = run;
   const title = several ? el("h3", {}, run.name) : null;
-  if (verdicts === null) return el("div", {}, title, el("p", {}, "This run kept no verdicts on packets."));
+  if (verdicts === null) return el("div", {}, title, el("p", {}, "This run did not record dropped, marked and lost packets."));
   const count = verdicts.t_s.length;
   if (count === 0) return el("div", {}, title, el("p", {}, "No packet was dropped, marked or lost."));
   const { picture, names } = lanes(verdicts, run.flows.length, run.xs);
@@ -50,7 +50,7 @@ export function verdictsOf(run: RunData, axis: Axis, several: boolean): HTMLElem
   const flow = el("select", { change: () => fill(0) }, option("", "every flow"), ...names.map((n) => option(n, n)));
   const verdict = el(
     "select", { change: () => fill(0) },
-    option("", "every verdict"), ...verdicts.verdict_names.map((n) => option(n, n)),
+    option("", "every event"), ...verdicts.verdict_names.map((n) => option(n, n)),
   );
   const said = el("p", { class: "said", role: "status" });
   const body = el("tbody");
@@ -86,22 +86,22 @@ export function verdictsOf(run: RunData, axis: Axis, several: boolean): HTMLElem
     );
     const last = Math.min(begin + PAGE, rows.length);
     const cut = verdicts.left_out > 0
-      ? ` Only the first ${count} of ${count + verdicts.left_out} packets are in this page; later ones are not told.`
+      ? ` Only the first ${count} of ${count + verdicts.left_out} packets are on this page; later ones are omitted.`
       : "";
-    said.textContent = `${rows.length === 0 ? "None" : `${begin + 1} to ${last}`} of ${rows.length} in the time shown.${cut}`;
+    said.textContent = `${rows.length === 0 ? "None" : `${begin + 1} to ${last}`} of ${rows.length} in this interval.${cut}`;
     before.disabled = begin === 0;
     after.disabled = last >= rows.length;
   }
   axis.onChange(() => fill(0));
   fill(0);
 
-  const heads = ["time (s)", "flow", "verdict", "why", "waited in the queue (ms)"];
+  const heads = ["time (s)", "flow", "event", "reason", "queueing delay (ms)"];
   return el(
     "div", {}, title, chart.root,
-    el("div", { class: "controls" }, el("label", {}, "Flow ", flow), el("label", {}, "Verdict ", verdict), before, after),
+    el("div", { class: "controls" }, el("label", {}, "Flow ", flow), el("label", {}, "Event ", verdict), before, after),
     said,
     el(
-      "div", { class: "wide tall", tabindex: "0", role: "region", "aria-label": `Verdicts on packets: ${run.name}` },
+      "div", { class: "wide tall", tabindex: "0", role: "region", "aria-label": `Packets: ${run.name}` },
       el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((h) => el("th", { scope: "col" }, h)))), body),
     ),
   );
