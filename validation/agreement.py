@@ -1,8 +1,8 @@
-"""Holds the simulator against this machine's own TCP: every row of `agreement.toml` by both engines.
+"""Compares the simulator with live runs of this kernel's TCP, for each row of `agreement.toml`.
 
-`make agree` runs all of them, which takes half an hour of a quiet machine, and writes docs/reference/agreement.md;
-`python -m validation.agreement --only 'bbr-*'` renews some rows of it. What a row came to is kept under
-`target/agreement`, so that a run which was stopped goes on with --resume.
+`make agree` runs all rows, which takes half an hour on an idle machine, and writes docs/reference/agreement.md.
+`python -m validation.agreement --only 'bbr-*'` repeats some rows. The result of each row is stored in
+`target/agreement`; `--resume` continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TABLE = HERE / "agreement.toml"
 PAGE = HERE.parent / "docs/reference/agreement.md"
 KEPT = HERE.parent / "target/agreement"
 PART = 0.9
-"""So much of the decided figures must agree."""
+"""Minimum share of the decided metrics that must agree."""
 OPEN = 0.1
-"""So many may be undecided."""
+"""Maximum share of undecided metrics."""
 
 
 def table() -> Json:
@@ -68,7 +68,7 @@ def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject
 
 
 def run(name: str, row: Json, here: agreement.Machine, *, runs: int, seeds: int) -> Json:
-    """A row by both engines, and its control by the simulator."""
+    """Runs a row with both engines, and simulates its negative control."""
     what = scenario(name, row, here)
     sim = agreement.simulate(what, seeds=seeds)
     live, flagged = agreement.measure(what, runs=runs)
@@ -118,7 +118,7 @@ def _metric(metric: Json) -> str:
 
 
 def _number(x: float | None) -> str:
-    """A figure, or that there is none."""
+    """A value as text, or `-`."""
     return "-" if x is None else number(x)
 
 
@@ -223,7 +223,7 @@ def _listed(done: Json, rows: Json, verdict: str) -> list[str]:
 
 
 def met(found: Json) -> bool:
-    """Do enough figures agree, are few enough undecided, and is every control told apart?"""
+    """Whether enough metrics agree, few enough are undecided, and every negative control is rejected."""
     of = Counter(figure["verdict"] for one in found.values() for figure in one["figures"])
     apart = all(one["control"]["verdict"] == "parted" for one in found.values() if "control" in one)
     enough = of["agreed"] >= PART * (of["agreed"] + of["parted"])
@@ -231,12 +231,12 @@ def met(found: Json) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs rows and writes the page; 1 where the engines part."""
+    """Runs rows and writes the page; returns 1 if a criterion is not met."""
     parser = argparse.ArgumentParser(prog="python -m validation.agreement", description=__doc__)
-    parser.add_argument("--only", default="*", help="rows called so: 'bbr-*'")
+    parser.add_argument("--only", default="*", help="pattern of row names: 'bbr-*'")
     parser.add_argument("--runs", type=positive, default=agreement.RUNS, help="live runs of each (default: 5)")
     parser.add_argument("--seeds", type=positive, default=agreement.SEEDS, help="simulations of each (default: 15)")
-    parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     args = parser.parse_args(arguments)
     rows = table()
     wanted = [name for name in rows if fnmatchcase(name, args.only)]
@@ -274,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(place: int, of: int, name: str, one: Json, took_s: float) -> None:
-    """A line for each row that is over."""
+    """Prints a line for each completed row."""
     said: Any = Counter(figure["verdict"] for figure in one["figures"])
     parts = [f"{said[v]} {v}" for v in ("agreed", "parted", "undecided") if said[v]]
     control = f"; control {one['control']['verdict']}" if "control" in one else ""

@@ -1,12 +1,12 @@
-"""Holds the twin against paths whose truth is known: drawn at random, measured in the simulator, inferred, compared.
+"""Compares path models of random simulated paths with the true parameters of these paths.
 
-    python -m validation.twin --calibrate    how far off it is, on seeds of their own: python/narrows/data/twin.json
-    python -m validation.twin                50 other paths: docs/reference/twin.md; 1 where a criterion is not met
-    python -m validation.twin --only 7       one of them, on the terminal
+    python -m validation.twin --calibrate    determine the intervals with other seeds: python/narrows/data/twin.json
+    python -m validation.twin                50 other paths: docs/reference/twin.md; 1 if a criterion is not met
+    python -m validation.twin --only 7       one path, in the terminal
 
-The inference gets what a near end sees and nothing else. Some paths have what no guess of it has: a token bucket for a
-link, jitter, SFQ. Then each twin is asked for what it was not measured with: two BBR flows, where CUBIC had loaded
-the path.
+The inference receives only the data of the client. Some paths have properties that no candidate of the inference has:
+a token bucket as link, jitter, SFQ. Each path is measured with CUBIC. Then the path model predicts the result of
+another load: two BBR flows.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ PAGE = HERE.parent / "docs/reference/twin.md"
 KEPT = HERE.parent / "target/twin"
 
 TESTED = range(1000, 1050)
-"""Seeds of the paths that the criteria are held against."""
+"""Seeds of the tested paths."""
 
 CALIBRATED = range(5000, 5080)
-"""Seeds of the paths that the intervals come from; none is in both. Every other one is loaded by few flows."""
+"""Seeds of the paths for the calibration of the intervals. Every second path is loaded by few flows."""
 
 FEW = 4
-"""So many flows load those."""
+"""Number of flows on these paths."""
 
 PLAN = Plan(streams=12)
 MORE = 48
-"""So many flows where 12 did not fill the path, as who measures would try next."""
+"""Number of flows if 12 did not fill the path."""
 
 UNSEEN = "bbr"
 """The congestion control that is predicted."""
@@ -58,24 +58,24 @@ SHARES = {
     "sfq": 0.03,
 }
 TBF, LOSSY, JITTERY = 0.2, 0.3, 0.2
-"""The shares of buffers that drain through a token bucket, of ways that lose by chance, that have jitter."""
+"""Shares of buffers with a token bucket, of directions with random loss, and of directions with jitter."""
 
 RATE, BASE, DEPTH, UNSEEN_OFF = 0.05, 0.05, 0.15, 0.15
-"""How far off the twin may be."""
+"""Tolerated errors of the path model."""
 
 CANNOT = "cannot tell"
 ENOUGH = 20
-"""Fewer truths give no interval."""
+"""Minimum number of true values for an interval."""
 
 SURE = 0.9
-"""The confidence with which an interval holds its share of truths."""
+"""Confidence with which an interval contains its share of true values."""
 
 FAMILY = {"sfq": "fair"} | path_model.FAMILIES
 
 
 @dataclass(frozen=True)
 class Hop:
-    """The truth of one way."""
+    """The true parameters of one direction."""
 
     kind: str
     rate_mbit: float
@@ -87,7 +87,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Truth:
-    """The truth of a path."""
+    """The true parameters of a path."""
 
     rtt_ms: float
     down: Hop
@@ -158,7 +158,7 @@ def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.Twin | None
 
 
 def calibrated(seed: int) -> Json:
-    """The same, with what limits each figure."""
+    """The same, with the resolution of each quantity."""
     row, found = inferred(seed, replace(PLAN, streams=FEW) if seed % 2 else PLAN)
     if found is None:
         return row
@@ -170,7 +170,7 @@ def calibrated(seed: int) -> Json:
 
 
 def one(seed: int) -> Json:
-    """A path measured, inferred and asked for what it was not measured with."""
+    """A path measured and inferred, with the prediction for another load."""
     row, found = inferred(seed)
     if found is None:
         return row
@@ -180,7 +180,7 @@ def one(seed: int) -> Json:
 
 
 def _asked(path: nw.Path, seed: int) -> Json:
-    """What two flows of an unseen congestion control get, and what a ping beside them takes: means of three runs."""
+    """Goodput of two flows of another congestion control and p95 ping RTT beside them, means of three runs."""
     goodput, p95 = [], []
     for more in range(3):
         scenario = nw.Scenario(
@@ -200,7 +200,7 @@ QUANTITIES: dict[str, Callable[[Json], tuple[Json | None, float | None]]] = {
 
 
 def ways(rows: Sequence[Json]) -> Iterator[Json]:
-    """Every way of every path, its truth beside its twin."""
+    """Every direction of every path, with its true parameters and its path model."""
     for row in rows:
         for way in DIRECTIONS:
             if way in row.get("twin", {}):
@@ -209,18 +209,18 @@ def ways(rows: Sequence[Json]) -> Iterator[Json]:
 
 
 Off = tuple[float, float, float]
-"""Truth less estimate, the unit, and the grain."""
+"""True value minus estimate, unit, and resolution."""
 
 GRAINS = (0.0, *(2 ** (n / 2) for n in range(-8, 31)))
-"""What is tried: how many grains add to a unit."""
+"""Candidate numbers of resolution steps that are added to the unit."""
 
 
 def off(rows: Sequence[Json], kind: str = "") -> Json:
-    """By quantity and family, how far off the truth nine of ten estimates are, in units and grains.
+    """By quantity and family, the error that nine of ten estimates do not exceed, in units and resolution steps.
 
     Args:
-        rows: Paths with their twins.
-        kind: What these paths are called instead of their family; then round trips are left out.
+        rows: Paths with their path models.
+        kind: Name of these paths instead of their family; base RTTs are then omitted.
     """
     found: dict[str, list[Off]] = {}
     for row in rows:
@@ -237,11 +237,12 @@ def off(rows: Sequence[Json], kind: str = "") -> Json:
 
 
 def _narrowest(values: Sequence[Off]) -> Json:
-    """As many grains as make the intervals narrow, by the mean of their logarithms, while nine of ten are held.
+    """The number of resolution steps with the narrowest intervals that contain nine of ten values.
 
-    The ends are then those that hold nine of ten with confidence (`outside`): half of the values
-    outside are below, half above, and the odd one is where that makes the interval narrower. These
-    ends are few extreme values, which would make a bad choice of the grains.
+    The width is the mean of its logarithm. The ends then contain nine of ten values with confidence
+    (`outside`). Half of the values outside are below and half above; an odd one is placed where the
+    interval becomes narrower. These ends depend on few extreme values and are therefore not used to
+    select the number of steps.
     """
     best: tuple[float, Json] | None = None
     n = len(values)
@@ -260,13 +261,13 @@ def _narrowest(values: Sequence[Off]) -> Json:
 
 
 def outside(n: int) -> int:
-    """How many of n values may lie outside, both ends together (Wilks 1941).
+    """The number of n values that may lie outside, both ends together (Wilks 1941).
 
-    What is between the others then holds `path_model.SHARE` of all such values or more with confidence
-    `SURE`: the share that n + 1 - m of n + 1 gaps hold is at least p with the probability that at
-    most n - m of n values fall below the quantile p. Intervals that held nine of ten in the mean
-    would hold fewer in every other trial. Below 38 values the confidence is less: the least and the
-    largest of 30 hold nine of ten with 82 %, of 23 with 68 %.
+    The range of the other values then contains at least `path_model.SHARE` of all such values with
+    confidence `SURE`. The share in n + 1 - m of n + 1 gaps is at least p with the probability that
+    at most n - m of n values are below the quantile p. Intervals for nine of ten in the mean contain
+    fewer in every second trial. Below 38 values the confidence is lower: the minimum and the maximum
+    of 30 values contain nine of ten with 82 %, those of 23 with 68 %.
 
     >>> outside(52), outside(101)
     (3, 6)
@@ -283,9 +284,9 @@ def _at_most(k: int, n: int, p: float) -> float:
 
 
 def _between(values: list[float], below: float, above: float) -> list[float]:
-    """The values of these ranks from the lower and the upper end, between two where that is no whole number.
+    """The values of these ranks from the lower and the upper end, interpolated between two values.
 
-    The value of rank p (n + 1) of n has in the mean a share of p of all others below it (Weibull 1939).
+    On average, a share p of all other values is below the value of rank p (n + 1) of n (Weibull 1939).
     """
     n = len(values)
 
@@ -299,7 +300,7 @@ def _between(values: list[float], below: float, above: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What is asked for, and what came out."""
+    """A criterion and its result."""
 
     name: str
     asked: str
@@ -312,7 +313,7 @@ def _share(of: Sequence[bool]) -> float:
 
 
 def criteria(rows: Sequence[Json]) -> list[Criterion]:
-    """Everything that is asked of the twin, over these paths: what it says, and what it is good for."""
+    """All criteria for these paths: parameters and predictions."""
     whole = [row for row in rows if "twin" in row]
     out = criteria_of(whole)
     for figure in ("goodput_mbit", "p95_ms"):
@@ -324,13 +325,13 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
 
 
 def criterion(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
-    """A criterion that a share of the hits meets."""
+    """A criterion for the share of hits."""
     share = _share(hits)
     return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most)
 
 
 def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
-    """What is asked of what it says."""
+    """The criteria for the parameters."""
     every = list(ways(whole))
     told = [w for w in every if w["twin"]["filled"] and w["twin"]["rate_mbit"]["value"] is not None]
     out = []
@@ -428,7 +429,7 @@ def markdown(rows: Sequence[Json]) -> str:
 
 
 def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep: str, resume: bool) -> list[Json]:
-    """What each seed comes to; what is kept from a run that was stopped need not be run again."""
+    """The result of each seed. With `resume`, stored results of an interrupted run are used."""
     KEPT.mkdir(parents=True, exist_ok=True)
     file = KEPT / f"{keep}.jsonl"
     if not resume:
@@ -449,12 +450,14 @@ def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Calibrates, or holds the criteria against other paths and writes the page."""
+    """Calibrates the intervals, or tests other paths and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin", description=__doc__)
-    parser.add_argument("--calibrate", action="store_true", help="write the intervals")
+    parser.add_argument("--calibrate", action="store_true", help="determine the intervals and write them")
     parser.add_argument("--only", type=int, help="one seed")
-    parser.add_argument("--first", type=positive, default=len(TESTED), help="only so many of the paths, and no page")
-    parser.add_argument("--resume", action="store_true", help="leave out what is kept from a run that was stopped")
+    parser.add_argument(
+        "--first", type=positive, default=len(TESTED), help="test only this number of paths, and write no page"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     parser.add_argument("--jobs", type=positive, default=2, help="processes (default: 2)")
     args = parser.parse_args(arguments)
     if args.only is not None:

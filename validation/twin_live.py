@@ -1,22 +1,23 @@
-"""Holds the twin against real packets: 40 paths drawn at random, each emulated between two namespaces of this machine.
+"""Compares path models of random emulated paths with the true parameters of these paths.
 
-    python -m validation.twin_live                40 paths, an hour: docs/reference/twin-live.md
-    python -m validation.twin_live --only 7       one of them, on the terminal
-    python -m validation.twin_live --retry        what was stopped goes on; what was not trusted is measured again
-    python -m validation.twin_live --measure 3    three such runs of what is missing, and no more; nothing is inferred
-    python -m validation.twin_live --infer        from what is kept in target/twin/live; nothing is sent
+    python -m validation.twin_live                40 paths, 1 h: docs/reference/twin-live.md
+    python -m validation.twin_live --only 7       one path, in the terminal
+    python -m validation.twin_live --retry        continue an interrupted run; repeat runs that were not trusted
+    python -m validation.twin_live --measure 3    run three missing measurements; no inference
+    python -m validation.twin_live --infer        infer from stored measurements in target/twin/live; send nothing
 
-The far end runs `narrows serve`, the near end `narrows measure far`, which gets the name and nothing else. TCP is this
-kernel's. Runs that the emulator's own instruments do not trust are told and not counted. The intervals are those that
-simulated paths gave: whether they hold for real packets is what is tried here.
+Each path is emulated between two network namespaces. The far end runs `narrows serve`, the client `narrows measure
+far`, which receives only the name. TCP is that of this kernel. Runs that the self-check of the emulator rejects are
+reported and not counted. The intervals are those of simulated paths; this test checks whether they are valid for real
+packets.
 
-Each path is measured with CUBIC, from which the twin is made, and then loaded with what the twin has never seen: two
-flows of BBR, this kernel's. The simulator plays the same load on the twin, and on the path as it was drawn, which
-tells whose fault it is where the twin is wrong. The truth is the live run.
+Each path is measured with CUBIC, from which the path model is inferred. Then it is loaded with two flows of this
+kernel's BBR. The simulator plays the same load on the path model and on the true path. An error that both
+simulations have is not an error of the path model. The reference is the live run.
 
-An emulator in user space delays packets itself, so the path has more of a round trip than was asked for. A referee says
-how much: ICMP echoes, which the far kernel answers and this one stamps (`validation.echo`), over the same links while
-they are idle, without losses, jitter and policers. The least of them, less the time of its frames, is the truth.
+The emulator adds delay to the configured base RTT. The true base RTT is measured by ICMP echoes over the same idle
+links, without losses, jitter and policers. The far kernel replies to them, and this kernel timestamps them
+(`validation.echo`). The true base RTT is the minimum, minus the transmission time of the frames.
 """
 
 from __future__ import annotations
@@ -49,24 +50,24 @@ PAGE = HERE.parent / "docs/reference/twin-live.md"
 
 TESTED = range(9100, 9140)
 FASTEST = 60.0
-"""Mbit/s: what a busy machine of two processors emulates without being late itself."""
+"""Mbit/s: the rate that a busy machine with two processors emulates without lateness."""
 
 LOAD, IDLE = "8s", "2s"
 
 UNSEEN_PLAN = Plan(cc=UNSEEN, streams=2, idle_s=2.0, load_s=12.0)
-"""The load that the twin is asked for; 12 s see BBR drain its queue once, as it does each 10 s."""
+"""The load of the prediction. In 12 s, BBR drains its queue once, as it does every 10 s."""
 
 TIMES = 3
-"""So often is a prediction played, and the mean taken."""
+"""Number of simulations per prediction; their mean is used."""
 
 KEPT_LIVE = KEPT / "live"
-"""Where measurements are kept."""
+"""Folder of the stored measurements."""
 
 NARROWS = [sys.executable, "-m", "narrows"]
 
 
 def path_of(seed: int) -> tuple[nw.Path, Truth]:
-    """The first of the seed's paths that is slow enough."""
+    """The first path of the seed whose rate is low enough."""
     draw = random.Random(seed)
     while True:
         path, truth = drawn(draw.randrange(10_000, 10**9))
@@ -75,7 +76,7 @@ def path_of(seed: int) -> tuple[nw.Path, Truth]:
 
 
 def measured(seed: int) -> Json:
-    """A path measured over real packets, all of it kept."""
+    """Measures an emulated path and stores all results."""
     path, truth = path_of(seed)
     row: Json = {"seed": seed, "truth": {"rtt_ms": truth.rtt_ms, "down": asdict(truth.down), "up": asdict(truth.up)}}
     back = path.reverse
@@ -89,7 +90,7 @@ def measured(seed: int) -> Json:
 
 
 def asked_for(seed: int) -> Json:
-    """The same path loaded with what its twin has not seen."""
+    """Loads the same path with the congestion control of the prediction."""
     path, _ = path_of(seed)
     load, idle = (f"{t:g}s" for t in (UNSEEN_PLAN.load_s, UNSEEN_PLAN.idle_s))
     more = ("--streams", str(UNSEEN_PLAN.streams), "--out", str(_kept(seed, f"{UNSEEN}.json")))
@@ -103,7 +104,7 @@ def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[s
 
 
 def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, Json]:
-    """What a command at the near end of an emulated path prints; and the emulator's instruments, or its error."""
+    """Output of a command at the client of an emulated path, and the self-check of the emulator or its error."""
     with tempfile.TemporaryDirectory() as there:
         scenario, seen = (Path(there) / name for name in ("path.toml", "seen.json"))
         scenario.write_text(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8")
@@ -127,7 +128,7 @@ def _kept(seed: int, what: str) -> Path:
 
 
 def known(seed: int, what: str = "row") -> Json | None:
-    """What is kept of a path that was measured."""
+    """The stored results of a path."""
     file = _kept(seed, what)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
@@ -137,7 +138,7 @@ def _trusted(row: Json | None) -> bool:
 
 
 def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], Json]]:
-    """The runs that are not kept, and after them those that were not trusted; anew: all."""
+    """The missing runs, then those that were not trusted; with `anew` all runs."""
     runs = [(seed, what, run) for seed in seeds for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for))]
     due = [one for one in runs if anew or not _trusted(known(*one[:2]))]
     due.sort(key=lambda one: not anew and known(*one[:2]) is not None)
@@ -145,7 +146,7 @@ def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], Json]]:
 
 
 def inferred(row: Json) -> Json:
-    """What a measurement that is kept comes to, beside what the referee says."""
+    """The path model of a stored measurement, with the true parameters."""
     if "error" in row:
         return row
     path, _ = path_of(row["seed"])
@@ -164,7 +165,7 @@ def inferred(row: Json) -> Json:
 
 
 def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
-    """By way, what the unseen load came to: live, on the twin, and on the path as it was drawn, in the simulator."""
+    """Results of the prediction load by direction: live run, path model, and simulation of the true path."""
     live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
     from_twin = _played(model, seed)
     from_path = _played(path, seed)
@@ -180,7 +181,7 @@ FIGURES = ("goodput_mbit", "p95_ms")
 
 
 def _figures(of: Measurement) -> Json:
-    """By way, what its flows got, and what a ping beside them took."""
+    """Goodput and p95 ping RTT by direction."""
     return {
         way: {
             "goodput_mbit": of.rate_mbit(way) or 0.0,
@@ -191,7 +192,7 @@ def _figures(of: Measurement) -> Json:
 
 
 def predicted(rows: Sequence[Json], by: str = "twin") -> list[Criterion]:
-    """What is asked of predictions: of each way, and of whole paths."""
+    """The criteria for predictions: for each direction, and for whole paths."""
     asked = [row["unseen"] for row in rows if "unseen" in row]
     if not asked:
         return []
@@ -257,12 +258,12 @@ def markdown(rows: Sequence[Json]) -> str:
 
 
 def every_criterion(rows: Sequence[Json]) -> list[Criterion]:
-    """What is asked of what the twin says, and of what it predicts."""
+    """The criteria for parameters and predictions."""
     return criteria_of(rows) + predicted(rows)
 
 
 def _unseen(rows: Sequence[Json]) -> list[str]:
-    """What was predicted, the worst first."""
+    """The section on predictions, largest errors first."""
     plan = UNSEEN_PLAN
     told = [(row, way, row["unseen"][way]) for row in rows if "unseen" in row for way in DIRECTIONS]
     if not told:
@@ -296,7 +297,7 @@ def _truth(of: Json) -> str:
 
 
 def _off(told: Json, true: float | None) -> str:
-    """How far off a figure is, and its interval, as two cells."""
+    """Error of a quantity and its interval, as two cells."""
     if true is None or told["value"] is None:
         return "| "
     off = f"{100 * (told['value'] / true - 1):+.1f} %"
@@ -310,9 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin_live", description=__doc__)
     parser.add_argument("--only", type=int, help="one seed")
-    parser.add_argument("--seeds", type=span, help="others than the page's, such as 9000-9039; no page")
-    parser.add_argument("--retry", action="store_true", help="measure only what is not kept, or was not trusted")
-    parser.add_argument("--measure", type=positive, metavar="N", help="N such runs and no more, half a minute each")
+    parser.add_argument("--seeds", type=span, help="range of other seeds, such as 9000-9039; writes no page")
+    parser.add_argument("--retry", action="store_true", help="measure only missing runs and runs that were not trusted")
+    parser.add_argument("--measure", type=positive, metavar="N", help="measure only N of them, half a minute each")
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
     KEPT_LIVE.mkdir(parents=True, exist_ok=True)
@@ -338,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(runs: Sequence[Callable[[], Json]], most: int | None) -> None:
-    """Does the runs, each in order, and says how each went."""
+    """Executes the runs in order and reports the result of each."""
     for run in runs[:most]:
         row = run()
         told = row.get("instruments", {})

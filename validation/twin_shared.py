@@ -1,15 +1,21 @@
-"""Holds the twin against paths that are hard to tell: fair queues, both ways loaded at once, and others' traffic.
+"""Compares path models with true parameters: fair queueing, bidirectional load, and cross traffic.
 
-    python -m validation.twin_shared              108 paths, 84 simulated and 24 over real packets: twin-shared.md
-    python -m validation.twin_shared --only 7001  one of them, on the terminal
-    python -m validation.twin_shared --measure 6  measures six of the live ones that are not kept, and no more
-    python -m validation.twin_shared --infer      from what is kept in target/twin; nothing is sent
+    python -m validation.twin_shared              108 paths, 84 simulated and 24 emulated: docs/reference/twin-shared.md
+    python -m validation.twin_shared --only 7001  one path, in the terminal
+    python -m validation.twin_shared --measure 6  measure six of the missing emulated paths
+    python -m validation.twin_shared --infer      infer from stored measurements in target/twin; send nothing
 
-Each path is of one of four kinds, by its seed: fair queueing in both directions, loaded by few flows, each way alone;
-both ways loaded at once, over any queue; an evenly paced UDP stream of others along one way; long TCP flows of others.
-Every interval that the twin states is held against the truth; an interval with an open end holds what lies beyond. It
-is counted, too, how much the twin tells at all, since "cannot tell" is never wrong. 48 more simulated paths have others
-that come and go: what the twin notices of them, and what it does not, by how long they are silent.
+The seed selects one of four kinds of path:
+
+- fair queueing in both directions, loaded by few flows, one direction after the other;
+- both directions loaded at once, with any queue discipline;
+- constant-rate UDP cross traffic in one direction;
+- long TCP flows as cross traffic.
+
+Every stated interval is compared with the true value. An interval with an open end contains all values beyond it. The
+number of determined parameters is counted as well, because "unknown" is never wrong.
+
+48 more simulated paths have intermittent cross traffic. Its detection is reported by the length of the pauses.
 """
 
 from __future__ import annotations
@@ -41,31 +47,35 @@ PAGE = HERE.parent / "docs/reference/twin-shared.md"
 KEPT_SHARED = KEPT / "shared"
 
 SIMULATED, LIVE = range(7500, 7536), range(7036, 7060)
-"""Seeds of the paths that are tried, stated before the first of them was drawn; none calibrates anything.
+"""Seeds of the tested paths, fixed before the first test and not used for calibration.
 
-The simulated ones were tried four times before, and what was learned was mended: 7000 to 7035 missed rates behind fair
-queues, of which the calibration had too few and `fq` not at all, and of both-way loads, where random loss was no
-explanation; 7100 to 7135 held 92.5 % of the rates, and missed base round trips by the time of a ping's frame where a
-rate could not be told; 7200 to 7235, with eight live ones, held 88.9 % of the rates with two ends:
-intervals that hold nine of ten in the mean hold fewer in every other trial; 7300 to 7335 held 97.2 %
-of the rates, and took what a load had left in the queue for others' traffic. Nothing was learned from
-the seeds below. The live ones were measured before the last of these changes, which was made
-by the calibration's seeds alone."""
+Four earlier sets of simulated paths led to changes of the inference or the calibration:
+
+| seeds | result | cause |
+|---|---|---|
+| 7000 to 7035 | rates missed | few fair queues in the calibration, no `fq`; random loss excluded with bidirectional load |
+| 7100 to 7135 | 92.5 % of the rates; base RTT off by the time of a ping's frame | unknown rates |
+| 7200 to 7235, 8 live | 88.9 % of the rates with two ends | intervals for nine of ten in the mean |
+| 7300 to 7335 | 97.2 % of the rates; cross traffic reported in error | queue left by a load |
+
+The seeds below led to no change. The live paths were measured before the last change, which used the seeds of the
+calibration only.
+"""
 
 ON_OFF = range(7600, 7648)
-"""Seeds of simulated paths beside others that come and go, stated before the first of them was drawn."""
+"""Seeds of simulated paths with intermittent cross traffic, fixed before the first test."""
 
 CALIBRATED = range(6000, 6080)
-"""Seeds of simulated paths from which the intervals come, too: of fair queues, and of both-way loads, in turn."""
+"""Seeds of simulated paths for the calibration: fair queueing and bidirectional loads in turn."""
 
 KINDS = ("fair", "both", "udp", "tcp")
-"""By the seed, in turn."""
+"""Kinds of paths, selected by the seed in turn."""
 
 ON_OFF_S = (0.05, 8.0)
-"""The mean times for which others send, and are silent."""
+"""Range of the mean on and off times of cross traffic, in seconds."""
 
 PAUSES_S = (0.25, 1.0, 3.0)
-"""Classes of the mean time for which they are silent."""
+"""Classes of the mean off time, in seconds."""
 
 FASTEST_LIVE = 25.0
 LOAD, IDLE = "8s", "2s"
@@ -139,7 +149,7 @@ def plan(load: Json) -> Plan:
 
 
 def others(load: Json, until_s: float) -> list[nw.Flow]:
-    """The traffic of others of a simulated path."""
+    """The cross traffic of a simulated path."""
     if load["kind"] == "udp":
         stream = {"kind": "udp", "rate": path_model.bits(load["others"]), "packet": "1400B"}
         return [nw.Flow(id="others", workload=stream, stop=f"{until_s}s")]
@@ -163,7 +173,7 @@ def simulated(seed: int, draw: Callable[[int], Drawn] = drawn) -> tuple[Measurem
 
 
 def row_of(seed: int, found: path_model.Twin, truth: Json, load: Json, *, live: bool) -> Json:
-    """What the twin says of a path, beside the truth."""
+    """The path model of a path, with the true parameters."""
     scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
     for way, model in found.ways.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
@@ -172,7 +182,7 @@ def row_of(seed: int, found: path_model.Twin, truth: Json, load: Json, *, live: 
 
 
 def calibrated(seed: int) -> Json:
-    """A path with fair queueing, or one of which both ways are loaded at once, with what limits each figure."""
+    """A path with fair queueing or bidirectional load, with the resolution of each quantity."""
     which = len(KINDS) * (seed // 2) + seed % 2
     measured, truth, load = simulated(which)
     return row_of(seed, path_model.infer(measured, seed=which), asdict(truth), load, live=False)
@@ -189,12 +199,12 @@ def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> Json:
 
 
 def one_on_off(seed: int) -> Json:
-    """A simulated path beside others that come and go, measured and inferred."""
+    """A simulated path with intermittent cross traffic, measured and inferred."""
     return one(seed, comes_and_goes)
 
 
 def measured_live(seed: int) -> Json:
-    """A path measured over real packets; others send from the near end, against the path's own direction."""
+    """Measures an emulated path. The cross traffic is sent by the client, against the direction of the path."""
     path, truth, load = drawn(seed, FASTEST_LIVE)
     told = asdict(truth)
     if load["kind"] == "udp":
@@ -228,7 +238,7 @@ def measured_live(seed: int) -> Json:
 
 
 def inferred_live(seed: int) -> Json:
-    """What a kept measurement comes to."""
+    """The path model of a stored measurement."""
     kept = KEPT_SHARED / f"{seed}.row"
     row: Json = (
         json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"seed": seed, "error": "not measured"}
@@ -243,7 +253,7 @@ def inferred_live(seed: int) -> Json:
 
 
 QUANTITIES = {"rate_mbit": "rate_mbit", "buffer_bytes": "depth_bytes", "loss": "loss"}
-"""What the twin calls them, and what the truth does."""
+"""Names of the quantities in the path model and in the true parameters."""
 
 
 def holds(known: Json, true: float) -> bool:
@@ -257,17 +267,17 @@ def holds(known: Json, true: float) -> bool:
 
 
 def stated(known: Json) -> bool:
-    """Whether it is an interval at all."""
+    """Whether the quantity has an interval."""
     return known["low"] is not None or known["high"] is not None
 
 
 def beside(row: Json, way: str) -> bool:
-    """Whether others' traffic took a part of this way: simulated ones come down, live ones go up."""
+    """Whether this direction has cross traffic: `down` on simulated paths, `up` on emulated ones."""
     return bool(row["load"].get("others")) and way == ("up" if row["live"] else "down")
 
 
 def criteria(rows: Sequence[Json]) -> list[Criterion]:
-    """What is asked of what it says."""
+    """The criteria for the parameters."""
     whole = [row for row in rows if "twin" in row]
     every = [w | {"row": row} for row in whole for w in ways([row])]
     out = []
@@ -309,7 +319,7 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
 
 
 def within(load: Json, rate_mbit: float) -> bool:
-    """Whether others that come and go are within the limits that the twin states of a measurement by this plan.
+    """Whether intermittent cross traffic is within the limits that the path model states for this plan.
 
     >>> load = {"kind": "on_off", "streams": 2, "others": 4.0, "on_s": 0.5, "off_s": 0.9}
     >>> within(load, 10.0), within(load | {"off_s": 1.1}, 10.0)
@@ -322,7 +332,7 @@ def within(load: Json, rate_mbit: float) -> bool:
 
 
 def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
-    """What is asked beside others that come and go."""
+    """The criteria with intermittent cross traffic."""
     every = [w | {"load": row["load"]} for row in rows if "twin" in row for w in ways([row]) if w["way"] == "down"]
     noticeable = [w for w in every if within(w["load"], w["truth"]["rate_mbit"])]
     absent = [w["twin"]["others_traffic"] is not False for w in noticeable]
@@ -341,7 +351,7 @@ def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
 
 
 def on_off_table(rows: Sequence[Json]) -> list[str]:
-    """What is said beside others that come and go, by the mean time for which they are silent."""
+    """The reported cross traffic by mean off time."""
     every = [w | {"load": row["load"]} for row in rows if "twin" in row for w in ways([row]) if w["way"] == "down"]
     out = [
         "| mean pause | paths | reported present | unknown | reported absent | of these, rate interval wrong |",
@@ -361,7 +371,7 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
 
 
 def told(rows: Sequence[Json], kind: str) -> str:
-    """How much is told of the paths of one kind: a row of the page."""
+    """Number of determined parameters for one kind of path: a row of the page."""
     every = [w for row in rows if "twin" in row and row["load"]["kind"] == kind for w in ways([row])]
     closed = [w["twin"]["rate_mbit"] for w in every if w["twin"]["rate_mbit"]["high"] is not None]
     widths = [100 * (known["high"] - known["low"]) / known["value"] for known in closed if known["value"]]
@@ -372,7 +382,7 @@ def told(rows: Sequence[Json], kind: str) -> str:
 
 
 def _shares(rows: Sequence[Json]) -> str:
-    """How much of their way evenly paced streams of others take."""
+    """Share of the link rate that constant-rate cross traffic uses."""
     udp = [w for row in rows if row["load"]["kind"] == "udp" for w in ways([row]) if beside(row, w["way"])]
     others = {row["seed"]: row["load"]["others"] for row in rows if row["load"]["kind"] == "udp"}
     shares = [100 * others[w["seed"]] / w["truth"]["rate_mbit"] for w in udp]
@@ -445,7 +455,7 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
 
 
 def missing() -> list[int]:
-    """The live paths of which no trusted measurement is kept, those that were never measured first."""
+    """The emulated paths without a trusted measurement, unmeasured ones first."""
     rows = {seed: KEPT_SHARED / f"{seed}.row" for seed in LIVE}
     known = {seed: json.loads(file.read_text(encoding="utf-8")) for seed, file in rows.items() if file.exists()}
     never = [seed for seed in LIVE if seed not in known]
@@ -456,7 +466,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, infers and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin_shared", description=__doc__)
     parser.add_argument("--only", type=int, help="one simulated seed, as JSON")
-    parser.add_argument("--measure", type=positive, metavar="N", help="N live measurements that are missing, no page")
+    parser.add_argument("--measure", type=positive, metavar="N", help="N missing emulated paths; writes no page")
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
     KEPT_SHARED.mkdir(parents=True, exist_ok=True)
