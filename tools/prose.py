@@ -43,7 +43,9 @@ INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\](\([^)]*\)|\[[^\]]*\])")
 BARE = re.compile(r"<?https?://\S+|<[!/]?[a-zA-Z][^>]*>")
 END = re.compile(
-    r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!cf\.)[\"')*_]*\s+(?=[\"'(\[*_]*[A-Z])"
+    r"""(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!cf\.)["')*_]*\s+(?=["'(\[*_]*[A-Z]|narrows\b)
+    |(?<=[?!])\s+(?=\d)|(?<=[a-z]{4}\.)(?<!prox\.)\s+(?=\d)""",
+    re.VERBOSE,
 )
 NAMES = re.compile(rf"{CODE}(,? (and |or )?{CODE})+")
 """A list of names in code, which counts as one word of a sentence."""

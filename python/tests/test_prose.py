@@ -96,6 +96,16 @@ def test_a_list_of_names_is_one_word() -> None:
 
 def test_abbreviations_and_decimals_do_not_end_a_sentence() -> None:
     assert len(prose.sentences("Rates, e.g. Linux and 1.5 Mbit/s, vs. BBR. Next.")) == 2
+    assert len(prose.sentences("Section 3, approx. 5 ms of Sec. 4, and no. 7.")) == 1
+
+
+def test_a_sentence_may_begin_with_a_number_or_the_name_of_the_program() -> None:
+    assert prose.sentences("What is it? 1000 frames. 27 cases agree. narrows runs them.") == [
+        "What is it?",
+        "1000 frames.",
+        "27 cases agree.",
+        "narrows runs them.",
+    ]
 
 
 def test_wide_lines_are_those_that_can_be_wrapped() -> None:
