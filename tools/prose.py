@@ -1,8 +1,9 @@
 """Checks the project's prose against the rules in `prose.toml`: `python -m tools.prose`.
 
 The program reads the Markdown pages and the help of `narrows`, `narrows-host` and `make`. From
-Python and Rust sources it reads doc comments and string literals of several words. Code blocks,
-inline code, link targets and code that is compiled only for tests are left out.
+Python, Rust and TypeScript sources it reads doc comments and string literals of several words, from
+scenarios and sweeps comments and titles. Code blocks, inline code, link targets and code that is
+compiled only for tests are left out.
 
 `prose-baseline.toml` lists how often each file breaks each rule, and how many sentences of each
 directory are too long. The check fails where a number rises. Files that the baseline does not list
@@ -52,6 +53,9 @@ NAMES = re.compile(rf"{CODE}(,? (and |or )?{CODE})+")
 
 WORDS = re.compile(r"[^\W\d_]\S*\s+[^\W\d_]")
 OPTION = re.compile(r"^\s+(-\S+.*?|\S+)\s{2,}")
+SCRIPT = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`""", re.DOTALL
+)
 ESCAPE = re.compile(r"\\\n\s*|\\[nrt]")
 DECORATED = re.compile(r"\b(command|group)\b")
 
@@ -166,6 +170,26 @@ def makefile(file: str, text: str) -> Iterator[Text]:
     for number, line in enumerate(text.splitlines(), 1):
         if found := re.match(r"[a-z0-9-]+:.*## (.*)", line):
             yield Text(file, number, "help", plain(found[1]))
+
+
+def scenario(file: str, text: str) -> Iterator[Text]:
+    """Yields the comments of a scenario or sweep, and its title."""
+    comments = [re.match(r"#+ ?(.*)", line) for line in text.splitlines()]
+    yield from markdown(file, "\n".join(line[1] if line else "" for line in comments), "doc")
+    for number, line in enumerate(text.splitlines(), 1):
+        if title := re.match(r'title = "(.*)"', line):
+            yield Text(file, number, "message", plain(title[1]))
+
+
+def typescript(file: str, text: str) -> Iterator[Text]:
+    """Yields the comments and the literals of several words of a TypeScript source."""
+    for found in SCRIPT.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        if found["comment"]:
+            words = re.sub(r"\n\s*\*+", " ", found["comment"].strip("/* "))
+            yield Text(file, line, "doc", plain(words))
+        else:
+            yield from literals(file, line, re.sub(r"\$\{[^}]*\}", CODE, found[0][1:-1]))
 
 
 def literal(node: ast.expr) -> str | None:
@@ -349,12 +373,10 @@ def check(root: Path, config: Config) -> Iterator[Hit]:
         for name_, number in wide(name, text, config.columns):
             message = f"more than {config.columns} columns: wrap the line"
             yield Hit(name_, number, WIDE, message, name_)
-    for file in files(root, config.sources["make"]):
-        name = str(file.relative_to(root))
-        yield from violations(makefile(name, file.read_text(encoding="utf-8")), config)
-    for file in files(root, config.sources["python"]):
-        name = str(file.relative_to(root))
-        yield from violations(python(name, file.read_text(encoding="utf-8")), config)
+    for reader in (makefile, python, scenario, typescript):
+        for file in files(root, config.sources[reader.__name__]):
+            name = str(file.relative_to(root))
+            yield from violations(reader(name, file.read_text(encoding="utf-8")), config)
     tests: set[Path] = set()
     for source in {pattern.partition("/**")[0] for pattern in config.sources["rust"]}:
         tests |= layers.test_files(root / source)

@@ -151,6 +151,19 @@ def test_a_makefile_gives_the_help_of_its_targets() -> None:
     assert [(hit.line, hit.rule) for hit in hits] == [(2, "fused-relative")]
 
 
+def test_a_scenario_gives_comments_and_title() -> None:
+    text = '# What is it? It is\n# a law.\ntitle = "The law of it"\n# The blame.\n'
+    hits = prose.violations(prose.scenario("a.toml", text), CONFIG)
+    assert [(hit.line, hit.rule) for hit in hits] == [(1, "law"), (4, "blame"), (3, "law")]
+
+
+def test_typescript_gives_comments_and_messages() -> None:
+    text = '/** What it is\n * of. */\nf("law", "a law", `${law} of a law`); // The blame.\n'
+    hits = prose.violations(prose.typescript("a.ts", text), CONFIG)
+    found = [(hit.line, hit.rule) for hit in hits]
+    assert found == [(1, "fused-relative"), (3, "law"), (3, "law"), (3, "blame")]
+
+
 def test_rust_gives_doc_comments_and_messages_outside_of_tests() -> None:
     source = r"""//! What the module is for,
 //! in two lines.
