@@ -1,29 +1,29 @@
-"""Holds advice against what then happens: on recorded paths of Linux 6.12, and on paths that were only measured.
+"""Compares recommendations of `narrows advise` with results of Linux 6.12 and of simulated paths.
 
-    python -m validation.advise --calibrate    how wide intervals must be: python/narrows/data/advise.json
-    python -m validation.advise                docs/reference/advise-record.md; 1 where a criterion is not met
-    python -m validation.advise --only 23      one of Linux's paths, on the terminal
-    python -m validation.advise --within 200   goes on with what is missing; 75 while some is
+    python -m validation.advise --calibrate    determine the width of intervals: python/narrows/data/advise.json
+    python -m validation.advise                docs/reference/advise-record.md; 1 if a criterion is not met
+    python -m validation.advise --only 23      one of the Linux paths, in the terminal
+    python -m validation.advise --within 200   continue for 200 s; 75 if simulations are still missing
 
-*Linux*: `advise-linux-6.12.csv` has paths drawn at random (rate 2 to 25 Mbit/s, RTT 8 to 180 ms, buffer 0.15 to 8 BDP,
-half of them with 0.01 to 6 % of random loss), and what the kernel's own TCP did on each with four congestion controls,
-alone with a ping each 20 ms and beside a CUBIC flow (`validation/advise_linux.py`). Advice is given what a person would
-state, rate, RTT, buffer, loss, and how long the flows last. The first ones calibrate the intervals, the others judge.
+*Linux*: `advise-linux-6.12.csv` has random paths with the results of Linux's own TCP. The rate is 2 to 25 Mbit/s, the
+RTT 8 to 180 ms, the buffer 0.15 to 8 BDP. Half of the paths have 0.01 to 6 % random loss. Four congestion controls
+were recorded alone with a ping every 20 ms, and beside a CUBIC flow (`validation/advise_linux.py`). `narrows advise`
+receives rate, RTT, buffer, loss and the duration of the flows. The first paths calibrate the intervals, the others are
+tested.
 
-A run counts where every congestion control has it. The truth of a path is the mean of the logarithm of the utility
-over its runs, as advice has it over seeds. What the best is ahead by has a 90 % interval (Student's t over the runs):
-where that reaches down to 0, nothing differs. Regrets are those of the means, not the nearer ends of what they
-may be; as the best of several is partly the luckiest, they are rather too high than too low.
+A run counts if it exists for every congestion control. The true utility of a candidate is the mean of its logarithm
+over the runs, as in `narrows advise` over seeds. The advantage of the best candidate has a 90 % interval (Student's t
+over the runs). If this interval includes 0, the difference is not significant. Regrets are those of the means. They
+are overestimated, because the best of several candidates is partly the luckiest.
 
-*Live*: `advise-live.csv`, likewise, over real packets (`validation/advise_live.py`).
+*Live*: `advise-live.csv` has the same for live runs (`validation/advise_live.py`).
 
-*Measured*: paths that the simulator plays, of which the advice gets a measurement and another one with one
-flow, and no more: its twin is inferred.
-The truth is the same simulator on the true path with other seeds: it tells what not knowing the path costs, and
-nothing of the simulator.
+*Measured*: simulated paths of which `narrows advise` receives only a measurement, and another one with a single flow,
+and infers a path model. The true results come from the same simulator on the true path with other seeds. They show
+the effect of the unknown path, and not errors of the simulator.
 
-The utility is `narrows.advise.utility`, for everybody the same. A regret is the part of the best one's utility that a
-choice is short of.
+The utility is `narrows.advise.utility` for all methods. A regret is the relative shortfall of the utility of a choice
+from that of the best candidate.
 """
 
 from __future__ import annotations
@@ -63,57 +63,57 @@ from validation.twin import Criterion
 PAGE = HERE.parent / "docs/reference/advise-record.md"
 WIDTHS = HERE.parent / "python/narrows/data/advise.json"
 STORE = Path(os.environ.get("CARGO_TARGET_DIR") or HERE.parent / "target") / "advise"
-"""Where simulations are kept, so that an interrupted run goes on, and a changed judgement needs none. It knows which
-package made them; remove it after a change of how paths are made here."""
+"""Folder of stored simulations, for interrupted runs and changed criteria. Their key includes the package.
+Remove the folder after a change of the paths in this file."""
 
 CALIBRATED = range(22)
-"""The paths of Linux that the intervals come from; no verdict is judged on them."""
+"""The Linux paths for the calibration of the intervals; they are not tested."""
 
 CALIBRATED_MEASURED = range(300, 338)
-"""Seeds of measured paths that do the same."""
+"""Seeds of the measured paths for the calibration."""
 
 MEASURED = range(400, 438)
-"""Seeds of the measured paths that judge."""
+"""Seeds of the tested measured paths."""
 
 FULL, LONE = Plan(streams=8, load_s=8.0), Plan(streams=1, load_s=20.0)
-"""How they are measured."""
+"""Measurement plans."""
 
 CARES = (("bulk", "fairness"), ("bulk", "calls", "fairness"), ("bulk", "fairness", "retransmissions"))
-"""What a sender cares for. Fairness is among it, for without it nothing speaks against taking everything."""
+"""Goals of a sender. All include fairness; without it the most aggressive candidate is always best."""
 
 QUEUE_CARES = (("bulk", "calls"),)
 
 MUCH_LOSS, FAR_MS = 0.015, 50
-"""What rules of thumb go by."""
+"""Thresholds of the rules of thumb: loss rate, RTT in ms."""
 
 LOSSY, ENOUGH = 0.5, 60
-"""The part of the measured paths of senders that lose by chance; so many paths must be judged."""
+"""Share of the measured sender paths with random loss; minimum number of tested paths."""
 
 HELD = 0.92
-"""Intervals are calibrated for so many: at 0.9, twenty paths gave some that held 84.9 % on others."""
+"""Share for which intervals are calibrated. With 0.9, intervals from twenty paths contained 84.9 % on other paths."""
 
 GOOD, BAD, LEFT = 0.05, 0.15, 0.05
-"""A regret that is good, one that must never be; and a path on which nothing differs by more than this."""
+"""Small regret; maximum regret; gain below which candidates count as equal."""
 
 PLAYED = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
-"""The figures that were recorded."""
+"""The recorded metrics."""
 
 SHARES = (0.003, 0.006, 0.012, 0.025, 0.05, 0.08)
-"""Widths that are tried, as shares of a figure."""
+"""Candidate widths, as shares of a metric."""
 
 LASTED_S = {"Linux": advise_linux.SECONDS, "live": advise_live.SECONDS}
-"""How long flows were recorded, and are therefore asked for."""
+"""Duration of the recorded flows, in seconds."""
 
 AGAIN = 75
-"""The exit code of what is not over (EX_TEMPFAIL)."""
+"""Exit code if simulations are missing (EX_TEMPFAIL)."""
 
 TRUE_SEEDS, TRUE_S = 4, 60
-"""Of the simulated truth."""
+"""Seeds and duration (s) of the simulations of the true path."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A path, and what each congestion control did on it: by run and name. Kind is `Linux` or `live`."""
+    """A path with the results of each congestion control, by run and name. The kind is `Linux` or `live`."""
 
     kind: str
     number: int
@@ -125,16 +125,16 @@ class Recorded:
 
     @property
     def ccs(self) -> list[str]:
-        """Who was recorded."""
+        """The recorded congestion controls."""
         return sorted({cc for _, cc in self.seen})
 
     @property
     def runs(self) -> list[int]:
-        """Those that everybody has: no one is judged by other runs than the rest."""
+        """The runs that exist for every congestion control."""
         return [run for run in sorted({run for run, _ in self.seen}) if all((run, cc) in self.seen for cc in self.ccs)]
 
     def path(self) -> nw.Path:
-        """As somebody would state it."""
+        """The path as `narrows advise` receives it."""
         if self.kind == "live":
             return advise_live.path(advise_live.drawn(self.number))
         burst = max(3080, round(self.rate_mbit * 1e6 / 8 * 0.00025))
@@ -147,14 +147,14 @@ class Recorded:
         )
 
     def says(self) -> str:
-        """In a few words."""
+        """A short description."""
         bdp = self.buffer_bytes / (self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1000)
         return f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, loss {100 * self.loss:.2g} %"
 
 
 @cache
 def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
-    """Every path of the file that has a whole run."""
+    """Every path of the file with a complete run."""
     data = {"Linux": advise_linux.DATA, "live": advise_live.DATA}[kind]
     if not data.exists():
         return ()
@@ -176,7 +176,7 @@ def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
 
 @cache
 def code() -> str:
-    """The hash of the package: what an older one simulated is not taken for its own."""
+    """The hash of the package, so that results of another version are not used."""
     whole = hashlib.sha256()
     here = Path(nw.__file__).parent
     for file in sorted([*here.rglob("*.py"), *here.glob("_core*.so")]):
@@ -185,7 +185,7 @@ def code() -> str:
 
 
 def stored(name: str, play_it: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it plays
-    """What was simulated under this name with this code, else it is simulated."""
+    """The stored simulation of this name and code; simulates it if missing."""
     file = STORE / f"{code()}-{name}.pickle"
     if file.exists():
         return pickle.loads(file.read_bytes())
@@ -198,7 +198,7 @@ def stored(name: str, play_it: Callable[[], Any]) -> Any:  # noqa: ANN401 - what
 
 
 def logs(of: Recorded, cares: Sequence[str]) -> dict[str, list[float]]:
-    """By congestion control the logarithm of the utility in each run, as advice has it of a seed."""
+    """The logarithm of the utility in each run, by congestion control."""
     return {
         cc: [
             math.log(
@@ -216,12 +216,12 @@ def logs(of: Recorded, cares: Sequence[str]) -> dict[str, list[float]]:
 
 
 def true_utilities(of: Recorded, cares: Sequence[str]) -> dict[str, float]:
-    """By congestion control, the mean over the runs that there are."""
+    """The mean over the runs, by congestion control."""
     return {cc: math.exp(fmean(values)) for cc, values in logs(of, cares).items()}
 
 
 def ahead(of: Recorded, cares: Sequence[str], one: str, other: str) -> tuple[float, float] | None:
-    """The 90 % interval of how much more utility one has than the other, a share; None where one run is all."""
+    """The 90 % interval of the relative difference of two utilities; None for a single run."""
     of_run = logs(of, cares)
     more = [a - b for a, b in zip(of_run[one], of_run[other], strict=True)]
     if len(more) < 2:  # noqa: PLR2004
@@ -231,12 +231,12 @@ def ahead(of: Recorded, cares: Sequence[str], one: str, other: str) -> tuple[flo
 
 
 def live(number: int) -> Json:
-    """Advice on one path over real packets, likewise."""
+    """The recommendations for one live path."""
     return linux(number, kind="live")
 
 
 def searched(of: Recorded) -> list[Found]:
-    """What advice simulates of a path of Linux, for every care; it does not depend on what Linux did."""
+    """The simulations of `narrows advise` for a Linux path, for all goals; independent of the Linux results."""
     has = Kernel(ccs=tuple(dict.fromkeys(["cubic", *of.ccs])), says="recorded")
     out = []
     known: dict[Trial, dict[str, float | None]] = {}
@@ -250,7 +250,7 @@ def searched(of: Recorded) -> list[Found]:
 
 
 def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> Json:
-    """Advice on one path of Linux, for every care, beside what happened."""
+    """The recommendations for one Linux path, for all goals, with the Linux results."""
     of = next(path for path in recorded(kind) if path.number == number)
     name = f"{kind} {number}"
     rows = []
@@ -284,7 +284,7 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> Json:
 
 
 def _beside(of: Recorded, key: str, effect: Json) -> list[Json]:
-    """A stated effect and what was then measured, in each run of both."""
+    """A predicted effect and the measured one, for each run."""
     if effect["name"] not in PLAYED:
         return []
     name = effect["name"]
@@ -295,12 +295,12 @@ def _beside(of: Recorded, key: str, effect: Json) -> list[Json]:
 
 
 def _trues(of: Recorded, key: str) -> dict[str, list[float]]:
-    """What changed with a candidate in each recorded run, by figure."""
+    """The measured change by a candidate in each run, by metric."""
     return {name: [of.seen[run, key][name] - of.seen[run, RIVAL][name] for run in of.runs] for name in PLAYED}
 
 
 def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[Json]:
-    """What an interval is made of on each variant of the path, and what was then measured: to be calibrated."""
+    """The parts of an interval on each variant of the path, and the measured value, for the calibration."""
     mine, its = found.draws(found.present), found.draws(key)
     out = []
     for name in PLAYED:
@@ -338,7 +338,7 @@ def _factor(row: Json, share: float) -> float:
 
 
 def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float]) -> Json:
-    """A choice beside the best that was allowed."""
+    """A recommendation compared with the best allowed candidate."""
     allowed = [key for key in truth if key in found.candidates and found.allowed(key)]
     best = max(allowed, key=lambda key: truth[key])
     return {
@@ -357,7 +357,7 @@ def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float
 
 
 def _rules(of: Recorded, truth: dict[str, float]) -> Json:
-    """What the rules of thumb come to: their regret beside the best of all."""
+    """The regret of the rules of thumb relative to the best of all candidates."""
     bdp = of.buffer_bytes / (of.rate_mbit * 1e6 / 8 * of.rtt_ms / 1000)
     picks = {
         "always CUBIC": "cubic",
@@ -371,7 +371,7 @@ def _rules(of: Recorded, truth: dict[str, float]) -> Json:
 
 
 def drawn(seed: int) -> tuple[nw.Path, str]:
-    """A path that is measured, and who asks.
+    """A measured path and the role.
 
     >>> drawn(300)[1]
     'sender'
@@ -396,7 +396,7 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
 
 
 def played(seed: int) -> list[tuple[Found, Found]] | str:
-    """What advice simulates of a path that was measured, and what happens on it; or why it cannot be inferred."""
+    """The simulations of `narrows advise` for a measured path and those of the true path, or an error."""
     path, role = drawn(seed)
     try:
         first = measure(path, FULL, seed=seed)
@@ -416,7 +416,7 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
 
 
 def from_measurement(seed: int, *, widths: bool = True) -> Json:
-    """Advice on a path that was measured, beside what happens on it."""
+    """The recommendations for a measured path, with the results on the true path."""
     rows = []
     told: list[Json] = []
     both = stored(f"measured-{seed}", lambda: played(seed))
@@ -442,7 +442,7 @@ def from_measurement(seed: int, *, widths: bool = True) -> Json:
 
 
 def _ahead(path: nw.Path) -> nw.Path:
-    """The way up of a path, for data that goes there."""
+    """The upload direction of a path as its forward direction."""
     back = path.reverse
     assert back is not None
     return nw.Path(rate=back.rate, buffer=back.buffer, loss=back.loss, rtt=path.rtt,
@@ -450,7 +450,7 @@ def _ahead(path: nw.Path) -> nw.Path:
 
 
 def _told(found: Found, true: Found, choice: str, name: str) -> list[Json]:
-    """What was stated of a choice, and what each run on the true path then had."""
+    """The predicted effects of a choice, and the results of each run on the true path."""
     if choice == found.present:
         return []
     stated_ = effects(found, choice)
@@ -467,7 +467,7 @@ def _told(found: Found, true: Found, choice: str, name: str) -> list[Json]:
 
 
 def _played(world: Asked, found: Found) -> Found:
-    """Every candidate on the true path, which nobody was told."""
+    """Every candidate on the true path."""
     true = Found(world, found.candidates)
     settings = ("alone", "beside") if world.role == "sender" else ("mix",)
     for key, candidate in found.candidates.items():
@@ -487,7 +487,7 @@ def _with_rate(world: Asked, found: Found, trial: Trial, candidate: Any) -> dict
 
 
 def calibrate(told: Sequence[Json], measured_: Sequence[Json]) -> Json:
-    """The widths of intervals on stated paths; on measured ones they are not less."""
+    """The widths of intervals for stated paths; those of measured paths are at least as wide."""
     stated_, own = _widths(told), _widths(measured_)
     both = {name: [max(a, b) for a, b in zip(stated_[name], own.get(name, [0, 0]), strict=True)] for name in stated_}
     return {
@@ -500,7 +500,7 @@ def calibrate(told: Sequence[Json], measured_: Sequence[Json]) -> Json:
 
 
 def _widths(told: Sequence[Json]) -> dict[str, list[float]]:
-    """By figure the factor on chance and the share of the figure that hold nine of ten, with the least width."""
+    """By metric, the factor on the spread and the share of the metric with the narrowest intervals for nine of ten."""
     widths = {}
     for name in PLAYED:
         mine = [row for row in told if row["name"] == name]
@@ -520,7 +520,7 @@ def _widths(told: Sequence[Json]) -> dict[str, list[float]]:
 
 
 def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
-    """Everything that is asked of the advice."""
+    """All criteria."""
     good = [row["regret"] <= GOOD for row in rows]
     worst = max(row["regret"] for row in rows)
     paths = len({row["name"] for row in rows})
@@ -571,7 +571,7 @@ NAMES = {
     "again_pct": "retransmission rate",
     "rival_mbit": "goodput left to that CUBIC flow",
 }
-"""Figures as the page names them."""
+"""Names of metrics on the page."""
 
 
 def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) -> str:
@@ -669,7 +669,7 @@ def _line(name: str, regrets: Sequence[float]) -> str:
 def _all(
     tasks: Sequence[tuple[Callable[..., Json], int]], jobs: int | None, what: str, within_s: float | None = None
 ) -> list[Json] | None:
-    """What they answer; None if the time ended before all were begun."""
+    """The results; None if the time ended before all tasks were complete."""
     begin = time.monotonic()
     with processes(jobs) as pool:
         waiting = [pool.submit(task, number) for task, number in tasks]
@@ -696,13 +696,13 @@ def _bare_measured(seed: int) -> Json:
 
 
 def main() -> int:
-    """Runs it; answers the exit code."""
+    """Runs the validation and returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calibrate", action="store_true", help="write the widths of intervals")
-    parser.add_argument("--only", type=int, help="one path of Linux, on the terminal")
-    parser.add_argument("--jobs", type=positive, help="processes; every core without")
-    parser.add_argument("--within", type=float, help="begin no path after so many seconds; again to go on")
-    parser.add_argument("--rows", help="also write the rows as JSON here")
+    parser.add_argument("--only", type=int, help="one Linux path, in the terminal")
+    parser.add_argument("--jobs", type=positive, help="number of processes (default: all cores)")
+    parser.add_argument("--within", type=float, help="start no path after this time in seconds; repeat to continue")
+    parser.add_argument("--rows", help="file for the rows as JSON")
     args = parser.parse_args()
     numbers = [path.number for path in recorded()]
     if args.only is not None:

@@ -264,10 +264,10 @@ def outside(n: int) -> int:
     """The number of n values that may lie outside, both ends together (Wilks 1941).
 
     The range of the other values then contains at least `path_model.SHARE` of all such values with
-    confidence `SURE`. The share in n + 1 - m of n + 1 gaps is at least p with the probability that
-    at most n - m of n values are below the quantile p. Intervals for nine of ten in the mean contain
-    fewer in every second trial. Below 38 values the confidence is lower: the minimum and the maximum
-    of 30 values contain nine of ten with 82 %, those of 23 with 68 %.
+    confidence `SURE`. This is the probability that at most n - m of n values are below the quantile
+    `SHARE`. Intervals for nine of ten in the mean contain fewer in every second trial. Below 38
+    values the confidence is lower. The range of 30 values contains nine of ten with 82 %, that of
+    23 values with 68 %.
 
     >>> outside(52), outside(101)
     (3, 6)

@@ -53,7 +53,7 @@ Four earlier sets of simulated paths led to changes of the inference or the cali
 
 | seeds | result | cause |
 |---|---|---|
-| 7000 to 7035 | rates missed | few fair queues in the calibration, no `fq`; random loss excluded with bidirectional load |
+| 7000 to 7035 | rates missed | few fair queues calibrated, no `fq`; no random loss with bidirectional load |
 | 7100 to 7135 | 92.5 % of the rates; base RTT off by the time of a ping's frame | unknown rates |
 | 7200 to 7235, 8 live | 88.9 % of the rates with two ends | intervals for nine of ten in the mean |
 | 7300 to 7335 | 97.2 % of the rates; cross traffic reported in error | queue left by a load |
