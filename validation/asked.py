@@ -6,9 +6,12 @@ import argparse
 import multiprocessing
 import signal
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def positive(text: str) -> int:
@@ -35,6 +38,23 @@ def span(text: str) -> range:
     return range(int(first), int(last) + 1)
 
 
+class _Pool(ProcessPoolExecutor):
+    """Starts its workers with SIGINT blocked, so that none receives it before `_ends_by_sigint`."""
+
+    def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
+        """As the executor's; workers are started here."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _ends_by_sigint() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 @contextmanager
 def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
     """A pool of worker processes. Ctrl-C ends the workers and this program at once, with one line.
@@ -42,7 +62,7 @@ def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
     The executor cannot be shut down in that case: a worker that is killed while it holds a lock of the executor's
     queues makes `shutdown` and the interpreter's exit wait for ever. So the program ends by the signal itself.
     """
-    with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)) as pool:
+    with _Pool(jobs, initializer=_ends_by_sigint) as pool:
         try:
             yield pool
         except KeyboardInterrupt:
