@@ -26,7 +26,7 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
     done = cli("run", tiny)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 cubic flows used ")
-    assert "% of 10 Mbit/s; packets waited " in done.stdout
+    assert "% of 10 Mbit/s; mean queueing delay " in done.stdout
     assert "cubic0" in done.stdout
     assert "queue delay" in done.stdout
     assert "Jain" in done.stdout
@@ -65,14 +65,14 @@ def test_a_run_without_flows_has_no_table_of_them(cli: Cli, tmp_path: Path) -> N
     file = tmp_path / "pings.toml"
     file.write_text(TINY.replace('[[flow]]\ncc    = "cubic"\ncount = 2\n', ""), encoding="utf-8")
     shown = cli("run", file).stdout
-    assert shown.startswith("Nobody sent; packets waited ")
+    assert shown.startswith("No flow sent data; mean queueing delay ")
     assert "cwnd" not in shown
 
 
 def test_where_nothing_passes_handshakes_are_no_data(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text(TINY.replace('"10Mbit"', '"1bit"'), encoding="utf-8")
-    assert "used 0 % of 0.000001 Mbit/s; nothing but handshakes was sent again." in cli("run", file).stdout
+    assert "used 0 % of 0.000001 Mbit/s; only handshakes retransmitted." in cli("run", file).stdout
 
 
 def on_terminal(tiny: Path, **env: str) -> str:
@@ -278,7 +278,7 @@ def test_list_without_a_kind_lists_both(cli: Cli) -> None:
 def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(cli: Cli, tmp_path: Path) -> None:
     text = TINY.replace("count = 2", 'size = "1kB"').replace("seed ", 'warmup = "1s"\nstart_jitter = "0s"\nseed ')
     (tmp_path / "short.toml").write_text(text, encoding="utf-8")
-    assert cli("run", "short.toml").stdout.startswith("1 cubic flow sent nothing after the warm-up; ")
+    assert cli("run", "short.toml").stdout.startswith("1 cubic flow sent no data after the warm-up; ")
 
 
 def test_list(cli: Cli) -> None:

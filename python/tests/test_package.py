@@ -368,7 +368,7 @@ def test_hops_and_ways_as_objects() -> None:
     told = words.sentence(run.json)
     assert "1 cubic flow used" in told
     assert "of 10 Mbit/s; 1 cubic flow used" in told
-    assert "of 2 Mbit/s up; packets waited" in told
+    assert "of 2 Mbit/s up; mean queueing delay" in told
 
 
 def test_use_is_told_against_what_may_pass() -> None:
@@ -388,7 +388,7 @@ def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits
         f"duration = '7ms'\n[path]\nrate = '1Gbit'\nrtt = '100us'\nbuffer = '100p'\n{short}[[flow]]\nworkload = 'rpc'\n"
     )
     seen = nw.run(file)
-    assert "4 of 5 flows sent nothing after the warm-up" in words.sentence(seen.json)
+    assert "4 of 5 flows sent no data after the warm-up" in words.sentence(seen.json)
     assert words.seconds(seen.flows[0]["fct_s"]).startswith("0.00")
     assert len(words.seconds(seen.flows[0]["fct_s"])) == len("0.000942")
 

@@ -174,7 +174,7 @@ def test_the_first_words_are_the_answer_and_then_how_sure(browser: Browser, run:
     opened = Opened(browser, page)
     words = spoken(opened)
     goodput = run.flows[0]["goodput_mbit"]
-    assert words.startswith(f"Answer\nOf what passed, cubic0 got {goodput:.2f} Mbit/s")
+    assert words.startswith(f"Answer\nGoodput and share of the total: cubic0 {goodput:.2f} Mbit/s")
     order = ["Evidence", "Summary", "Pictures", "Packets", "Scenario", "Provenance"]
     places = [words.index(f"{heading}\n") for heading in order]
     assert places == sorted(places)
@@ -342,7 +342,7 @@ def test_without_javascript_the_words_are_there(browser: Browser, page: Path) ->
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(page.as_uri())
-    assert "Of what passed, cubic0 got " in opened.inner_text("body").replace("\N{NO-BREAK SPACE}", " ")
+    assert "Goodput and share of the total: cubic0 " in opened.inner_text("body").replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize("topic", ["bufferbloat", "bbr"])

@@ -37,7 +37,7 @@ def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
         ("rtt", "rtt_ms", ""),
         ("window", "cwnd_packets", " cwnd"),
         ("window", "in_flight_packets", " in flight"),
-        ("losses", "retransmits", " sent again"),
+        ("losses", "retransmits", " retransmitted"),
     ):
         for place, flow in enumerate(run.flows):
             (line,) = (line for line in drawn[key].lines if line.label == flow["id"] + suffix)
@@ -282,14 +282,14 @@ def case(**more: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("evidence", "told"),
     [
-        (None, "the model's word alone"),
-        ([], "the model's word alone"),
-        ([case()], "over the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)"),
-        ([case(distance=0.69, agreement=0.75)], "a factor of 2 away"),
-        ([case(distance=0.69, agreement=0.75)], "75 % of the figures compared"),
-        ([case(distance=2.3)], "Take the direction rather than the number"),
+        (None, "the results are those of the model only"),
+        ([], "the results are those of the model only"),
+        ([case()], "has the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)"),
+        ([case(distance=0.69, agreement=0.75)], "differs by a factor of 2 "),
+        ([case(distance=0.69, agreement=0.75)], "75 % of the compared figures"),
+        ([case(distance=2.3)], "rely on the direction of the results"),
         ([case(policer="police", buffer_bdp=25.0)], "in X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
-        ([case(buffer_bdp=None, loss=0.01)], "20 ms, the buffer left to the discipline, 1.0 % of loss)"),
+        ([case(buffer_bdp=None, loss=0.01)], "20 ms, default buffer of the discipline, 1.0 % of loss)"),
     ],
 )
 def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:
@@ -305,10 +305,10 @@ def test_the_answer_says_who_got_what_and_what_everybody_waited() -> None:
     made = nw.run(scenario(flows=[nw.Flow("bbr"), nw.Flow("cubic")]), sample_interval="off").json
     first, second, *_ = words.answer(made)
     for flow in made["flows"]:
-        assert f"{flow['id']} got {flow['goodput_mbit']:.2f} Mbit/s" in first
+        assert f"{flow['id']} {flow['goodput_mbit']:.2f} Mbit/s" in first
     delay, ping = made["queue"]["delay_ms"], made["probes"][0]["rtt_ms"]
-    assert f"waited {delay['mean']:.1f} ms in the queue on average" in second
-    assert f"half of the pings took {ping['p50']:.1f} ms or more on a path of 20 ms" in second
+    assert f"The mean queueing delay was {delay['mean']:.1f} ms" in second
+    assert f"The median RTT of the ping was {ping['p50']:.1f} ms (base RTT 20 ms)" in second
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_delay_above_zero_is_not_shown_as_zero() -> None:
     told = nw.run(nw.Scenario(path, flows=flows, duration="200ms", probes=[nw.Ping()])).json
     delay = told["queue"]["delay_ms"]
     assert 0 < delay["mean"] < 0.05, "it would be 0.0"
-    assert f"packets waited {delay['mean']:.3f} ms" in words.sentence(told)
+    assert f"mean queueing delay {delay['mean']:.3f} ms" in words.sentence(told)
     shown = [cell for table in (tables.waits(told), tables.flows(told)) for row in table.rows for cell in row]
     timed = [cell for cell in shown if "_ms." in cell.path and at(told, cell.path) is not None]
     assert len(timed) >= 8

@@ -264,7 +264,7 @@ def flows(measured: Measurement, most: int = 200) -> Table:
     return Table(
         "Flows",
         ("flow", "way", "cc"),
-        ("goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "sent again", "of sent"),
+        ("goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "retransmits", "retransmitted"),
         rows,
     )
 

@@ -106,7 +106,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         ],
     )  # fmt: skip
     queue = Picture(
-        "queue", "Queue", TIME, "backlog (kB)", "What waits at the bottleneck.",
+        "queue", "Queue", TIME, "backlog (kB)", "Data in the queue of the bottleneck.",
         [
             Line(name, None, "line", _list(rows, "t_s"), [b / 1000 for b in _list(rows, "backlog_bytes")])
             for name, rows in queues
@@ -114,11 +114,11 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     )  # fmt: skip
     losses = Picture(
         "losses", "Losses and marks", TIME, "packets, cumulative",
-        f"What the queue has dropped and marked, and what each sender has sent again, since the start.{drawn}",
+        f"Packets dropped and marked by the queue, and packets retransmitted by each sender, since the start.{drawn}",
         [
             *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q, rows in queues),
             *(Line(f"{q}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for q, rows in queues),
-            *_column(flows, "retransmits", " sent again", "dashed"),
+            *_column(flows, "retransmits", " retransmitted", "dashed"),
         ],
     )  # fmt: skip
     delay = Picture(

@@ -54,7 +54,7 @@ def flows(figures: Figures, most: int | None = None) -> Table:
         if sized:
             row.append(Cell(seconds(flow["fct_s"]), f"{at}.fct_s"))
         rows.append(row)
-    head = ["goodput Mbit/s", "RTT mean ms", "RTT p95 ms", "sent again", "of sent", "cwnd packets"]
+    head = ["goodput Mbit/s", "RTT mean ms", "RTT p95 ms", "retransmits", "retransmitted", "cwnd packets"]
     return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
 
 
@@ -124,7 +124,7 @@ def stations(figures: Figures, most: int | None = None) -> Table:
             Cell(str(station["retries"]), f"{at}.retries"),
             *(Cell(waited(station["delay_ms"][x]["p50"]), f"{at}.delay_ms.{x}.p50") for x in levels),
         ])  # fmt: skip
-    head = ("goodput Mbit/s", "of the time", "frames at once", "bytes at once", "sent again")
+    head = ("goodput Mbit/s", "airtime", "frames per aggregate", "bytes per aggregate", "retries")
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 

@@ -125,27 +125,27 @@ def listed(parts: list[str]) -> str:
 
 
 def sentence(figures: Figures) -> str:
-    """What happened, in one sentence, as the command prints it."""
+    """Summary of a run in one sentence, as printed by the command."""
     flows, queue = figures["flows"], figures["queue"]
     delay = queue["delay_ms"]
     if not flows:
-        parts = ["Nobody sent"]
+        parts = ["No flow sent data"]
     elif all(flow["goodput_mbit"] is None for flow in flows):
-        parts = [f"{who(flows)} sent nothing after the warm-up"]
+        parts = [f"{who(flows)} sent no data after the warm-up"]
     else:
         parts = _uses(figures)
         idle = sum(flow["goodput_mbit"] is None for flow in flows)
-        parts += [f"{idle} of {len(flows)} flows sent nothing after the warm-up"] if idle else []
+        parts += [f"{idle} of {len(flows)} flows sent no data after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
-        parts.append(f"packets waited {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms) in the queue")
+        parts.append(f"mean queueing delay {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms)")
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
     if rates and max(rates):
         share = percent(max(rates))
-        parts.append(f"{share} sent again" if len(flows) == 1 else f"at most {share} of a flow sent again")
+        parts.append(f"{share} retransmitted" if len(flows) == 1 else f"at most {share} of a flow retransmitted")
     elif rates:
         # A share is of bytes, and a SYN has none.
         bare = any(flow.get("summary_retransmits", flow["retransmits"]) for flow in flows)
-        parts.append("nothing but handshakes was sent again" if bare else "nothing was sent again")
+        parts.append("only handshakes retransmitted" if bare else "nothing retransmitted")
     return "; ".join(parts) + "."
 
 
@@ -239,13 +239,13 @@ def fairness(figures: Figures) -> str:
 
 
 def answer(figures: Figures) -> list[str]:
-    """The page's answer: who got which share, what everybody waited under that load, what it cost."""
+    """The answer of the page: goodput and shares, queueing delay, losses, completed transfers."""
     flows = figures["flows"]
     told = [_shares(figures), _latency(figures), _losses(figures)]
     if flows and any(flow["fct_s"] is not None for flow in flows):
         done = [flow["fct_s"] for flow in flows if flow["fct_s"] is not None]
         sized = sum("size" in flow for flow in figures["scenario"]["flow"])
-        told.append(f"{len(done)} of {sized} transfers finished, the slowest after {seconds(max(done))} s.")
+        told.append(f"{len(done)} of {sized} transfers completed, the slowest after {seconds(max(done))} s.")
     told += [f"Note: {notice}" for notice in figures.get("notices", [])]
     return [sentence for sentence in told if sentence]
 
@@ -254,9 +254,9 @@ def _shares(figures: Figures) -> str:
     flows = figures["flows"]
     spoke = [flow for flow in flows if flow["goodput_mbit"] is not None]
     if not flows:
-        return "Nobody sent."
+        return "No flow sent data."
     if not spoke:
-        return f"{who(flows)} sent nothing after the warm-up."
+        return f"{who(flows)} sent no data after the warm-up."
     groups = figures["fairness"]["by_cc"]
     total = sum(group["goodput_mbit"] or 0 for group in groups.values())
     if len(spoke) == 1:
@@ -264,43 +264,40 @@ def _shares(figures: Figures) -> str:
         back = one in _ways(figures)[1]
         mbit = _arriving(figures, back=back)
         return (
-            f"{one['id']} got {number(total, 2)} of the path's {rate(figures, back=back)} "
-            f"({percent(total / mbit if mbit else None)})."
+            f"{one['id']} had a goodput of {number(total, 2)} Mbit/s, which is "
+            f"{percent(total / mbit if mbit else None)} of {rate(figures, back=back)}."
         )
 
     def share(mbit: float) -> str:
         return f"{number(mbit, 2)} Mbit/s ({percent(mbit / total if total else None)})"
 
     if len(spoke) <= _FEW:
-        shares = listed([f"{flow['id']} got {share(flow['goodput_mbit'])}" for flow in spoke])
+        shares = listed([f"{flow['id']} {share(flow['goodput_mbit'])}" for flow in spoke])
     else:
         shares = listed([
-            f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} got {share(group['goodput_mbit'] or 0)}"
+            f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} {share(group['goodput_mbit'] or 0)}"
             for cc, group in groups.items()
         ])  # fmt: skip
     told = fairness(figures)
     index = f" (Jain's index {told})" if told else ""
     uses = _uses(figures)
     if len(uses) > 1 or _ways(figures)[1]:
-        return f"Of what passed, {shares}; {listed(uses)}{index}."
+        return f"Goodput and share of the total: {shares}. {listed(uses)}{index}."
     mbit = _arriving(figures)
     used = percent(total / mbit if mbit else None)
-    return f"Of what passed, {shares}; together they used {used} of the path's {rate(figures)}{index}."
+    return f"Goodput and share of the total: {shares}. Together they used {used} of {rate(figures)}{index}."
 
 
 def _latency(figures: Figures) -> str:
     delay = figures["queue"]["delay_ms"]
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
-    told = (
-        f"Under that load a packet waited {waited(delay['mean'])} ms in the queue on average, and one in a hundred "
-        f"{waited(delay['p99'])} ms or more"
-    )
+    told = f"The mean queueing delay was {waited(delay['mean'])} ms, and the 99th percentile {waited(delay['p99'])} ms"
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
         # Pings end where the path does, however far away the receivers of flows are.
         base = figures["path"]["rtt_ms"]
-        told += f"; half of the pings took {waited(answered[0]['rtt_ms']['p50'])} ms or more on a path of {base:g} ms"
+        told += f". The median RTT of the ping was {waited(answered[0]['rtt_ms']['p50'])} ms (base RTT {base:g} ms)"
     return told + "."
 
 
@@ -308,25 +305,24 @@ def _losses(figures: Figures) -> str:
     queue, flows = figures["queue"], figures["flows"]
     marks = f" and marked {queue['marks']}" if queue["marks"] else ""
     again = sum(flow["retransmits"] for flow in flows)
-    told = f"In the whole run the queue dropped {queue['drops']} packets{marks}"
-    return f"{told}; the senders sent {again} packets again." if flows else f"{told}."
+    told = f"In the whole run, the queue dropped {queue['drops']} packets{marks}"
+    return f"{told}; the senders retransmitted {again} packets." if flows else f"{told}."
 
 
 def how_sure(figures: Figures) -> list[str]:
-    """How far the answer can be trusted: the evidence, what it does not cover, and what chance may do."""
+    """Evidence for the results: comparisons with Linux, their limits, and random variation."""
     return [_evidence(figures), *_limits(figures)]
 
 
 def _evidence(figures: Figures) -> str:
     cases = figures["provenance"]["evidence"]
-    word = "this is the model's word alone"
+    word = "the results are those of the model only"
     if cases is None:
         return f"No reference runs are stored with this copy of narrows: {word}."
     if not cases:
         like = figures["scenario"]["host"]["like"]
         return (
-            f"None of the stored runs of Linux 6.12 has these congestion controls over such a path with hosts like "
-            f"{like}: {word}."
+            f"No stored run of Linux 6.12 has these congestion controls on such a path with hosts like {like}: {word}."
         )
     near = cases[0]
     path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {room(near)}"
@@ -334,29 +330,29 @@ def _evidence(figures: Figures) -> str:
         path += f", {percent(near['loss'])} of loss"
     case = f"{near['case']} ({path})"
     agreed = (
-        "every figure compared was within its tolerance"
+        "every compared figure is within its tolerance"
         if near["agreement"] == 1
-        else f"{percent(near['agreement'])} of the figures compared were within their tolerance"
+        else f"{percent(near['agreement'])} of the compared figures are within their tolerance"
     )
     factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:
-        return f"Linux 6.12's own TCP was run over the same rate, RTT, buffer and queue: in {case} {agreed}."
+        return f"A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: in {case}, {agreed}."
     if near["distance"] <= _NEAR:
         return (
-            f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor} away (rate, RTT, "
-            f"buffer and loss multiplied); there {agreed}."
+            f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} (product of the "
+            f"ratios of rate, RTT, buffer and loss). In it, {agreed}."
         )
     return (
-        f"The nearest stored run of Linux 6.12's own TCP, {case}, is a factor of {factor} away (rate, RTT and "
-        f"buffer multiplied): that {agreed} there says less about this path. Take the direction rather than the "
-        "number."
+        f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} (product of the ratios of "
+        f"rate, RTT and buffer). In it, {agreed}. On this path, rely on the direction of the results rather than on "
+        "the numbers."
     )
 
 
 def room(case: Figures) -> str:
     """The buffer of a reference case, or of a policed one its burst."""
     if case["buffer_bdp"] is None:
-        return "the buffer left to the discipline"
+        return "default buffer of the discipline"
     return f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
 
 
@@ -364,26 +360,24 @@ def _limits(figures: Figures) -> list[str]:
     scenario, told = figures["scenario"], []
     if figures["provenance"]["evidence"]:
         told.append(
-            "Nearness counts congestion controls, queue, policer, what else is on the path, rate, RTT, buffer and "
-            "random loss; not the number of flows, how much they send, or what else the hosts do."
+            "Similarity considers congestion controls, queue, policer, other path elements, rate, RTT, buffer and "
+            "random loss. It does not consider the number of flows, the amount of data, or other host settings."
         )
     jitter = scenario["start_jitter"]
-    starts = "" if float(jitter.rstrip("nums")) == 0 else f"starts move by up to {jitter} at random, and "
-    told.append(f"One run with one seed ({figures['seed']}): {starts}another seed may share the path otherwise.")
-    told.append("A simulation: no packet went over a wire.")
+    starts = "" if float(jitter.rstrip("nums")) == 0 else f" Start times are random within {jitter}."
+    told.append(f"One run with one seed ({figures['seed']}).{starts} Another seed may give other shares.")
+    told.append("This is a simulation; no packets were sent over a network.")
     return told
 
 
 def comparison(runs: list[tuple[str, Figures]]) -> str:
-    """Several runs in one sentence: who passed most, who waited least."""
+    """Comparison of several runs in one sentence: highest goodput, lowest queueing delay."""
     passed = [(name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values())) for name, f in runs]
     delays = [(name, f["queue"]["delay_ms"]["mean"]) for name, f in runs if f["queue"]["delay_ms"]["mean"] is not None]
     most = max(passed, key=lambda row: row[1])
-    told = f"Of these {len(runs)} runs, {most[0]} passed the most ({number(most[1], 2)} Mbit/s of payload)"
+    told = f"Of these {len(runs)} runs, {most[0]} has the highest goodput ({number(most[1], 2)} Mbit/s)"
     if not delays:
         return told + "."
     least, worst = (pick(delays, key=lambda row: row[1]) for pick in (min, max))
-    return (
-        f"{told}, and packets waited least in {least[0]} ({waited(least[1])} ms on average, against "
-        f"{waited(worst[1])} ms in {worst[0]})."
-    )
+    lowest = "the lowest" if least[0] == most[0] else f"{least[0]} has the lowest"
+    return f"{told} and {lowest} mean queueing delay ({waited(least[1])} ms; highest: {waited(worst[1])} ms in {worst[0]})."
