@@ -380,4 +380,5 @@ def comparison(runs: list[tuple[str, Figures]]) -> str:
         return told + "."
     least, worst = (pick(delays, key=lambda row: row[1]) for pick in (min, max))
     lowest = "the lowest" if least[0] == most[0] else f"{least[0]} has the lowest"
-    return f"{told} and {lowest} mean queueing delay ({waited(least[1])} ms; highest: {waited(worst[1])} ms in {worst[0]})."
+    ends = f"{waited(least[1])} ms; highest: {waited(worst[1])} ms in {worst[0]}"
+    return f"{told} and {lowest} mean queueing delay ({ends})."
