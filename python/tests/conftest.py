@@ -78,6 +78,11 @@ cli.main()
 """The command, which makes a file once it has measured for a while."""
 
 
+def pytest_configure() -> None:
+    """Restores the default action of SIGHUP, which `nohup` ignores in every process below it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks every test with its tier."""
     for item in items:
